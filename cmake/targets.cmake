@@ -1,0 +1,73 @@
+# Functions that make the targets out of the folders, so that a new file needs no entry anywhere.
+
+add_library(sardonyx_flags INTERFACE)
+target_compile_options(sardonyx_flags INTERFACE -Wall -Wextra)
+
+# sardonyx_folder(<folder of src/> DEPENDS <libraries>): the static library sardonyx_<last part of
+# the folder's path> of all its sources. A folder without sources only passes on its dependencies.
+function(sardonyx_folder folder)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "DEPENDS")
+  get_filename_component(name ${folder} NAME)
+  set(target sardonyx_${name})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.cc)
+  if(NOT sources)
+    add_library(${target} INTERFACE)
+    target_link_libraries(${target} INTERFACE ${ARG_DEPENDS})
+    return()
+  endif()
+  add_library(${target} STATIC ${sources})
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+  target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE sardonyx_flags nlohmann_json::nlohmann_json)
+  target_include_directories(${target} SYSTEM PRIVATE ${PROTOZERO_INCLUDE_DIR})
+  set(SARDONYX_FOLDERS ${SARDONYX_FOLDERS} ${target} PARENT_SCOPE)
+endfunction()
+
+# tools/cli/*.cc -> the executable `sardonyx`.
+function(sardonyx_cli)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/cli/*.cc)
+  if(NOT sources OR NOT TARGET sardonyx)
+    return()
+  endif()
+  add_executable(sardonyx_cli ${sources})
+  set_target_properties(sardonyx_cli PROPERTIES OUTPUT_NAME sardonyx)
+  target_link_libraries(sardonyx_cli PRIVATE sardonyx sardonyx_flags CLI11::CLI11 fmt::fmt
+                                             nlohmann_json::nlohmann_json)
+endfunction()
+
+# python/src/*.cc -> the module `_sardonyx` in <build>/python.
+function(sardonyx_python)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/python/src/*.cc)
+  if(NOT sources OR NOT TARGET sardonyx)
+    return()
+  endif()
+  nanobind_add_module(_sardonyx NB_STATIC NOMINSIZE ${sources})
+  set_target_properties(_sardonyx PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python)
+  target_link_libraries(_sardonyx PRIVATE sardonyx sardonyx_flags)
+endfunction()
+
+# tests/<folder>/*.cc -> the executable <folder>_test, one entry of ctest, run from the project's root.
+function(sardonyx_tests)
+  file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests/*/*.cc)
+  foreach(source IN LISTS sources)
+    get_filename_component(folder ${source} DIRECTORY)
+    get_filename_component(name ${folder} NAME)
+    if(NOT TARGET ${name}_test)
+      add_executable(${name}_test)
+      target_link_libraries(${name}_test PRIVATE sardonyx_api sardonyx_flags GTest::gtest GTest::gtest_main)
+      target_compile_definitions(${name}_test PRIVATE SARDONYX_TESTS_DIR="${PROJECT_SOURCE_DIR}/tests")
+      add_test(NAME ${name}_test COMMAND ${name}_test WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+      set_tests_properties(${name}_test PROPERTIES TIMEOUT 1200)
+    endif()
+    target_sources(${name}_test PRIVATE ${source})
+  endforeach()
+endfunction()
+
+# bench/<name>_bench.cc -> the executable <name>_bench.
+function(sardonyx_benchmarks)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*_bench.cc)
+  foreach(source IN LISTS sources)
+    get_filename_component(name ${source} NAME_WE)
+    add_executable(${name} ${source})
+    target_link_libraries(${name} PRIVATE sardonyx_api sardonyx_flags benchmark::benchmark_main)
+  endforeach()
+endfunction()
