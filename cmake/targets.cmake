@@ -77,3 +77,17 @@ function(sardonyx_benchmarks)
     target_link_libraries(${name} PRIVATE sardonyx_api sardonyx_flags benchmark::benchmark_main)
   endforeach()
 endfunction()
+
+# What the wheel holds: the module, the command line, and the shared libraries that both need, since
+# the machine that installs a wheel has none of ours.
+function(sardonyx_wheel)
+  set(site lib/python${Python_VERSION_MAJOR}.${Python_VERSION_MINOR})
+  set_target_properties(_sardonyx PROPERTIES INSTALL_RPATH "$ORIGIN/lib")
+  set_target_properties(sardonyx_cli PROPERTIES INSTALL_RPATH
+    "$ORIGIN/../${site}/site-packages/sardonyx/lib:$ORIGIN/../${site}/dist-packages/sardonyx/lib")
+  install(TARGETS _sardonyx RUNTIME_DEPENDENCY_SET bundled DESTINATION sardonyx COMPONENT wheel)
+  install(TARGETS sardonyx_cli RUNTIME_DEPENDENCY_SET bundled
+          DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT wheel)
+  install(RUNTIME_DEPENDENCY_SET bundled DESTINATION sardonyx/lib COMPONENT wheel
+          PRE_INCLUDE_REGEXES "lib(fmt|hwy|re2|utf8proc|absl)" PRE_EXCLUDE_REGEXES ".*")
+endfunction()
