@@ -1,0 +1,74 @@
+#pragma once
+// LSTM, GRU and simple RNN, float32, in the layouts of ONNX with layout 0. H is the hidden size, D
+// the number of directions (1 or 2), G the number of gates: 4 (LSTM: i, o, f, c), 3 (GRU: z, r, h)
+// or 1.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/thread_pool.h"
+
+namespace sardonyx {
+
+enum class RecurrentCell : uint8_t { kLstm, kGru, kRnn };
+enum class RecurrentDirection : uint8_t { kForward, kReverse, kBidirectional };
+
+// f(x) with ONNX's formulas; alpha and beta where the formula has them.
+struct RecurrentActivation {
+  enum class Kind : uint8_t {
+    kSigmoid,
+    kTanh,
+    kRelu,
+    kAffine,
+    kLeakyRelu,
+    kThresholdedRelu,
+    kScaledTanh,
+    kHardSigmoid,
+    kElu,
+    kSoftsign,
+    kSoftplus,
+  };
+  Kind kind = Kind::kTanh;
+  float alpha = 0.0f, beta = 0.0f;
+};
+
+struct RecurrentOptions {
+  RecurrentCell cell = RecurrentCell::kLstm;
+  RecurrentDirection direction = RecurrentDirection::kForward;
+  int64_t input_size = 0, hidden_size = 0;
+  bool has_clip = false;
+  float clip = 0.0f;                 // bounds the argument of every activation to [-clip, clip]
+  bool input_forget = false;         // LSTM: f = 1 - i
+  bool linear_before_reset = false;  // GRU
+  // Of each direction: LSTM f, g, h; GRU f, g; RNN f.
+  std::array<std::array<RecurrentActivation, 3>, 2> activations;
+};
+// Options with the standard's activations: LSTM sigmoid, tanh, tanh; GRU sigmoid, tanh; RNN tanh.
+RecurrentOptions DefaultRecurrentOptions(RecurrentCell cell, RecurrentDirection direction,
+                                         int64_t input_size, int64_t hidden_size);
+
+// Packing, once for constant weights: w [D, G * H, input_size], r [D, G * H, H],
+// b [D, 2 * G * H] or null, peepholes [D, 3 * H] (i, o, f) or null (LSTM alone). The packed form is
+// the same on every SIMD target; 64-byte aligned.
+size_t RecurrentPackedBytes(const RecurrentOptions& options);
+void RecurrentPack(const RecurrentOptions& options, const float* w, const float* r, const float* b,
+                   const float* peepholes, void* packed, const Parallel& par);
+
+struct RecurrentRun {
+  int64_t steps = 0, batch = 0;            // T, B
+  const float* x = nullptr;                // [T, B, input_size]
+  const int32_t* sequence_lens = nullptr;  // [B], each within [0, T]; null: T for all
+  const float* initial_h = nullptr;        // [D, B, H]; null: zeros
+  const float* initial_c = nullptr;        // [D, B, H]; null: zeros (LSTM alone)
+  float* y = nullptr;                      // [T, D, B, H], or null; 0 beyond a sequence's end
+  float* y_h = nullptr;                    // [D, B, H], or null: the state after the last step
+  float* y_c = nullptr;                    // [D, B, H], or null (LSTM alone)
+};
+
+// Runs all steps. scratch: RecurrentScratchBytes, 64-byte aligned. Outputs may not overlap inputs.
+size_t RecurrentScratchBytes(const RecurrentOptions& options, int64_t steps, int64_t batch);
+void Recurrent(const RecurrentOptions& options, const void* packed, const RecurrentRun& run,
+               void* scratch, const Parallel& par);
+
+}  // namespace sardonyx
