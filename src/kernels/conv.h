@@ -1,0 +1,88 @@
+#pragma once
+// Convolution and transposed convolution in float32 over channels-last activations, 1 to 3 spatial
+// dimensions.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "base/thread_pool.h"
+#include "kernels/epilogue.h"
+
+namespace sardonyx {
+
+// Three spatial dimensions, the outermost first; a convolution of fewer has leading ones (1-D:
+// {1, 1, L}), with kernel 1, stride 1, dilation 1 and no padding there.
+//
+// Input x is [batch, in[0], in[1], in[2], cin], output y is [batch, out[0], out[1], out[2], cout];
+// both channels-last, pixels dense in that order, a pixel x_stride (>= cin) or y_stride (>= cout)
+// floats after the one before, so that either may be a range of channels of a wider tensor.
+// For output position o and kernel position t the input position is
+// o * stride + t * dilation - pad_begin; outside of the input it counts as zeros (so pad_end is
+// whatever `out` implies). cin and cout count all groups.
+struct ConvShape {
+  int64_t batch = 1;
+  int64_t in[3] = {1, 1, 1};
+  int64_t cin = 0;
+  int64_t out[3] = {1, 1, 1};
+  int64_t cout = 0;
+  int64_t kernel[3] = {1, 1, 1};
+  int64_t stride[3] = {1, 1, 1};
+  int64_t dilation[3] = {1, 1, 1};
+  int64_t pad_begin[3] = {0, 0, 0};
+  int64_t groups = 1;
+  int64_t x_stride = 0;
+  int64_t y_stride = 0;
+
+  int64_t InPixels() const { return batch * in[0] * in[1] * in[2]; }
+  int64_t OutPixels() const { return batch * out[0] * out[1] * out[2]; }
+  int64_t KernelSize() const { return kernel[0] * kernel[1] * kernel[2]; }
+  // Multiplications and additions of the direct algorithm.
+  int64_t Flops() const { return 2 * OutPixels() * KernelSize() * (cin / groups) * cout; }
+};
+
+enum class ConvAlgorithm : uint8_t {
+  kGemm,       // implicit matrix product; 1x1 with stride 1 straight on the input; any shape, groups
+  kDepthwise,  // groups == cin == cout
+  kWinograd4,  // F(4x4, 3x3)
+  kWinograd2,  // F(2x2, 3x3)
+};
+inline constexpr int kConvAlgorithmCount = 4;
+std::string_view Name(ConvAlgorithm algorithm);  // "gemm", "depthwise", "winograd4", "winograd2"
+
+// Empty if `algorithm` can run the shape, else why not, in words for `explain`.
+std::string_view ConvRefusal(ConvAlgorithm algorithm, const ConvShape& shape);
+
+// The algorithm expected to be fastest; cheap enough to be asked at every plan. Which is taken
+// depends on spatial sizes too, so a program whose shapes change may want several packed forms.
+// allow_winograd = false keeps to the direct sum, at somewhat less rounding error.
+ConvAlgorithm ChooseConv(const ConvShape& shape, int threads, bool allow_winograd = true);
+
+// Packed weights depend on the algorithm, cin, cout, kernel and groups alone, and on the SIMD target
+// that runs. `weights` are dense [cout, cin / groups, kernel[0], kernel[1], kernel[2]], as in ONNX;
+// `packed` is 64-byte aligned.
+size_t ConvPackedBytes(ConvAlgorithm algorithm, const ConvShape& shape);
+void ConvPack(ConvAlgorithm algorithm, const ConvShape& shape, const float* weights, float* packed,
+              const Parallel& par);
+
+// Bytes of scratch (64-byte aligned) for a run on at most `threads` threads; may be 0.
+size_t ConvScratchBytes(ConvAlgorithm algorithm, const ConvShape& shape, int threads);
+
+// y = epilogue(convolution). The epilogue sees y as a matrix [OutPixels(), cout]: a bias is an
+// operand of strides (0, 1), a residual one of (its pixel stride, 1). y must not overlap x; it may
+// be an operand of the epilogue. Bit-identical for any number of threads.
+void Conv(ConvAlgorithm algorithm, const ConvShape& shape, const float* x, const float* packed,
+          float* y, const Epilogue& epilogue, void* scratch, const Parallel& par);
+
+// Transposed convolution: `shape` has the same fields, and input position i with kernel position t
+// adds to output position i * stride + t * dilation - pad_begin, where that lies inside the output;
+// output_padding and pad_end are in `out`. `weights` are [cin, cout / groups, kernel...], as in
+// ONNX's ConvTranspose. The rest is as above.
+size_t ConvTransposePackedBytes(const ConvShape& shape);
+void ConvTransposePack(const ConvShape& shape, const float* weights, float* packed,
+                       const Parallel& par);
+size_t ConvTransposeScratchBytes(const ConvShape& shape, int threads);
+void ConvTranspose(const ConvShape& shape, const float* x, const float* packed, float* y,
+                   const Epilogue& epilogue, void* scratch, const Parallel& par);
+
+}  // namespace sardonyx

@@ -1,0 +1,32 @@
+#pragma once
+// What is done to the elements of a matrix product or convolution before they are stored.
+
+#include <cstdint>
+
+#include "base/dtype.h"
+#include "base/expression.h"
+
+namespace sardonyx {
+
+// A further input of an epilogue over C[M,N]: its element for C(i,j) is
+// data[i * row_stride + j * column_stride]. A scalar has strides (0, 0), a bias per column (0, 1), a
+// vector per row (1, 0), a residual with leading dimension ld (ld, 1). For the item (p, q) of a
+// batched product data moves by p * batch_stride[0] + q * batch_stride[1]. All in elements.
+struct EpilogueOperand {
+  const void* data = nullptr;
+  DType type = DType::kFloat32;
+  int64_t row_stride = 0;
+  int64_t column_stride = 0;
+  int64_t batch_stride[2] = {0, 0};
+};
+
+// C(i,j) = expression(accumulated value, operands[0](i,j), operands[1](i,j), ...): input 0 of the
+// expression is the accumulated float32, input 1 + k is operands[k]. The result must be float32.
+// Without an expression the accumulated value is stored. Operands may be C itself (same strides):
+// an element is read before it is written, and by nobody afterwards.
+struct Epilogue {
+  const Expression* expression = nullptr;
+  const EpilogueOperand* operands = nullptr;
+};
+
+}  // namespace sardonyx

@@ -1,0 +1,23 @@
+#pragma once
+// Which SIMD targets the kernels are compiled for, and which one runs. A kernel's .cc includes this
+// before anything of Highway.
+//
+// Three on x86-64: SSE2 (every such processor), AVX2 with FMA, AVX-512; NEON on AArch64. The targets
+// between them would cost build time and gain little.
+#if defined(__x86_64__) || defined(_M_X64) || defined(__i386__)
+#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4)
+#endif
+
+#include <string_view>
+
+namespace sardonyx {
+
+// Reads SARDONYX_TARGET (baseline, avx2 or avx512) once a process and keeps better targets from
+// being used; unset or empty means the best of the machine. Throws kInvalidArgument for any other
+// word, and for a target that the machine lacks. To be called before the first kernel runs.
+void ApplyTargetFromEnvironment();
+
+// The target that runs: "baseline", "avx2", "avx512" or "neon".
+std::string_view TargetName();
+
+}  // namespace sardonyx
