@@ -1,0 +1,96 @@
+#include "ir/core_op.h"
+
+namespace sardonyx {
+namespace {
+
+template <typename Body>
+decltype(auto) Named(const Node& node, Body&& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    if (node.origin == nullptr) throw;
+    throw Error(error.code(), Print(*node.origin) + ": " + error.what());
+  }
+}
+
+}  // namespace
+
+const Dims* InferContext::elements(size_t i) const {
+  return has(i) && inputs_[i]->elements ? &*inputs_[i]->elements : nullptr;
+}
+
+bool InferContext::Ints(size_t i, std::vector<int64_t>* values) const {
+  const Dims* dims = elements(i);
+  if (dims == nullptr) {
+    const Tensor* tensor = constant(i);
+    if (tensor == nullptr || !IsInteger(tensor->dtype())) return false;
+    *values = ToInts(*tensor);
+    return true;
+  }
+  values->clear();
+  for (Dim dim : *dims) {
+    if (!dim.known()) return false;
+    values->push_back(dim.value());
+  }
+  return true;
+}
+
+const Tensor* InferContext::constant(size_t i) const {
+  return has(i) && inputs_[i]->constant.defined() ? &inputs_[i]->constant : nullptr;
+}
+
+void InferContext::Set(size_t output, DType dtype, std::optional<Dims> shape) {
+  Fact& fact = outputs_[output];
+  fact = Fact();
+  fact.type = dtype;
+  fact.shape = std::move(shape);
+}
+
+int InferContext::Axis(int64_t axis, int rank) const {
+  if (axis < -rank || axis >= rank) {
+    Fail("axis {} is outside [{},{}] of a tensor of rank {}", axis, -rank, rank - 1, rank);
+  }
+  return static_cast<int>(axis < 0 ? axis + rank : axis);
+}
+
+Dims InferContext::Broadcast(const Dims& a, const Dims& b) {
+  const Dims& longer = a.size() >= b.size() ? a : b;
+  const Dims& shorter = a.size() >= b.size() ? b : a;
+  Dims result = longer;
+  const size_t offset = longer.size() - shorter.size();
+  for (size_t i = 0; i < shorter.size(); ++i) {
+    const Dim x = longer[offset + i], y = shorter[i];
+    if (x.known() && y.known() && !(x == y) && !(x == 1) && !(y == 1)) {
+      Fail("cannot broadcast {} with {}: sizes {} and {} differ and neither is 1", Print(a),
+           Print(b), x.value(), y.value());
+    }
+    result[offset + i] = symbols_.Broadcast(x, y);
+  }
+  return result;
+}
+
+std::string InferContext::Print(const Dims& dims) const {
+  std::string text = "[";
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (i > 0) text += ",";
+    text += symbols_.Print(dims[i]);
+  }
+  return text + "]";
+}
+
+std::vector<Fact> Infer(const Node& node, std::span<const Fact* const> inputs,
+                        SymbolTable& symbols) {
+  std::vector<Fact> outputs(node.outputs.size());
+  InferContext context(node, inputs, outputs, symbols);
+  Named(node, [&] { node.op->infer(context); });
+  return outputs;
+}
+
+std::vector<Datum> RunReference(const Node& node, std::span<const Datum> inputs) {
+  std::vector<Datum> outputs(node.outputs.size());
+  ComputeContext context(node, inputs, outputs);
+  Named(node, [&] { node.op->reference(context); });
+  return outputs;
+}
+
+}  // namespace sardonyx

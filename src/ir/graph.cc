@@ -1,0 +1,369 @@
+#include "ir/graph.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "ir/core_op.h"
+
+namespace sardonyx {
+namespace {
+
+constexpr int64_t kMaxElements = 1024;  // of a tensor that counts as a shape computation
+
+template <typename T>
+const T& Get(const Attribute& attribute, std::string_view name) {
+  const T* value = std::get_if<T>(&attribute);
+  if (value == nullptr) {
+    Fail(ErrorCode::kInternal, "attribute '{}' of a core operation has another type", name);
+  }
+  return *value;
+}
+
+bool SameAttribute(const Attribute& a, const Attribute& b) {
+  if (a.index() != b.index()) return false;
+  if (const Tensor* tensor = std::get_if<Tensor>(&a)) return BitEqual(*tensor, std::get<Tensor>(b));
+  return std::visit(
+      [&](const auto& value) {
+        using T = std::decay_t<decltype(value)>;
+        if constexpr (std::is_same_v<T, Tensor>) {
+          return false;
+        } else {
+          return value == std::get<T>(b);
+        }
+      },
+      a);
+}
+
+void RemoveUser(Value* value, Node* node) {
+  auto it = std::find(value->users.begin(), value->users.end(), node);
+  if (it != value->users.end()) value->users.erase(it);
+}
+
+}  // namespace
+
+bool Type::operator==(const Type& other) const {
+  if (kind != other.kind || dtype != other.dtype) return false;
+  if (!element || !other.element) return element == other.element;
+  return *element == *other.element;
+}
+
+std::string Print(const Type& type) {
+  switch (type.kind) {
+    case Type::Kind::kTensor: return fmt::format("tensor({})", Name(type.dtype));
+    case Type::Kind::kSequence: return fmt::format("seq({})", Print(*type.element));
+    case Type::Kind::kOptional: return fmt::format("optional({})", Print(*type.element));
+    case Type::Kind::kMap: return fmt::format("map({},{})", Name(type.dtype), Print(*type.element));
+  }
+  return "";
+}
+
+std::string Print(const Origin& origin) {
+  return fmt::format("node '{}' ({}-{})", origin.name, origin.op_type, origin.version);
+}
+
+bool Fact::static_shape() const {
+  return shape && std::all_of(shape->begin(), shape->end(), [](Dim dim) { return dim.known(); });
+}
+
+Fact Fact::Of(Tensor tensor) {
+  Fact fact;
+  fact.type = tensor.dtype();
+  fact.shape.emplace(tensor.dims().begin(), tensor.dims().end());
+  if (tensor.rank() <= 1 && tensor.size() <= kMaxElements &&
+      (tensor.dtype() == DType::kInt64 || tensor.dtype() == DType::kInt32)) {
+    const std::vector<int64_t> ints = ToInts(tensor);
+    fact.elements.emplace(ints.begin(), ints.end());
+  }
+  fact.constant = std::move(tensor);
+  return fact;
+}
+
+Attributes::Attributes(std::initializer_list<std::pair<std::string_view, Attribute>> items) {
+  for (const auto& [name, value] : items) Set(name, value);
+}
+
+const Attribute* Attributes::Find(std::string_view name) const {
+  for (const auto& [key, value] : items_) {
+    if (key == name) return &value;
+  }
+  return nullptr;
+}
+
+void Attributes::Set(std::string_view name, Attribute value) {
+  auto it = std::lower_bound(items_.begin(), items_.end(), name,
+                             [](const auto& item, std::string_view key) { return item.first < key; });
+  if (it != items_.end() && it->first == name) {
+    it->second = std::move(value);
+  } else {
+    items_.emplace(it, std::string(name), std::move(value));
+  }
+}
+
+void Attributes::Erase(std::string_view name) {
+  std::erase_if(items_, [&](const auto& item) { return item.first == name; });
+}
+
+int64_t Attributes::Int(std::string_view name, int64_t otherwise) const {
+  const Attribute* found = Find(name);
+  return found != nullptr ? Get<int64_t>(*found, name) : otherwise;
+}
+
+double Attributes::Float(std::string_view name, double otherwise) const {
+  const Attribute* found = Find(name);
+  return found != nullptr ? Get<double>(*found, name) : otherwise;
+}
+
+std::string_view Attributes::String(std::string_view name, std::string_view otherwise) const {
+  const Attribute* found = Find(name);
+  return found != nullptr ? std::string_view(Get<std::string>(*found, name)) : otherwise;
+}
+
+const std::vector<int64_t>& Attributes::Ints(std::string_view name) const {
+  static const std::vector<int64_t> kNone;
+  const Attribute* found = Find(name);
+  return found != nullptr ? Get<std::vector<int64_t>>(*found, name) : kNone;
+}
+
+const std::vector<double>& Attributes::Floats(std::string_view name) const {
+  static const std::vector<double> kNone;
+  const Attribute* found = Find(name);
+  return found != nullptr ? Get<std::vector<double>>(*found, name) : kNone;
+}
+
+const std::vector<std::string>& Attributes::Strings(std::string_view name) const {
+  static const std::vector<std::string> kNone;
+  const Attribute* found = Find(name);
+  return found != nullptr ? Get<std::vector<std::string>>(*found, name) : kNone;
+}
+
+const Tensor& Attributes::TensorValue(std::string_view name) const {
+  static const Tensor kNone;
+  const Attribute* found = Find(name);
+  return found != nullptr ? Get<Tensor>(*found, name) : kNone;
+}
+
+const Expression* Attributes::Expr(std::string_view name) const {
+  const Attribute* found = Find(name);
+  return found != nullptr ? &Get<Expression>(*found, name) : nullptr;
+}
+
+std::shared_ptr<Graph> Attributes::Body(std::string_view name) const {
+  const Attribute* found = Find(name);
+  return found != nullptr ? Get<std::shared_ptr<Graph>>(*found, name) : nullptr;
+}
+
+bool Attributes::operator==(const Attributes& other) const {
+  return std::equal(items_.begin(), items_.end(), other.items_.begin(), other.items_.end(),
+                    [](const auto& a, const auto& b) {
+                      return a.first == b.first && SameAttribute(a.second, b.second);
+                    });
+}
+
+Graph::Graph(std::shared_ptr<SymbolTable> symbols) : symbols_(std::move(symbols)) {}
+
+Value* Graph::NewValue() { return values_.emplace_back(std::make_unique<Value>()).get(); }
+
+Value* Graph::AddInput(std::string name, Fact fact) {
+  Value* value = NewValue();
+  value->name = std::move(name);
+  value->fact = std::move(fact);
+  value->is_input = true;
+  inputs.push_back(value);
+  return value;
+}
+
+Value* Graph::AddConstant(Tensor tensor, std::string name) {
+  Value* value = NewValue();
+  value->name = std::move(name);
+  value->fact = Fact::Of(std::move(tensor));
+  return value;
+}
+
+std::unique_ptr<Node> Graph::MakeNode(const CoreOp& op, std::vector<Value*> inputs,
+                                      Attributes attributes, int output_count,
+                                      std::shared_ptr<const Origin> origin) {
+  auto node = std::make_unique<Node>();
+  node->op = &op;
+  node->inputs = std::move(inputs);
+  node->attributes = std::move(attributes);
+  node->origin = std::move(origin);
+  for (int i = 0; i < output_count; ++i) {
+    Value* value = NewValue();
+    value->producer = node.get();
+    value->index = i;
+    node->outputs.push_back(value);
+  }
+  std::vector<const Fact*> facts;
+  for (Value* input : node->inputs) facts.push_back(input != nullptr ? &input->fact : nullptr);
+  std::vector<Fact> inferred = Infer(*node, facts, *symbols_);
+  for (int i = 0; i < output_count; ++i) node->outputs[i]->fact = std::move(inferred[i]);
+  for (Value* input : node->inputs) {
+    if (input != nullptr) input->users.push_back(node.get());
+  }
+  return node;
+}
+
+Node* Graph::Append(std::unique_ptr<Node> node) {
+  return nodes_.emplace_back(std::move(node)).get();
+}
+
+void Graph::ReplaceUses(Value* from, Value* to) {
+  if (from == to) return;
+  const std::vector<Node*> users = std::move(from->users);
+  from->users.clear();
+  for (Node* user : users) {
+    // `users` has an entry a use, so a node that uses the value twice is met twice.
+    auto it = std::find(user->inputs.begin(), user->inputs.end(), from);
+    *it = to;
+    to->users.push_back(user);
+  }
+  bool was_output = false;
+  for (Value*& output : outputs) {
+    if (output == from) {
+      output = to;
+      was_output = true;
+    }
+  }
+  if (was_output && !to->is_input && !IsOutput(from) && (to->name.empty() || !to->is_constant())) {
+    // Outputs are matched by position; the name is for people and for lookups.
+    if (to->name.empty()) to->name = std::move(from->name);
+  } else if (to->name.empty() && !from->name.empty()) {
+    to->name = std::move(from->name);
+  }
+}
+
+void Graph::SetInput(Node* node, size_t index, Value* value) {
+  if (node->inputs[index] != nullptr) RemoveUser(node->inputs[index], node);
+  node->inputs[index] = value;
+  if (value != nullptr) value->users.push_back(node);
+}
+
+void Graph::Splice(std::vector<std::unique_ptr<Node>> nodes) {
+  for (auto& node : nodes) nodes_.push_back(std::move(node));
+}
+
+int Graph::SortAndSweep() {
+  // Depth first from the outputs, with an explicit stack; visiting in the present order keeps the
+  // result stable.
+  std::unordered_map<const Node*, size_t> position;
+  for (size_t i = 0; i < nodes_.size(); ++i) position[nodes_[i].get()] = i;
+  std::unordered_set<const Node*> needed;
+  std::vector<Node*> stack;
+  auto need = [&](const Value* value) {
+    if (value != nullptr && value->producer != nullptr && needed.insert(value->producer).second) {
+      stack.push_back(value->producer);
+    }
+  };
+  for (const Value* output : outputs) need(output);
+  while (!stack.empty()) {
+    Node* node = stack.back();
+    stack.pop_back();
+    for (const Value* input : node->inputs) need(input);
+  }
+  std::vector<std::unique_ptr<Node>> old = std::move(nodes_);
+  nodes_.clear();
+  int dropped = 0;
+  for (auto& node : old) {
+    if (needed.contains(node.get())) continue;
+    for (Value* input : node->inputs) {
+      if (input != nullptr) RemoveUser(input, node.get());
+    }
+    ++dropped;
+  }
+  std::unordered_set<const Node*> placed;
+  std::vector<std::pair<size_t, size_t>> frames;  // node, next input
+  for (size_t root = 0; root < old.size(); ++root) {
+    if (!old[root] || !needed.contains(old[root].get())) continue;
+    frames.emplace_back(root, 0);
+    while (!frames.empty()) {
+      auto& [index, next] = frames.back();
+      Node* node = old[index].get();
+      if (node == nullptr) {  // placed meanwhile
+        frames.pop_back();
+        continue;
+      }
+      size_t pending = old.size();
+      while (next < node->inputs.size() && pending == old.size()) {
+        const Value* input = node->inputs[next++];
+        if (input == nullptr || input->producer == nullptr) continue;
+        const size_t at = position.at(input->producer);
+        if (old[at]) pending = at;
+      }
+      if (pending != old.size()) {
+        if (frames.size() > old.size()) Fail(ErrorCode::kInternal, "the graph has a cycle");
+        frames.emplace_back(pending, 0);
+      } else {
+        nodes_.push_back(std::move(old[index]));
+        frames.pop_back();
+      }
+    }
+  }
+  // Values of dropped nodes and unused constants.
+  std::unordered_set<const Value*> alive(inputs.begin(), inputs.end());
+  alive.insert(outputs.begin(), outputs.end());
+  for (const auto& node : nodes_) {
+    alive.insert(node->inputs.begin(), node->inputs.end());
+    alive.insert(node->outputs.begin(), node->outputs.end());
+  }
+  std::erase_if(values_, [&](const auto& value) { return !alive.contains(value.get()); });
+  return dropped;
+}
+
+void Graph::InferAll() {
+  std::vector<const Fact*> facts;
+  for (const auto& node : nodes_) {
+    facts.clear();
+    for (Value* input : node->inputs) facts.push_back(input != nullptr ? &input->fact : nullptr);
+    std::vector<Fact> inferred = Infer(*node, facts, *symbols_);
+    for (size_t i = 0; i < inferred.size(); ++i) node->outputs[i]->fact = std::move(inferred[i]);
+  }
+}
+
+bool Graph::IsOutput(const Value* value) const {
+  return std::find(outputs.begin(), outputs.end(), value) != outputs.end();
+}
+
+Value* Graph::Find(std::string_view name) const {
+  for (const auto& value : values_) {
+    if (value->name == name) return value.get();
+  }
+  return nullptr;
+}
+
+void Verify(const Graph& graph) {
+  std::unordered_set<const Value*> defined(graph.inputs.begin(), graph.inputs.end());
+  std::unordered_map<const Value*, size_t> uses;
+  for (const auto& node : graph.nodes()) {
+    if (node->op == nullptr) Fail(ErrorCode::kInternal, "a node has no operation");
+    for (const Value* input : node->inputs) {
+      if (input == nullptr) continue;
+      ++uses[input];
+      if (input->producer == nullptr && input->is_constant()) continue;
+      if (!defined.contains(input)) {
+        Fail(ErrorCode::kInternal, "'{}' uses '{}' before it is defined", node->op->name,
+             input->name);
+      }
+    }
+    for (size_t i = 0; i < node->outputs.size(); ++i) {
+      const Value* output = node->outputs[i];
+      if (output->producer != node.get() || output->index != static_cast<int>(i)) {
+        Fail(ErrorCode::kInternal, "output {} of '{}' has a wrong producer", i, node->op->name);
+      }
+      defined.insert(output);
+    }
+  }
+  for (const auto& [value, count] : uses) {
+    if (value->users.size() != count) {
+      Fail(ErrorCode::kInternal, "value '{}' lists {} uses and has {}", value->name,
+           value->users.size(), count);
+    }
+  }
+  for (const Value* output : graph.outputs) {
+    if (!defined.contains(output) && !output->is_constant()) {
+      Fail(ErrorCode::kInternal, "output '{}' is not defined", output->name);
+    }
+  }
+}
+
+}  // namespace sardonyx
