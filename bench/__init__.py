@@ -1,0 +1,1 @@
+"""Benchmarks of Sardonyx: the models that are measured, and its peers beside it."""
