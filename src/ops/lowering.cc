@@ -1,0 +1,90 @@
+#include "ops/lowering.h"
+
+#include <unordered_map>
+
+namespace sardonyx::ops {
+
+#define SARDONYX_OP(name) Outputs Lower##name(Lowering& op);
+#define SARDONYX_OP_ADAPTED(name) \
+  Outputs Lower##name(Lowering& op); \
+  void Adapt##name(Lowering& op);
+#define SARDONYX_ML_OP(name) Outputs Lower##name(Lowering& op);
+#include "ops/all.inc"
+#undef SARDONYX_OP
+#undef SARDONYX_OP_ADAPTED
+#undef SARDONYX_ML_OP
+
+namespace {
+
+constexpr OnnxOp kTable[] = {
+#define SARDONYX_OP(name) {"", #name, &Lower##name, nullptr},
+#define SARDONYX_OP_ADAPTED(name) {"", #name, &Lower##name, &Adapt##name},
+#define SARDONYX_ML_OP(name) {"ai.onnx.ml", #name, &Lower##name, nullptr},
+#include "ops/all.inc"
+#undef SARDONYX_OP
+#undef SARDONYX_OP_ADAPTED
+#undef SARDONYX_ML_OP
+};
+
+}  // namespace
+
+const OnnxOp* FindOnnxOp(std::string_view domain, std::string_view name) {
+  static const auto kIndex = [] {
+    std::unordered_map<std::string_view, std::vector<const OnnxOp*>> index;
+    for (const OnnxOp& op : kTable) index[op.name].push_back(&op);
+    return index;
+  }();
+  auto it = kIndex.find(name);
+  if (it == kIndex.end()) return nullptr;
+  for (const OnnxOp* op : it->second) {
+    if (op->domain == domain) return op;
+  }
+  return nullptr;
+}
+
+std::vector<const OnnxOp*> AllOnnxOps() {
+  std::vector<const OnnxOp*> result;
+  for (const OnnxOp& op : kTable) result.push_back(&op);
+  return result;
+}
+
+void Lowering::SetInput(size_t i, Val value) {
+  if (inputs.size() <= i) inputs.resize(i + 1);
+  inputs[i] = value;
+}
+
+void Lowering::AttributeToInput(std::string_view name, size_t i) {
+  if (HasAttribute(name)) {
+    SetInput(i, builder_.Ints(Ints(name)));
+    attributes.Erase(name);
+  }
+}
+
+std::vector<Val> Lower(Lowering& op, const std::vector<Type>& output_types) {
+  const OnnxOp* entry = FindOnnxOp(op.domain(), op.op_type());
+  if (entry == nullptr) {
+    Fail(ErrorCode::kUnsupported, "operator {} of domain '{}' is not implemented", op.op_type(),
+         op.domain());
+  }
+  if (entry->adapt != nullptr) entry->adapt(op);
+  try {
+    return entry->lower(op).values;
+  } catch (const NotYetKnown&) {
+    Attributes attributes = op.attributes;
+    attributes.Set("@domain", op.domain());
+    attributes.Set("@op_type", op.op_type());
+    attributes.Set("@version", int64_t{op.version()});
+    std::vector<int64_t> wanted, types;
+    for (size_t i = 0; i < op.output_count(); ++i) {
+      wanted.push_back(op.wants(i));
+      const bool typed = i < output_types.size() && output_types[i].is_tensor();
+      types.push_back(typed ? static_cast<int64_t>(output_types[i].dtype) : 0);
+    }
+    attributes.Set("@wanted", wanted);
+    attributes.Set("@types", types);
+    return op.builder().MakeMany(core::deferred, op.inputs, std::move(attributes),
+                                 static_cast<int>(op.output_count()));
+  }
+}
+
+}  // namespace sardonyx::ops
