@@ -1,0 +1,344 @@
+#include "kernels/gemm_block.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm_block.cc"
+#include "hwy/foreach_target.h"  // before highway.h
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using FullTag = hn::ScalableTag<float>;
+using NarrowTag = hn::CappedTag<float, 8>;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(FullTag()));
+constexpr int kWidth = 2 * kLanes;
+// As many accumulators as registers allow, with two columns of B and a value of A beside them.
+#if HWY_TARGET == HWY_AVX3
+constexpr int kRows = 14;
+#elif HWY_TARGET == HWY_NEON
+constexpr int kRows = 12;
+#else
+constexpr int kRows = 6;
+#endif
+
+// How the accumulators leave the registers.
+struct Store {
+  bool accumulate;
+  const float* bias;  // null or the panel's
+  const float* residual;
+  int64_t residual_ld;
+  bool clamp;
+  float lo, hi;
+};
+
+// C[kM, kNV vectors] = A * panel. The k loop runs kSplit times interleaved, each with accumulators
+// of its own, where a small tile alone would wait for the latency of the additions.
+template <int kM, int kNV, int kSplit, class D>
+HWY_NOINLINE void Tile(D d, const float* HWY_RESTRICT a, int64_t lda, const float* HWY_RESTRICT b,
+                       int64_t kc, float* c, int64_t ldc, const Store& store) {
+  using V = hn::Vec<D>;
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  V acc[kSplit][kM][kNV];
+#pragma GCC unroll 4
+  for (int s = 0; s < kSplit; ++s) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kNV; ++v) acc[s][r][v] = hn::Zero(d);
+    }
+  }
+  int64_t k = 0;
+  for (; k + kSplit <= kc; k += kSplit) {
+#pragma GCC unroll 4
+    for (int s = 0; s < kSplit; ++s) {
+      V bv[kNV];
+#pragma GCC unroll 4
+      for (int v = 0; v < kNV; ++v) bv[v] = hn::LoadU(d, b + (s * kNV + v) * kL);
+#pragma GCC unroll 16
+      for (int r = 0; r < kM; ++r) {
+        const V av = hn::Set(d, a[r * lda + k + s]);
+#pragma GCC unroll 4
+        for (int v = 0; v < kNV; ++v) acc[s][r][v] = hn::MulAdd(av, bv[v], acc[s][r][v]);
+      }
+    }
+    b += kSplit * kNV * kL;
+  }
+  if constexpr (kSplit > 1) {
+    for (; k < kc; ++k) {
+#pragma GCC unroll 16
+      for (int r = 0; r < kM; ++r) {
+        const V av = hn::Set(d, a[r * lda + k]);
+#pragma GCC unroll 4
+        for (int v = 0; v < kNV; ++v) {
+          acc[0][r][v] = hn::MulAdd(av, hn::LoadU(d, b + v * kL), acc[0][r][v]);
+        }
+      }
+      b += kNV * kL;
+    }
+#pragma GCC unroll 4
+    for (int s = 1; s < kSplit; ++s) {
+#pragma GCC unroll 16
+      for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kNV; ++v) acc[0][r][v] = hn::Add(acc[0][r][v], acc[s][r][v]);
+      }
+    }
+  }
+  if (store.accumulate) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kNV; ++v) {
+        acc[0][r][v] = hn::Add(acc[0][r][v], hn::LoadU(d, c + r * ldc + v * kL));
+      }
+    }
+  }
+  if (store.bias != nullptr) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kNV; ++v) {
+      const V bias = hn::LoadU(d, store.bias + v * kL);
+#pragma GCC unroll 16
+      for (int r = 0; r < kM; ++r) acc[0][r][v] = hn::Add(acc[0][r][v], bias);
+    }
+  }
+  if (store.residual != nullptr) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kNV; ++v) {
+        acc[0][r][v] =
+            hn::Add(acc[0][r][v], hn::LoadU(d, store.residual + r * store.residual_ld + v * kL));
+      }
+    }
+  }
+  if (store.clamp) {
+    const V lo = hn::Set(d, store.lo), hi = hn::Set(d, store.hi);
+#pragma GCC unroll 16
+    for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kNV; ++v) {
+        // x86 returns the second operand if one is NaN: so NaN passes through.
+        acc[0][r][v] = hn::Min(hi, hn::Max(lo, acc[0][r][v]));
+      }
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kNV; ++v) hn::StoreU(acc[0][r][v], d, c + r * ldc + v * kL);
+  }
+}
+
+using TileFunction = void (*)(const float*, int64_t, const float*, int64_t, float*, int64_t,
+                              const Store&);
+
+template <int kM, int kNV, class D>
+void CallTile(const float* a, int64_t lda, const float* b, int64_t kc, float* c, int64_t ldc,
+              const Store& store) {
+  constexpr int kSplit = kM == 1 ? 4 : kM <= 3 ? 2 : 1;
+  Tile<kM, kNV, kSplit>(D(), a, lda, b, kc, c, ldc, store);
+}
+
+template <int kNV, class D, int... kMinusOne>
+constexpr std::array<TileFunction, kRows> TilesOf(std::integer_sequence<int, kMinusOne...>) {
+  return {&CallTile<kMinusOne + 1, kNV, D>...};
+}
+
+// Tiles of all heights for a panel of this width.
+const TileFunction* TilesFor(int64_t width) {
+  using Heights = std::make_integer_sequence<int, kRows>;
+  static constexpr auto kFull = TilesOf<2, FullTag>(Heights());
+  if (width == kWidth) return kFull.data();
+  if constexpr (kLanes == 16) {
+    static constexpr auto k24 = TilesOf<3, NarrowTag>(Heights());
+    static constexpr auto k16 = TilesOf<1, FullTag>(Heights());
+    if (width == 24) return k24.data();
+    if (width == 16) return k16.data();
+  }
+  static constexpr auto k8 = TilesOf<1, NarrowTag>(Heights());
+  return k8.data();
+}
+
+// Finishes a tile that reaches beyond the last column: takes the values from a buffer.
+void FinishPartial(const float* tile, int64_t tile_ld, int64_t rows, int64_t columns, float* c,
+                   int64_t ldc, const Store& store) {
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t j = 0; j < columns; ++j) {
+      float value = tile[r * tile_ld + j];
+      if (store.accumulate) value += c[r * ldc + j];
+      if (store.bias != nullptr) value += store.bias[j];
+      if (store.residual != nullptr) value += store.residual[r * store.residual_ld + j];
+      if (store.clamp) {
+        value = value < store.lo ? store.lo : value;
+        value = value > store.hi ? store.hi : value;
+      }
+      c[r * ldc + j] = value;
+    }
+  }
+}
+
+void Block(const GemmBlockArgs& args) {
+  const int64_t tiles = CeilDiv(args.rows, kRows);
+  for (int64_t n = args.n0; n < args.n1; n += kWidth) {
+    const int64_t columns = std::min<int64_t>(kWidth, args.n_total - n);
+    const int64_t width = RoundUp(columns, kPanelGranule);
+    const float* panel = args.b + n * args.k_total + args.k0 * width;
+    const TileFunction* functions = TilesFor(width);
+    Store store{args.accumulate, nullptr, nullptr, 0, false, 0.0f, 0.0f};
+    if (args.epilogue != nullptr) {
+      const TileEpilogue& e = *args.epilogue;
+      if (e.bias != nullptr) store.bias = e.bias + n;
+      store.residual_ld = e.residual_ld;
+      store.clamp = e.clamp;
+      store.lo = e.lo;
+      store.hi = e.hi;
+    }
+    for (int64_t t = 0; t < tiles; ++t) {
+      // Rows are spread evenly over the tiles, which keeps the last one from being thin.
+      const int64_t begin = args.rows * t / tiles, end = args.rows * (t + 1) / tiles;
+      const int64_t height = end - begin;
+      const float* a = args.a + begin * args.lda;
+      float* c = args.c + begin * args.ldc + n;
+      if (args.epilogue != nullptr && args.epilogue->residual != nullptr) {
+        store.residual = args.epilogue->residual + begin * store.residual_ld + n;
+      }
+      if (columns == width) {
+        functions[height - 1](a, args.lda, panel, args.kc, c, args.ldc, store);
+      } else {
+        HWY_ALIGN float buffer[kRows * kWidth];
+        const Store plain{false, nullptr, nullptr, 0, false, 0.0f, 0.0f};
+        functions[height - 1](a, args.lda, panel, args.kc, buffer, width, plain);
+        FinishPartial(buffer, width, height, columns, c, args.ldc, store);
+      }
+    }
+  }
+}
+
+// Transposes a square of kT x kT floats.
+template <class D>
+HWY_INLINE void TransposeSquare(D d, const float* from, int64_t ldfrom, float* to, int64_t ldto) {
+  using V = hn::Vec<D>;
+  const hn::Repartition<double, D> wide;
+  constexpr int kT = static_cast<int>(hn::MaxLanes(D()));
+  V in[kT];
+#pragma GCC unroll 8
+  for (int i = 0; i < kT; ++i) in[i] = hn::LoadU(d, from + i * ldfrom);
+  V quad[kT];  // quad[4 * g + i]: column i of each 4 x 4 square of rows 4 * g ...
+#pragma GCC unroll 2
+  for (int g = 0; g < kT; g += 4) {
+    const V lo01 = hn::InterleaveLower(d, in[g], in[g + 1]);
+    const V hi01 = hn::InterleaveUpper(d, in[g], in[g + 1]);
+    const V lo23 = hn::InterleaveLower(d, in[g + 2], in[g + 3]);
+    const V hi23 = hn::InterleaveUpper(d, in[g + 2], in[g + 3]);
+    const auto wlo01 = hn::BitCast(wide, lo01), wlo23 = hn::BitCast(wide, lo23);
+    const auto whi01 = hn::BitCast(wide, hi01), whi23 = hn::BitCast(wide, hi23);
+    quad[g] = hn::BitCast(d, hn::InterleaveLower(wide, wlo01, wlo23));
+    quad[g + 1] = hn::BitCast(d, hn::InterleaveUpper(wide, wlo01, wlo23));
+    quad[g + 2] = hn::BitCast(d, hn::InterleaveLower(wide, whi01, whi23));
+    quad[g + 3] = hn::BitCast(d, hn::InterleaveUpper(wide, whi01, whi23));
+  }
+  if constexpr (kT == 4) {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) hn::StoreU(quad[i], d, to + i * ldto);
+  } else {
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+      hn::StoreU(hn::ConcatLowerLower(d, quad[4 + i], quad[i]), d, to + i * ldto);
+      hn::StoreU(hn::ConcatUpperUpper(d, quad[4 + i], quad[i]), d, to + (4 + i) * ldto);
+    }
+  }
+}
+
+void Transpose(const float* from, int64_t ldfrom, int64_t rows, int64_t cols, float* to,
+               int64_t ldto) {
+  const NarrowTag d;
+  constexpr int64_t kT = static_cast<int64_t>(hn::MaxLanes(NarrowTag()));
+  int64_t i = 0;
+  for (; i + kT <= rows; i += kT) {
+    int64_t k = 0;
+    for (; k + kT <= cols; k += kT) {
+      TransposeSquare(d, from + k * ldfrom + i, ldfrom, to + i * ldto + k, ldto);
+    }
+    for (; k < cols; ++k) {
+      for (int64_t r = i; r < i + kT; ++r) to[r * ldto + k] = from[k * ldfrom + r];
+    }
+  }
+  for (; i < rows; ++i) {
+    for (int64_t k = 0; k < cols; ++k) to[i * ldto + k] = from[k * ldfrom + i];
+  }
+}
+
+void Pack(int64_t k, int64_t n, const float* b, int64_t ldb, bool b_transposed, int64_t n0,
+          int64_t n1, float* packed) {
+  const FullTag d;
+  for (int64_t p = n0; p < n1; p += kWidth) {
+    const int64_t columns = std::min<int64_t>(kWidth, n - p);
+    const int64_t width = RoundUp(columns, kPanelGranule);
+    float* to = packed + p * k;
+    if (b_transposed) {
+      Transpose(b + p * ldb, ldb, k, columns, to, width);
+      if (columns < width) {
+        for (int64_t i = 0; i < k; ++i) {
+          std::fill(to + i * width + columns, to + (i + 1) * width, 0.0f);
+        }
+      }
+    } else if (columns == kWidth) {
+      const float* from = b + p;
+      for (int64_t i = 0; i < k; ++i, from += ldb, to += kWidth) {
+        hn::StoreU(hn::LoadU(d, from), d, to);
+        hn::StoreU(hn::LoadU(d, from + kLanes), d, to + kLanes);
+      }
+    } else {
+      const float* from = b + p;
+      for (int64_t i = 0; i < k; ++i, from += ldb, to += width) {
+        std::copy(from, from + columns, to);
+        std::fill(to + columns, to + width, 0.0f);
+      }
+    }
+  }
+}
+
+int64_t PanelWidth() { return kWidth; }
+int64_t TileRows() { return kRows; }
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace sardonyx
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(Block);
+HWY_EXPORT(Pack);
+HWY_EXPORT(Transpose);
+HWY_EXPORT(PanelWidth);
+HWY_EXPORT(TileRows);
+
+int64_t GemmPanelWidth() { return HWY_DYNAMIC_DISPATCH(PanelWidth)(); }
+int64_t GemmTileRows() { return HWY_DYNAMIC_DISPATCH(TileRows)(); }
+void GemmBlock(const GemmBlockArgs& args) { HWY_DYNAMIC_DISPATCH(Block)(args); }
+
+void PackPanels(int64_t k, int64_t n, const float* b, int64_t ldb, bool b_transposed, int64_t n0,
+                int64_t n1, float* packed) {
+  HWY_DYNAMIC_DISPATCH(Pack)(k, n, b, ldb, b_transposed, n0, n1, packed);
+}
+
+void TransposeCopy(const float* from, int64_t ldfrom, int64_t rows, int64_t cols, float* to,
+                   int64_t ldto) {
+  HWY_DYNAMIC_DISPATCH(Transpose)(from, ldfrom, rows, cols, to, ldto);
+}
+
+}  // namespace sardonyx
+#endif  // HWY_ONCE

@@ -1,0 +1,58 @@
+#pragma once
+// The register-blocked inner part of every matrix product and matrix-like convolution here: one
+// block of rows times some column panels of a packed B over one range of K. Single-threaded.
+//
+// Packed B: columns are cut into panels of GemmPanelWidth() columns; the last panel is as wide as
+// the rest rounded up to kPanelGranule, filled with zeros. A panel of width w is K rows of w floats.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/thread_pool.h"
+
+namespace sardonyx {
+
+inline constexpr int64_t kPanelGranule = 8;
+
+// Columns of a full panel for the target that runs: 32, 16 or 8.
+int64_t GemmPanelWidth();
+// Rows of the largest register tile: blocks of a multiple of it have no remainder.
+int64_t GemmTileRows();
+
+inline int64_t RoundUp(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+inline int64_t CeilDiv(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
+
+// clamp(value + bias[j] + residual(i,j), lo, hi), applied in registers; null pointers are left out.
+struct TileEpilogue {
+  const float* bias = nullptr;
+  const float* residual = nullptr;
+  int64_t residual_ld = 0;
+  bool clamp = false;
+  float lo = 0.0f, hi = 0.0f;
+};
+
+// C[0:rows, n0:n1] (+)= A[0:rows, 0:kc] * B[k0:k0+kc, n0:n1].
+struct GemmBlockArgs {
+  const float* a;  // element (0, k0)
+  int64_t lda;
+  int64_t rows;
+  const float* b;  // packed matrix of k_total rows and n_total columns
+  int64_t k_total, n_total;
+  int64_t k0, kc;
+  int64_t n0, n1;  // n0 is a multiple of the panel width, n1 too unless it is n_total
+  float* c;        // element (0, 0)
+  int64_t ldc;
+  bool accumulate;               // add to what C holds
+  const TileEpilogue* epilogue;  // with the last range of K; may be null; indexed as c is
+};
+void GemmBlock(const GemmBlockArgs& args);
+
+// Packs columns [n0, n1) (n0 a multiple of the panel width) of B; see GemmPackB for the layout.
+void PackPanels(int64_t k, int64_t n, const float* b, int64_t ldb, bool b_transposed, int64_t n0,
+                int64_t n1, float* packed);
+
+// to[i * ldto + k] = from[k * ldfrom + i] for i < rows, k < cols.
+void TransposeCopy(const float* from, int64_t ldfrom, int64_t rows, int64_t cols, float* to,
+                   int64_t ldto);
+
+}  // namespace sardonyx
