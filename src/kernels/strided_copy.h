@@ -32,8 +32,9 @@ struct StridedCopyPlan {
   std::array<Dim, kMaxRank> dims;  // outermost first; kTranspose: last but one is the input's
   int64_t in_offset = 0;           // bytes, where a dimension was turned round
   int64_t out_offset = 0;
-  int64_t tasks = 1;
-  int64_t work_bytes = 0;
+  // The unit of work: an index of the dimensions outside the last two (of none if rank is 1), and
+  // `chunk` indices of the last but one (of the only one if rank is 1).
+  int64_t chunk = 1, chunks = 1, units = 0, units_per_task = 1;
 };
 
 // Plans the copy of dims[0] x dims[1] x ... elements of 1, 2, 4, 8 or 16 bytes. Strides are in

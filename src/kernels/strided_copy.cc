@@ -1,0 +1,370 @@
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/strided_copy.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include "kernels/strided_copy.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET != HWY_SCALAR
+// Transposes 4x4 blocks of 128 bits: afterwards r[j] holds column j of the four rows.
+template <class D, class V>
+HWY_INLINE void Transpose4(D d, V r[4]) {
+  const hn::RepartitionToWide<D> dw;
+  const auto a = hn::BitCast(dw, hn::InterleaveLower(d, r[0], r[1]));
+  const auto b = hn::BitCast(dw, hn::InterleaveLower(d, r[2], r[3]));
+  const auto c = hn::BitCast(dw, hn::InterleaveUpper(d, r[0], r[1]));
+  const auto e = hn::BitCast(dw, hn::InterleaveUpper(d, r[2], r[3]));
+  r[0] = hn::BitCast(d, hn::InterleaveLower(dw, a, b));
+  r[1] = hn::BitCast(d, hn::InterleaveUpper(dw, a, b));
+  r[2] = hn::BitCast(d, hn::InterleaveLower(dw, c, e));
+  r[3] = hn::BitCast(d, hn::InterleaveUpper(dw, c, e));
+}
+
+// One square block of N x N elements, N = lanes of d (4 or 8).
+template <class D>
+HWY_INLINE void TransposeBlock(D d, const uint32_t* in, int64_t in_stride, uint32_t* out,
+                               int64_t out_stride) {
+  using V = hn::Vec<D>;
+#if HWY_TARGET <= HWY_AVX2
+  V lo[4], hi[4];
+  for (int i = 0; i < 4; ++i) lo[i] = hn::LoadU(d, in + i * in_stride);
+  for (int i = 0; i < 4; ++i) hi[i] = hn::LoadU(d, in + (4 + i) * in_stride);
+  Transpose4(d, lo);
+  Transpose4(d, hi);
+  for (int i = 0; i < 4; ++i) {
+    hn::StoreU(hn::ConcatLowerLower(d, hi[i], lo[i]), d, out + i * out_stride);
+    hn::StoreU(hn::ConcatUpperUpper(d, hi[i], lo[i]), d, out + (4 + i) * out_stride);
+  }
+#else
+  V r[4];
+  for (int i = 0; i < 4; ++i) r[i] = hn::LoadU(d, in + i * in_stride);
+  Transpose4(d, r);
+  for (int i = 0; i < 4; ++i) hn::StoreU(r[i], d, out + i * out_stride);
+#endif
+}
+#endif  // HWY_TARGET != HWY_SCALAR
+
+// out[i * out_stride + j] = in[j * in_stride + i] for i < rows, j < cols.
+void TransposeWords(const void* in_words, int64_t in_stride, void* out_words, int64_t out_stride,
+                    int64_t rows, int64_t cols) {
+  const uint32_t* in = static_cast<const uint32_t*>(in_words);
+  uint32_t* out = static_cast<uint32_t*>(out_words);
+#if HWY_TARGET == HWY_SCALAR
+  constexpr int64_t kBlock = 1;
+#elif HWY_TARGET <= HWY_AVX2
+  constexpr int64_t kBlock = 8;
+#else
+  constexpr int64_t kBlock = 4;
+#endif
+#if HWY_TARGET != HWY_SCALAR
+  const hn::CappedTag<uint32_t, kBlock> d;
+  // Pictures: three planes to pixels of three and back.
+  const hn::ScalableTag<uint32_t> full;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(full));
+  if (cols == 3 && out_stride == 3) {
+    int64_t i = 0;
+    for (; i + lanes <= rows; i += lanes) {
+      hn::StoreInterleaved3(hn::LoadU(full, in + i), hn::LoadU(full, in + in_stride + i),
+                            hn::LoadU(full, in + 2 * in_stride + i), full, out + i * 3);
+    }
+    for (; i < rows; ++i) {
+      for (int64_t j = 0; j < 3; ++j) out[i * 3 + j] = in[j * in_stride + i];
+    }
+    return;
+  }
+  if (rows == 3 && in_stride == 3) {
+    int64_t j = 0;
+    for (; j + lanes <= cols; j += lanes) {
+      hn::Vec<decltype(full)> a, b, c;
+      hn::LoadInterleaved3(full, in + j * 3, a, b, c);
+      hn::StoreU(a, full, out + j);
+      hn::StoreU(b, full, out + out_stride + j);
+      hn::StoreU(c, full, out + 2 * out_stride + j);
+    }
+    for (; j < cols; ++j) {
+      for (int64_t i = 0; i < 3; ++i) out[i * out_stride + j] = in[j * 3 + i];
+    }
+    return;
+  }
+#endif
+  constexpr int64_t kTile = 64;
+  const int64_t whole_rows = rows / kBlock * kBlock;
+  for (int64_t j0 = 0; j0 < cols; j0 += kTile) {
+    const int64_t j1 = std::min(cols, j0 + kTile);
+    const int64_t whole = j0 + (j1 - j0) / kBlock * kBlock;
+    for (int64_t i = 0; i < whole_rows; i += kBlock) {
+      for (int64_t j = j0; j < whole; j += kBlock) {
+#if HWY_TARGET == HWY_SCALAR
+        out[i * out_stride + j] = in[j * in_stride + i];
+#else
+        TransposeBlock(d, in + j * in_stride + i, in_stride, out + i * out_stride + j, out_stride);
+#endif
+      }
+      for (int64_t ii = i; ii < i + kBlock; ++ii) {
+        for (int64_t j = whole; j < j1; ++j) out[ii * out_stride + j] = in[j * in_stride + ii];
+      }
+    }
+    for (int64_t i = whole_rows; i < rows; ++i) {
+      for (int64_t j = j0; j < j1; ++j) out[i * out_stride + j] = in[j * in_stride + i];
+    }
+  }
+}
+
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+namespace {
+
+HWY_EXPORT(TransposeWords);
+
+// An element of any alignment and origin: short rows that are copied as one element are aligned
+// only to what they consist of.
+template <typename T>
+struct __attribute__((packed, may_alias)) Element {
+  T value;
+};
+struct Pair {
+  uint64_t low, high;
+};
+
+// Calls body with an element of that width.
+template <typename Body>
+void WithElement(int element_bytes, Body&& body) {
+  switch (element_bytes) {
+    case 1: return body(Element<uint8_t>{});
+    case 2: return body(Element<uint16_t>{});
+    case 4: return body(Element<uint32_t>{});
+    case 8: return body(Element<uint64_t>{});
+    default: return body(Element<Pair>{});
+  }
+}
+
+// Work below this stays on one thread; each task has at least this much.
+constexpr int64_t kTaskBytes = int64_t{128} << 10;
+constexpr int64_t kMaxTasks = 32;
+
+void CopyRow(const char* in, char* out, int64_t bytes) {
+  if (bytes > 64 || bytes < 16) {
+    std::memcpy(out, in, static_cast<size_t>(bytes));
+    return;
+  }
+  for (int64_t i = 0; i + 16 < bytes; i += 16) std::memcpy(out + i, in + i, 16);
+  std::memcpy(out + bytes - 16, in + bytes - 16, 16);
+}
+
+template <typename T>
+void TransposeElements(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t rows,
+                       int64_t cols) {
+  constexpr int64_t kTile = 16;
+  for (int64_t j0 = 0; j0 < cols; j0 += kTile) {
+    const int64_t j1 = std::min(cols, j0 + kTile);
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = j0; j < j1; ++j) out[i * out_stride + j] = in[j * in_stride + i];
+    }
+  }
+}
+
+using Dim = StridedCopyPlan::Dim;
+using Method = StridedCopyPlan::Method;
+
+template <typename T>
+void CopyUnit(Method method, const T* in, T* out, Dim rows, Dim cols) {
+  switch (method) {
+    case Method::kNothing: return;
+    case Method::kRows:
+      if (cols.size * static_cast<int64_t>(sizeof(T)) >= 16) {
+        for (int64_t i = 0; i < rows.size; ++i) {
+          CopyRow(reinterpret_cast<const char*>(in + i * rows.in_stride),
+                  reinterpret_cast<char*>(out + i * rows.out_stride),
+                  cols.size * static_cast<int64_t>(sizeof(T)));
+        }
+        return;
+      }
+      break;
+    case Method::kSpread:
+      for (int64_t i = 0; i < rows.size; ++i) {
+        std::fill_n(out + i * rows.out_stride, cols.size, in[i * rows.in_stride]);
+      }
+      return;
+    case Method::kTranspose:
+      if constexpr (sizeof(T) == 4) {
+        HWY_DYNAMIC_DISPATCH(TransposeWords)
+        (in, cols.in_stride, out, rows.out_stride, rows.size, cols.size);
+      } else {
+        TransposeElements(in, cols.in_stride, out, rows.out_stride, rows.size, cols.size);
+      }
+      return;
+    case Method::kElements: break;
+  }
+  for (int64_t i = 0; i < rows.size; ++i) {
+    const T* from = in + i * rows.in_stride;
+    T* to = out + i * rows.out_stride;
+    for (int64_t j = 0; j < cols.size; ++j) to[j * cols.out_stride] = from[j * cols.in_stride];
+  }
+}
+
+// Drops dimensions of size 1, makes output strides positive, orders by them and merges neighbours.
+void Collapse(StridedCopyPlan& plan) {
+  int rank = plan.rank;
+  auto& dims = plan.dims;
+  for (int i = 0; i < rank; ++i) {
+    if (dims[i].out_stride >= 0) continue;
+    plan.in_offset += (dims[i].size - 1) * dims[i].in_stride * plan.element_bytes;
+    plan.out_offset += (dims[i].size - 1) * dims[i].out_stride * plan.element_bytes;
+    dims[i].in_stride = -dims[i].in_stride;
+    dims[i].out_stride = -dims[i].out_stride;
+  }
+  std::sort(dims.begin(), dims.begin() + rank,
+            [](const Dim& a, const Dim& b) { return a.out_stride > b.out_stride; });
+  int merged = 0;
+  for (int i = 1; i < rank; ++i) {
+    Dim& outer = dims[merged];
+    const Dim& inner = dims[i];
+    if (outer.in_stride == inner.in_stride * inner.size &&
+        outer.out_stride == inner.out_stride * inner.size) {
+      outer = {outer.size * inner.size, inner.in_stride, inner.out_stride};
+    } else {
+      dims[++merged] = inner;
+    }
+  }
+  plan.rank = rank = merged + 1;
+  // A short contiguous row whose width is a power of two becomes one wider element.
+  const Dim last = dims[rank - 1];
+  const int64_t width = last.size * plan.element_bytes;
+  if (rank > 1 && last.in_stride == 1 && last.out_stride == 1 &&
+      (width == 2 || width == 4 || width == 8 || width == 16) &&
+      std::all_of(dims.begin(), dims.begin() + rank - 1, [&](const Dim& dim) {
+        return dim.in_stride % last.size == 0 && dim.out_stride % last.size == 0;
+      })) {
+    plan.rank = rank = rank - 1;
+    plan.element_bytes = static_cast<int>(width);
+    for (int i = 0; i < rank; ++i) {
+      dims[i].in_stride /= last.size;
+      dims[i].out_stride /= last.size;
+    }
+  }
+}
+
+Method ChooseMethod(StridedCopyPlan& plan) {
+  auto& dims = plan.dims;
+  const Dim last = dims[plan.rank - 1];
+  if (last.out_stride != 1) return Method::kElements;
+  if (last.in_stride == 1) return Method::kRows;
+  if (last.in_stride == 0) return Method::kSpread;
+  for (int i = 0; i + 1 < plan.rank; ++i) {
+    if (dims[i].in_stride != 1) continue;
+    std::rotate(dims.begin() + i, dims.begin() + i + 1, dims.begin() + plan.rank - 1);
+    return Method::kTranspose;
+  }
+  return Method::kElements;
+}
+
+}  // namespace
+
+StridedCopyPlan PrepareStridedCopy(std::span<const int64_t> dims,
+                                   std::span<const int64_t> in_strides,
+                                   std::span<const int64_t> out_strides, int element_bytes) {
+  StridedCopyPlan plan;
+  plan.element_bytes = element_bytes;
+  int64_t elements = 1;
+  for (int64_t size : dims) {
+    if (size == 0) return plan;
+  }
+  for (size_t i = 0; i < dims.size(); ++i) {
+    if (dims[i] == 1) continue;
+    elements *= dims[i];
+    plan.dims[plan.rank++] = {dims[i], in_strides[i], out_strides[i]};
+  }
+  if (plan.rank == 0) plan.dims[plan.rank++] = {1, 1, 1};
+  const int64_t bytes = elements * element_bytes;
+  Collapse(plan);
+  plan.method = ChooseMethod(plan);
+
+  const int64_t row_bytes =
+      (plan.rank == 1 ? 1 : plan.dims[plan.rank - 1].size) * plan.element_bytes;
+  const int64_t size = plan.dims[std::max(0, plan.rank - 2)].size;
+  plan.chunk = std::clamp<int64_t>(kTaskBytes / 2 / row_bytes, 1, size);
+  if (plan.method == Method::kTranspose) plan.chunk = std::min<int64_t>(size, 32);
+  plan.chunks = (size + plan.chunk - 1) / plan.chunk;
+  plan.units = plan.chunks;
+  for (int i = 0; i + 2 < plan.rank; ++i) plan.units *= plan.dims[i].size;
+  const int64_t tasks = std::clamp<int64_t>(bytes / kTaskBytes, 1, kMaxTasks);
+  plan.units_per_task = (plan.units + tasks - 1) / tasks;
+  return plan;
+}
+
+void StridedCopy(const StridedCopyPlan& plan, const void* in, void* out, const Parallel& par) {
+  if (plan.method == Method::kNothing) return;
+  const int outer_rank = std::max(0, plan.rank - 2);
+  const Dim rows = plan.dims[outer_rank];
+  const Dim cols = plan.rank == 1 ? Dim{1, 1, 1} : plan.dims[plan.rank - 1];
+  const int64_t tasks = (plan.units + plan.units_per_task - 1) / plan.units_per_task;
+  par.For(tasks, [&](int64_t task) {
+    const int64_t begin = task * plan.units_per_task;
+    const int64_t end = std::min(plan.units, begin + plan.units_per_task);
+    std::array<int64_t, StridedCopyPlan::kMaxRank> index;
+    int64_t chunk = begin % plan.chunks;
+    int64_t in_at = 0, out_at = 0;
+    for (int64_t i = outer_rank - 1, rest = begin / plan.chunks; i >= 0; --i) {
+      index[i] = rest % plan.dims[i].size;
+      rest /= plan.dims[i].size;
+      in_at += index[i] * plan.dims[i].in_stride;
+      out_at += index[i] * plan.dims[i].out_stride;
+    }
+    WithElement(plan.element_bytes, [&]<typename T>(T) {
+      const T* from = reinterpret_cast<const T*>(static_cast<const char*>(in) + plan.in_offset);
+      T* to = reinterpret_cast<T*>(static_cast<char*>(out) + plan.out_offset);
+      for (int64_t unit = begin; unit < end; ++unit) {
+        const int64_t first = chunk * plan.chunk;
+        const int64_t count = std::min(plan.chunk, rows.size - first);
+        const T* unit_in = from + in_at + first * rows.in_stride;
+        T* unit_out = to + out_at + first * rows.out_stride;
+        if (plan.rank == 1) {
+          CopyUnit(plan.method, unit_in, unit_out, Dim{1, 0, 0},
+                   Dim{count, rows.in_stride, rows.out_stride});
+        } else {
+          CopyUnit(plan.method, unit_in, unit_out, Dim{count, rows.in_stride, rows.out_stride},
+                   cols);
+        }
+        if (++chunk < plan.chunks) continue;
+        chunk = 0;
+        for (int i = outer_rank - 1; i >= 0; --i) {
+          in_at += plan.dims[i].in_stride;
+          out_at += plan.dims[i].out_stride;
+          if (++index[i] < plan.dims[i].size) break;
+          in_at -= plan.dims[i].size * plan.dims[i].in_stride;
+          out_at -= plan.dims[i].size * plan.dims[i].out_stride;
+          index[i] = 0;
+        }
+      }
+    });
+  });
+}
+
+void Fill(void* out, int64_t count, const void* value, int element_bytes, const Parallel& par) {
+  const int64_t tasks = std::clamp<int64_t>(count * element_bytes / kTaskBytes, 1, kMaxTasks);
+  const int64_t step = (count + tasks - 1) / tasks;
+  par.For(tasks, [&](int64_t task) {
+    const int64_t begin = std::min(count, task * step);
+    WithElement(element_bytes, [&]<typename T>(T element) {
+      std::memcpy(&element, value, sizeof(T));
+      std::fill_n(static_cast<T*>(out) + begin, std::min(step, count - begin), element);
+    });
+  });
+}
+
+}  // namespace sardonyx
+#endif  // HWY_ONCE
