@@ -19,7 +19,6 @@ namespace sardonyx::onnx {
 template <typename T>
 struct Field : std::optional<T> {
   using std::optional<T>::optional;
-  using std::optional<T>::operator=;
   T Get() const { return this->value_or(T{}); }
 };
 using Text = Field<std::string_view>;

@@ -17,6 +17,8 @@ struct ReadOptions {
   int max_nesting = 200;
   // Bytes that the structs of the messages may take (weights kept in place do not count).
   int64_t max_decoded_bytes = int64_t{8} << 30;
+  // Bytes that the dense form of one sparse tensor may take.
+  int64_t max_dense_bytes = int64_t{4} << 30;
   // ParseModel: the folder that external data lies beneath. OpenModel takes the model's own folder.
   std::string external_data_folder;
 };
@@ -28,6 +30,7 @@ struct ModelFile {
   std::string name;                   // for messages: the path as given, or "model given as bytes"
   std::string_view bytes;             // the whole file
   std::shared_ptr<const void> owner;  // keeps `bytes`, and all strings of `model`, alive
+  ReadOptions options;
   std::shared_ptr<ExternalFiles> external_files;  // never null
   ModelProto model;                               // has a graph
 };

@@ -1,0 +1,74 @@
+#include "base/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "base/error.h"
+
+namespace sardonyx {
+namespace {
+
+std::string Reason(int error) { return std::generic_category().message(error); }
+
+// Closes a descriptor when the scope ends.
+class Descriptor {
+ public:
+  explicit Descriptor(int value) : value_(value) {}
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  ~Descriptor() { close(value_); }
+  int value() const { return value_; }
+
+ private:
+  int value_;
+};
+
+}  // namespace
+
+std::shared_ptr<const MappedFile> MappedFile::Open(const std::string& path) {
+  if (path.empty()) Fail(ErrorCode::kNotFound, "cannot open a file: the path is empty");
+  // O_NONBLOCK: opening a named pipe must fail below, not wait for a writer.
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) {
+    Fail(ErrorCode::kNotFound, "{}: cannot open the file: {}", path, Reason(errno));
+  }
+  return FromDescriptor(descriptor, path);
+}
+
+std::shared_ptr<const MappedFile> MappedFile::FromDescriptor(int descriptor,
+                                                             const std::string& path) {
+  const Descriptor file(descriptor);
+  struct stat status = {};
+  if (fstat(file.value(), &status) != 0) {
+    Fail(ErrorCode::kNotFound, "{}: cannot read the file's size: {}", path, Reason(errno));
+  }
+  if (S_ISDIR(status.st_mode)) Fail(ErrorCode::kNotFound, "{}: is a folder, not a file", path);
+  if (!S_ISREG(status.st_mode)) {
+    Fail(ErrorCode::kNotFound, "{}: is not a regular file (a pipe, device or socket)", path);
+  }
+  const auto size = static_cast<size_t>(status.st_size);
+  const char* data = nullptr;
+  if (size > 0) {
+    void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value(), 0);
+    if (address == MAP_FAILED) {
+      Fail(ErrorCode::kOutOfMemory, "{}: cannot map {} bytes: {}", path, size, Reason(errno));
+    }
+    data = static_cast<const char*>(address);
+  }
+  return std::shared_ptr<const MappedFile>(new MappedFile(data, size, path));
+}
+
+MappedFile::MappedFile(const char* data, size_t size, std::string path)
+    : data_(data), size_(size), path_(std::move(path)) {}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) munmap(const_cast<char*>(data_), size_);
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,46 @@
+#pragma once
+// Tensor data in files beside the model, opened against a hostile model: nothing outside the
+// model's folder is ever read (threats as in onnx's docs/ExternalDataSecurity.md).
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/mapped_file.h"
+#include "onnx/model.h"
+
+namespace sardonyx::onnx {
+
+// The entries of TensorProto.external_data. "checksum" is not verified: that would read every
+// weight while loading.
+struct ExternalDataInfo {
+  std::string_view location;
+  uint64_t offset = 0;
+  std::optional<uint64_t> length;
+};
+// Throws kInvalidModel for a missing location, a repeated key, or numbers that are not
+// non-negative decimals of 64 bits. Unknown keys are ignored.
+ExternalDataInfo ReadExternalDataInfo(const TensorProto& tensor);
+
+// The files one model refers to, each mapped once, on first use. Safe to call from many threads.
+class ExternalFiles {
+ public:
+  // An empty folder: the model came as bytes, Open throws.
+  explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
+
+  // The file at that path relative to the model's folder. Throws kInvalidModel for a location that
+  // is empty, absolute, has "..", or leads over a symbolic link, to anything but a regular file, or
+  // to a file with several hard links; kNotFound when absent; kInvalidArgument without a folder.
+  std::shared_ptr<const MappedFile> Open(std::string_view location);
+
+ private:
+  std::string folder_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const MappedFile>, std::less<>> files_;
+};
+
+}  // namespace sardonyx::onnx
