@@ -1,0 +1,1 @@
+"""Sardonyx and its peers on the same models, machine and threads, side by side in one run."""

@@ -1,0 +1,225 @@
+"""Runs all engines on one model in turn, and collects what they answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import statistics
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+ROOT = Path(__file__).resolve().parents[2]
+REST = 0.03  # seconds between turns: lets the threads of the engine before stop spinning
+
+
+@dataclass
+class Result:
+    """What one engine did with one model; nothing but `error` and `version` if it failed."""
+
+    version: str = ""
+    error: str = ""
+    load_ms: list[float] = field(default_factory=list)
+    peak_mib: list[float] = field(default_factory=list)
+    rounds_ms: list[float] = field(default_factory=list)  # the median of each round
+    best_ms: float = 0.0
+    runs: int = 0
+    deviation: float = 0.0  # largest absolute difference from the reference's outputs
+    excess: float = 0.0  # largest |difference| / (1e-5 + 1e-4 |reference|)
+
+    @property
+    def median_ms(self) -> float:
+        """The median latency of a run."""
+        return statistics.median(self.rounds_ms)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values for the file of raw numbers."""
+        return asdict(self)
+
+
+class Failure(Exception):
+    """A worker's own message, or how it ended."""
+
+
+def cores(threads: int) -> set[int]:
+    """The first `threads` processors that this process may use, of different cores if possible."""
+    allowed = sorted(os.sched_getaffinity(0))
+    by_core: dict[str, int] = {}
+    for cpu in allowed:
+        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
+        by_core.setdefault(siblings.read_text() if siblings.exists() else str(cpu), cpu)
+    chosen = list(by_core.values()) + [cpu for cpu in allowed if cpu not in by_core.values()]
+    if len(chosen) < threads:
+        raise SystemExit(f"{threads} threads asked for, but only {len(chosen)} processors allowed")
+    return set(chosen[:threads])
+
+
+class Worker:
+    """A process that holds one engine with one model."""
+
+    def __init__(
+        self, python: str, engine: str, model: Path, inputs: Path, threads: int, limit: float
+    ) -> None:
+        self._limit = limit
+        self._log = tempfile.TemporaryFile("w+")
+        command = [python, "-m", "bench.peers.worker", engine, str(model), str(inputs)]
+        mask = cores(threads)
+        self._process = subprocess.Popen(
+            [*command, str(threads)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            cwd=ROOT,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": str(threads)},
+            preexec_fn=lambda: os.sched_setaffinity(0, mask),
+        )
+
+    def answer(self) -> dict[str, Any]:
+        """The next answer.
+
+        Raises
+        ------
+        Failure
+            If the worker reports an error, dies, or takes longer than its limit.
+        """
+        assert self._process.stdout is not None
+        if not select.select([self._process.stdout], [], [], self._limit)[0]:
+            self.close()
+            raise Failure(f"no answer within {self._limit:.0f} s")
+        line = self._process.stdout.readline()
+        if not line:
+            code = self._process.wait()
+            self._log.seek(0)
+            last = (self._log.read().strip().splitlines() or ["no message"])[-1]
+            how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+            raise Failure(f"crashed ({how}): {last}")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise Failure(answer["error"])
+        return answer
+
+    def ask(self, **request: object) -> dict[str, Any]:
+        """Send a request and wait for the answer."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write((json.dumps(request) + "\n").encode())
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # the missing answer tells why
+        return self.answer()
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            if pipe is not None:
+                pipe.close()
+
+
+def measure(
+    pythons: Mapping[str, str],
+    reference: str,
+    model: Path,
+    feeds: Mapping[str, np.ndarray],
+    *,
+    threads: int,
+    loads: int,
+    rounds: int,
+    seconds: float,
+    limit: float,
+) -> dict[str, Result]:
+    """Measure one model with all engines in turns: A B C D A B C D ...
+
+    Parameters
+    ----------
+    pythons
+        The interpreter to use by engine.
+    reference
+        The engine whose outputs the others are compared with.
+    loads
+        How often each engine loads the model, each time in a fresh process.
+    rounds, seconds
+        Turns per engine and length of a turn; each turn has one run at least.
+    limit
+        Seconds until a worker that does not answer is given up.
+    """
+    results = {engine: Result() for engine in pythons}
+    workers: dict[str, Worker] = {}
+    outputs: dict[str, list[np.ndarray]] = {}
+
+    def working() -> list[str]:
+        return [engine for engine, result in results.items() if not result.error]
+
+    def fail(engine: str, failure: Failure) -> None:
+        results[engine] = Result(version=results[engine].version, error=str(failure))
+
+    with tempfile.TemporaryDirectory() as scratch:
+        inputs = Path(scratch) / "inputs.npz"
+        np.savez(inputs, **feeds)
+        try:
+            for _ in range(loads):
+                for engine in working():
+                    if engine in workers:
+                        workers.pop(engine).close()
+                    worker = Worker(pythons[engine], engine, model, inputs, threads, limit)
+                    workers[engine] = worker
+                    try:
+                        answer = worker.answer()
+                        results[engine].version = answer["version"]
+                        results[engine].load_ms.append(answer["load_ns"] / 1e6)
+                    except Failure as failure:
+                        fail(engine, failure)
+                    time.sleep(REST)
+            for _ in range(rounds):
+                for engine in working():
+                    try:
+                        times = workers[engine].ask(seconds=seconds)["times"]
+                    except Failure as failure:
+                        fail(engine, failure)
+                        continue
+                    result = results[engine]
+                    result.rounds_ms.append(statistics.median(times) / 1e6)
+                    result.best_ms = min([*times, result.best_ms * 1e6 or times[0]]) / 1e6
+                    result.runs += len(times)
+                    time.sleep(REST)
+            for engine in working():
+                path = Path(scratch) / f"{engine}.npz"
+                try:
+                    peak = workers[engine].ask(save=str(path))["peak_kib"]
+                except Failure as failure:
+                    fail(engine, failure)
+                    continue
+                results[engine].peak_mib.append(peak / 1024)
+                with np.load(path) as archive:
+                    outputs[engine] = [archive[name] for name in sorted(archive.files)]
+        finally:
+            for worker in workers.values():
+                worker.close()
+    for engine, arrays in outputs.items():
+        if reference in outputs:
+            compare(results[engine], arrays, outputs[reference])
+    return results
+
+
+def compare(result: Result, outputs: list[np.ndarray], expected: list[np.ndarray]) -> None:
+    """Note how far the outputs are from those expected; other shapes or NaNs are an error."""
+    if [array.shape for array in outputs] != [array.shape for array in expected]:
+        result.error = "outputs have other shapes than the reference's"
+        return
+    for array, good in zip(outputs, expected, strict=True):
+        difference = np.abs(array.astype(np.float64) - good)
+        if not np.isfinite(difference).all():
+            result.error = "outputs are not finite where the reference's are"
+            return
+        result.deviation = max(result.deviation, float(difference.max(initial=0)))
+        excess = difference / (1e-5 + 1e-4 * np.abs(good.astype(np.float64)))
+        result.excess = max(result.excess, float(excess.max(initial=0)))

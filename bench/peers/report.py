@@ -1,0 +1,153 @@
+"""The tables in Markdown, from the raw numbers."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Callable
+from typing import Any
+
+from bench.peers.engines import ENGINES, REFERENCE
+
+OURS = "sardonyx"
+WRONG = 10.0  # an output further than this many tolerances away is called wrong
+
+Entry = dict[str, Any]
+Value = Callable[[dict[str, Any]], float]
+
+
+def latency(result: dict[str, Any]) -> float:
+    """Median over rounds of a run's latency, in milliseconds."""
+    return statistics.median(result["rounds_ms"])
+
+
+def load(result: dict[str, Any]) -> float:
+    """Median time of loading and the first run in a fresh process, in milliseconds."""
+    return statistics.median(result["load_ms"])
+
+
+def peak(result: dict[str, Any]) -> float:
+    """Peak resident memory in MiB."""
+    return max(result["peak_mib"])
+
+
+def ratio(entry: Entry, engine: str, base: str, value: Value) -> float | None:
+    """How many times the value of `base` an engine takes; None if either failed.
+
+    Latencies are compared round by round, so a machine that slows down for a while does not
+    count against the engine whose turn it happened to be.
+    """
+    one, other = entry["results"].get(engine), entry["results"].get(base)
+    if not one or not other or one["error"] or other["error"]:
+        return None
+    if value is latency:
+        pairs = zip(one["rounds_ms"], other["rounds_ms"], strict=True)
+        return statistics.median(a / b for a, b in pairs)
+    return value(one) / value(other)
+
+
+def number(value: float) -> str:
+    """Three significant digits, without exponent."""
+    if value >= 100:
+        return f"{value:.0f}"
+    return f"{value:.{2 - math.floor(math.log10(value))}f}" if value > 0 else "0"
+
+
+def geometric_mean(values: list[float]) -> float:
+    """Geometric mean."""
+    return math.exp(statistics.fmean(math.log(value) for value in values))
+
+
+def table(entries: list[Entry], engines: list[str], value: Value, unit: str) -> list[str]:
+    """A table of one quantity: a row a model, a column an engine, and our ratio to each other."""
+    others = [engine for engine in engines if engine != OURS] if OURS in engines else []
+    head = ["model", "input"]
+    head += [f"{ENGINES[engine].title}, {unit}" for engine in engines]
+    head += [f"Sardonyx / {ENGINES[engine].title}" for engine in others]
+    lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * (len(head) - 2)]
+    ratios: dict[str, list[float]] = {engine: [] for engine in others}
+    for entry in entries:
+        cells = [entry["model"], entry["case"]]
+        for engine in engines:
+            result = entry["results"][engine]
+            if result["error"]:
+                cells.append("fails")
+            else:
+                mark = " (!)" if result["excess"] > WRONG else ""
+                cells.append(number(value(result)) + mark)
+        for engine in others:
+            share = ratio(entry, OURS, engine, value)
+            cells.append("" if share is None else f"{share:.2f}")
+            if share is not None:
+                ratios[engine].append(share)
+        lines.append("| " + " | ".join(cells) + " |")
+    if others:
+        means = [f"**{geometric_mean(r):.2f}**" if r else "" for r in ratios.values()]
+        blank = [""] * len(engines)
+        lines.append("| " + " | ".join(["**geometric mean**", "", *blank, *means]) + " |")
+    return lines
+
+
+def failures(entries: list[Entry], engines: list[str]) -> list[str]:
+    """Who failed on which model, and with what message; and whose outputs are wrong."""
+    lines: dict[str, None] = {}  # ordered, and the same message at each thread count once
+    for entry in entries:
+        for engine in engines:
+            result = entry["results"][engine]
+            what = f"- {ENGINES[engine].title}, {entry['model']}: "
+            if result["error"]:
+                lines[f"{what}`{result['error'].replace('`', "'")[:400]}`"] = None
+            elif result["excess"] > WRONG:
+                lines[
+                    f"{what}(!) outputs are up to {result['deviation']:.2g} away from "
+                    f"{ENGINES[REFERENCE].title}'s, {result['excess']:.0f} times the tolerance"
+                ] = None
+    return list(lines)
+
+
+def markdown(raw: dict[str, Any], plot: str) -> str:
+    """The whole page."""
+    engines: list[str] = raw["engines"]
+    machine = raw["machine"]
+    lines = ["# Sardonyx and its peers", ""]
+    lines += ["Written by `./dev bench peers`; edit `bench/peers/report.py`, not this page.", ""]
+    lines.append(f"- Machine: {machine['processor']}, {machine['cores']} cores allowed")
+    lines.append(f"- SIMD: {' '.join(machine['simd']) or 'none of those looked for'}")
+    lines.append(f"- Date: {raw['date']}; {machine['system']}, Python {machine['python']}")
+    for engine in engines:
+        remark = f" ({ENGINES[engine].remark})" if ENGINES[engine].remark else ""
+        lines.append(f"- {ENGINES[engine].title} {raw['versions'].get(engine) or '?'}{remark}")
+    options = raw["options"]
+    lines += [
+        "",
+        "The engines run one after the other in short turns "
+        f"({options['rounds']} turns of {options['seconds']} s), each in a process of its own, "
+        "pinned to the same cores. Latency is the median over turns; its ratio is taken turn by "
+        "turn. Loading includes the first run, is timed in a fresh process without the imports "
+        f"(median of {options['loads']}), and memory is the peak of the process that did both, "
+        "interpreter and libraries included. Outputs are compared with "
+        f"{ENGINES[REFERENCE].title}'s at 1e-4 relative and 1e-5 absolute.",
+        "",
+        f"![Latency relative to {ENGINES[REFERENCE].title}]({plot})",
+    ]
+    for threads in raw["threads"]:
+        entries = [entry for entry in raw["entries"] if entry["threads"] == threads]
+        count = f"{threads} thread" + ("s" if threads > 1 else "")
+        for title, value, unit in (
+            (f"Latency, {count}", latency, "ms"),
+            (f"Loading and first run, {count}", load, "ms"),
+            (f"Peak memory, {count}", peak, "MiB"),
+        ):
+            lines += ["", f"## {title}", "", *table(entries, engines, value, unit)]
+    lines += ["", "## Deviations", "", "Largest absolute difference of any output.", ""]
+    others = [engine for engine in engines if engine != REFERENCE]
+    lines.append("| model | threads | " + " | ".join(ENGINES[e].title for e in others) + " |")
+    lines.append("|---|---|" + "---:|" * len(others))
+    for entry in raw["entries"]:
+        results = [entry["results"][engine] for engine in others]
+        cells = ["fails" if r["error"] else f"{r['deviation']:.1e}" for r in results]
+        lines.append(f"| {entry['model']} | {entry['threads']} | " + " | ".join(cells) + " |")
+    failed = failures(raw["entries"], engines)
+    if failed:
+        lines += ["", "## Failures", "", *failed]
+    return "\n".join(lines) + "\n"
