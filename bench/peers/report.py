@@ -96,7 +96,8 @@ def failures(entries: list[Entry], engines: list[str]) -> list[str]:
             result = entry["results"][engine]
             what = f"- {ENGINES[engine].title}, {entry['model']}: "
             if result["error"]:
-                lines[f"{what}`{result['error'].replace('`', "'")[:400]}`"] = None
+                message = result["error"].replace("`", "'")[:400]
+                lines[f"{what}`{message}`"] = None
             elif result["excess"] > WRONG:
                 lines[
                     f"{what}(!) outputs are up to {result['deviation']:.2g} away from "
