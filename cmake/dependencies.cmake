@@ -1,29 +1,80 @@
-# Everything Sardonyx links. All of it is in Debian 12 and later; ./dev setup installs it.
+# Everything Sardonyx links. System packages first (./dev setup installs them on Debian); what is
+# missing is built from a pinned release of its project.
+include(FetchContent)
+set(BUILD_TESTING OFF)  # theirs; ours is SARDONYX_BUILD_TESTS
+set(BENCHMARK_ENABLE_TESTING OFF)
+set(INSTALL_GTEST OFF)
+set(RE2_BUILD_TESTING OFF)
+set(CMAKE_POLICY_DEFAULT_CMP0077 NEW)  # lets the settings above reach projects of older CMake
+
 find_package(Threads REQUIRED)
-find_package(fmt REQUIRED)
-find_package(hwy REQUIRED)
-find_package(PkgConfig REQUIRED)
-pkg_check_modules(re2 REQUIRED IMPORTED_TARGET re2)
-pkg_check_modules(utf8proc REQUIRED IMPORTED_TARGET libutf8proc)
-find_package(nlohmann_json REQUIRED)
-find_path(PROTOZERO_INCLUDE_DIR protozero/pbf_reader.hpp REQUIRED)  # headers alone, no package
+FetchContent_Declare(fmt GIT_REPOSITORY https://github.com/fmtlib/fmt.git
+                     GIT_TAG 9.1.0 FIND_PACKAGE_ARGS)
+FetchContent_Declare(hwy GIT_REPOSITORY https://github.com/google/highway.git
+                     GIT_TAG 1.0.3 FIND_PACKAGE_ARGS)
+FetchContent_Declare(nlohmann_json GIT_REPOSITORY https://github.com/nlohmann/json.git
+                     GIT_TAG v3.11.2 FIND_PACKAGE_ARGS)
+FetchContent_Declare(CLI11 GIT_REPOSITORY https://github.com/CLIUtils/CLI11.git
+                     GIT_TAG v2.1.2 FIND_PACKAGE_ARGS)
+FetchContent_Declare(GTest GIT_REPOSITORY https://github.com/google/googletest.git
+                     GIT_TAG release-1.12.1 FIND_PACKAGE_ARGS)
+FetchContent_Declare(benchmark GIT_REPOSITORY https://github.com/google/benchmark.git
+                     GIT_TAG v1.7.1 FIND_PACKAGE_ARGS)
+FetchContent_Declare(re2 GIT_REPOSITORY https://github.com/google/re2.git GIT_TAG 2022-06-01)
+FetchContent_Declare(utf8proc GIT_REPOSITORY https://github.com/JuliaStrings/utf8proc.git
+                     GIT_TAG v2.8.0)
+FetchContent_Declare(protozero GIT_REPOSITORY https://github.com/mapbox/protozero.git
+                     GIT_TAG v1.7.1 SOURCE_SUBDIR none)  # headers alone; its build is not wanted
+
+FetchContent_MakeAvailable(fmt hwy nlohmann_json)
+if(NOT TARGET hwy::hwy)
+  add_library(hwy::hwy ALIAS hwy)
+endif()
+
+# Debian 12 gives these two a pkg-config file but no CMake package.
+find_package(PkgConfig)
+foreach(name IN ITEMS re2 utf8proc)
+  set(module_re2 re2)
+  set(module_utf8proc libutf8proc)
+  if(PKG_CONFIG_FOUND)
+    pkg_check_modules(${name} IMPORTED_TARGET ${module_${name}})
+  endif()
+  if(NOT TARGET PkgConfig::${name})
+    FetchContent_MakeAvailable(${name})
+    add_library(PkgConfig::${name} ALIAS ${name})
+  endif()
+endforeach()
+
+find_path(PROTOZERO_INCLUDE_DIR protozero/pbf_reader.hpp)
+if(NOT PROTOZERO_INCLUDE_DIR)
+  FetchContent_MakeAvailable(protozero)
+  set(PROTOZERO_INCLUDE_DIR ${protozero_SOURCE_DIR}/include)
+endif()
 
 if(SARDONYX_BUILD_CLI)
-  find_package(CLI11 REQUIRED)
+  FetchContent_MakeAvailable(CLI11)
 endif()
 if(SARDONYX_BUILD_TESTS)
-  find_package(GTest REQUIRED)
+  FetchContent_MakeAvailable(GTest)
 endif()
 if(SARDONYX_BUILD_BENCH)
-  find_package(benchmark REQUIRED)
+  FetchContent_MakeAvailable(benchmark)
 endif()
 if(SARDONYX_BUILD_PYTHON)
-  find_package(Python 3.9 REQUIRED COMPONENTS Interpreter Development.Module)
+  find_package(Python 3.10 REQUIRED COMPONENTS Interpreter Development.Module)
   execute_process(COMMAND ${Python_EXECUTABLE} -m nanobind --cmake_dir
                   OUTPUT_VARIABLE nanobind_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE
                   COMMAND_ERROR_IS_FATAL ANY)
   find_package(nanobind CONFIG REQUIRED)
 endif()
+
+# A static libsardonyx that is installed needs its dependencies installed as well.
+foreach(name IN ITEMS fmt hwy re2 utf8proc)
+  if(${name}_SOURCE_DIR AND SARDONYX_INSTALL)
+    message(STATUS "${name} is built from source: no rules to install the C++ package")
+    set(SARDONYX_INSTALL OFF)
+  endif()
+endforeach()
 
 find_program(CCACHE_PROGRAM ccache)
 if(CCACHE_PROGRAM AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
