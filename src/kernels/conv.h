@@ -69,8 +69,8 @@ void ConvPack(ConvAlgorithm algorithm, const ConvShape& shape, const float* weig
 size_t ConvScratchBytes(ConvAlgorithm algorithm, const ConvShape& shape, int threads);
 
 // y = epilogue(convolution). The epilogue sees y as a matrix [OutPixels(), cout]: a bias is an
-// operand of strides (0, 1), a residual one of (its pixel stride, 1). y must not overlap x; it may
-// be an operand of the epilogue. Bit-identical for any number of threads.
+// operand of strides (0, 1), a residual one of (its pixel stride, 1). y must not overlap x nor an
+// operand of the epilogue. Bit-identical for any number of threads.
 void Conv(ConvAlgorithm algorithm, const ConvShape& shape, const float* x, const float* packed,
           float* y, const Epilogue& epilogue, void* scratch, const Parallel& par);
 

@@ -22,8 +22,8 @@ struct EpilogueOperand {
 
 // C(i,j) = expression(accumulated value, operands[0](i,j), operands[1](i,j), ...): input 0 of the
 // expression is the accumulated float32, input 1 + k is operands[k]. The result must be float32.
-// Without an expression the accumulated value is stored. Operands may be C itself (same strides):
-// an element is read before it is written, and by nobody afterwards.
+// Without an expression the accumulated value is stored. Operands must not overlap C: partial sums
+// are kept there.
 struct Epilogue {
   const Expression* expression = nullptr;
   const EpilogueOperand* operands = nullptr;

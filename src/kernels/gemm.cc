@@ -1,0 +1,322 @@
+#include "kernels/gemm.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/gemm_block.h"
+#include "kernels/gemm_epilogue.h"
+#include "kernels/gemv.h"
+#include "kernels/scratch_slots.h"
+
+namespace sardonyx {
+
+namespace {
+
+// Sizes in bytes that leave room for the other operands: most second-level caches have 512 KiB or
+// more.
+constexpr int64_t kBlockABytes = 192 << 10;
+constexpr int64_t kChunkBBytes = 384 << 10;
+constexpr int64_t kBlockCBytes = 128 << 10;
+
+// How a product is cut. Depends on the shape and on the SIMD target, never on the threads.
+struct Cut {
+  bool gemv = false;          // few rows, B as it is
+  int64_t items = 1;          // of the batch
+  int64_t items_per_task = 1;
+  int64_t row_parts = 1;      // tasks an item: row_parts x column_parts
+  int64_t column_parts = 1;
+  int64_t column_step = 0;    // columns of a part, a multiple of the panel width
+  int64_t kc = 0;             // range of K at a time
+  int64_t rows = 0;           // rows of a block inside a task, at most
+  enum class CopyA { kNo, kAhead, kInTask } copy_a = CopyA::kNo;
+  int64_t a_ld = 0;           // leading dimension of the copy
+  enum class PackB { kNo, kAhead, kInTask } pack_b = PackB::kNo;
+  int64_t b_items = 1;        // distinct matrices B that are packed ahead
+  size_t a_bytes = 0, b_bytes = 0, slot_bytes = 0;
+
+  int64_t Tasks() const { return CeilDiv(items, items_per_task) * row_parts * column_parts; }
+};
+
+size_t Align(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+// Rows a page apart fall into the same few cache lines, which a tile of rows then evicts in turn.
+bool RowsCollide(int64_t lda, int64_t rows) { return rows > 4 && lda % 1024 == 0 && lda > 0; }
+
+Cut CutGemm(const GemmShape& s, bool packed) {
+  Cut cut;
+  const int64_t panel = GemmPanelWidth(), tile = GemmTileRows();
+  cut.items = s.batch[0] * s.batch[1];
+  cut.gemv = !packed && s.m <= kGemvRows;
+
+  // Estimated microseconds at 100 GFLOP/s and 20 GB/s of B; parts of 8 us are worth a thread.
+  const double item_us = 2e-5 * static_cast<double>(s.m) * static_cast<double>(s.n) *
+                             static_cast<double>(s.k) +
+                         (packed || cut.gemv ? 2e-4 : 4e-4) * static_cast<double>(s.n) *
+                             static_cast<double>(s.k);
+  const double us = item_us * static_cast<double>(cut.items);
+  const int64_t wanted = us < 20 ? 1 : std::min<int64_t>(24, static_cast<int64_t>(us / 8));
+  const int64_t parts = std::max<int64_t>(1, wanted / cut.items);
+  cut.items_per_task = std::max<int64_t>(1, cut.items / wanted);
+
+  cut.kc = s.k <= 640 || s.m <= tile ? s.k : CeilDiv(s.k, CeilDiv(s.k, 448));
+  const int64_t k_bytes = std::max<int64_t>(s.k, 1) * 4;
+
+  const int64_t panels = CeilDiv(s.n, panel);
+  const int64_t fitting = std::max<int64_t>(2, kChunkBBytes / (k_bytes * panel));
+  if (cut.gemv) {
+    cut.column_parts = std::min(parts, CeilDiv(s.n, 64));
+    cut.column_step = RoundUp(CeilDiv(s.n, cut.column_parts), 64);
+    cut.column_parts = CeilDiv(s.n, cut.column_step);
+    if (s.a_transposed) {
+      cut.copy_a = Cut::CopyA::kInTask;
+      cut.a_ld = s.k;
+      cut.slot_bytes = Align(static_cast<size_t>(s.m * s.k) * 4);
+    }
+    return cut;
+  }
+
+  // Rows are cut first if B fits into the cache, for then each task reads its A alone; else columns.
+  int64_t step = panels;  // panels of a part
+  if (panels > fitting) step = CeilDiv(panels, CeilDiv(panels, fitting));
+  int64_t column_parts = CeilDiv(panels, step);
+  int64_t row_parts = std::clamp<int64_t>(parts / column_parts, 1, CeilDiv(s.m, tile));
+  if (row_parts * column_parts < parts) {
+    column_parts = std::min(panels, CeilDiv(parts, row_parts));
+    step = CeilDiv(panels, column_parts);
+    column_parts = CeilDiv(panels, step);
+  }
+  cut.row_parts = row_parts;
+  cut.column_parts = column_parts;
+  cut.column_step = step * panel;
+
+  const int64_t block = kBlockABytes / (std::max<int64_t>(cut.kc, 16) * 4);
+  const int64_t c_rows = kBlockCBytes / (cut.column_step * 4);
+  cut.rows = std::max(tile, std::min(block, c_rows) / tile * tile);
+
+  if (s.a_transposed || RowsCollide(s.lda, s.m)) {
+    cut.a_ld = RoundUp(s.k, 16) + 16;
+    if (cut.column_parts > 1) {
+      cut.copy_a = Cut::CopyA::kAhead;
+      cut.a_bytes = static_cast<size_t>(cut.items * s.m * cut.a_ld) * 4;
+    } else {
+      cut.copy_a = Cut::CopyA::kInTask;
+      cut.a_ld = RoundUp(cut.kc, 16) + 16;
+      cut.slot_bytes = static_cast<size_t>(cut.rows * cut.a_ld) * 4;
+    }
+  }
+  if (!packed) {
+    const bool shared = s.b_stride[0] == 0 && s.b_stride[1] == 0;
+    if (!shared && cut.row_parts == 1) {
+      cut.pack_b = Cut::PackB::kInTask;
+      cut.slot_bytes += static_cast<size_t>(RoundUp(std::min(s.n, cut.column_step), kPanelGranule) *
+                                            s.k) *
+                        4;
+    } else {
+      cut.pack_b = Cut::PackB::kAhead;
+      cut.b_items = shared ? 1 : cut.items;
+      cut.b_bytes = static_cast<size_t>(cut.b_items) * GemmPackedBytes(s.k, s.n);
+    }
+  }
+  cut.a_bytes = Align(cut.a_bytes);
+  cut.slot_bytes = Align(cut.slot_bytes);
+  return cut;
+}
+
+// Everything a task needs; one a call.
+struct Context {
+  const GemmShape& shape;
+  const Cut& cut;
+  const float* a;
+  const float* b;
+  const float* packed_b;
+  float* c;
+  const PreparedEpilogue& epilogue;
+  float* a_copy;    // kAhead
+  float* b_copy;    // kAhead
+  ScratchSlots* slots;
+};
+
+void CopyBlock(const GemmShape& s, const float* a, int64_t row, int64_t rows, int64_t k0,
+               int64_t kc, float* to, int64_t ldto) {
+  if (s.a_transposed) {
+    TransposeCopy(a + k0 * s.lda + row, s.lda, rows, kc, to, ldto);
+    return;
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    std::memcpy(to + r * ldto, a + (row + r) * s.lda + k0, static_cast<size_t>(kc) * 4);
+  }
+}
+
+void RunGemvPart(const Context& x, int64_t item, int64_t column, float* slot) {
+  const GemmShape& s = x.shape;
+  const int64_t p = item / s.batch[1], q = item % s.batch[1];
+  const float* a = x.a + p * s.a_stride[0] + q * s.a_stride[1];
+  int64_t lda = s.lda;
+  if (x.cut.copy_a == Cut::CopyA::kInTask) {
+    CopyBlock(s, a, 0, s.m, 0, s.k, slot, x.cut.a_ld);
+    a = slot;
+    lda = x.cut.a_ld;
+  }
+  const float* b = x.b + p * s.b_stride[0] + q * s.b_stride[1];
+  float* c = x.c + p * s.c_stride[0] + q * s.c_stride[1];
+  const int64_t n0 = column * x.cut.column_step, n1 = std::min(s.n, n0 + x.cut.column_step);
+  GemvBlock(s.m, n0, n1, s.k, a, lda, b, s.ldb, s.b_transposed, c, s.ldc);
+  x.epilogue.Apply(c + n0, s.ldc, 0, s.m, n0, n1 - n0, p, q);
+}
+
+// One item, rows of part `row_part`, columns of part `column_part`.
+void RunPart(const Context& x, int64_t item, int64_t row_part, int64_t column_part, float* slot) {
+  const GemmShape& s = x.shape;
+  const Cut& cut = x.cut;
+  const int64_t p = item / s.batch[1], q = item % s.batch[1];
+  const int64_t n0 = column_part * cut.column_step, n1 = std::min(s.n, n0 + cut.column_step);
+  // Parts end at whole tiles.
+  const int64_t tile = GemmTileRows(), tiles = CeilDiv(s.m, tile);
+  const int64_t m0 = tiles * row_part / cut.row_parts * tile;
+  const int64_t m1 = std::min(s.m, tiles * (row_part + 1) / cut.row_parts * tile);
+
+  const float* a = x.a + p * s.a_stride[0] + q * s.a_stride[1];
+  int64_t lda = s.lda;
+  if (cut.copy_a == Cut::CopyA::kAhead) {
+    a = x.a_copy + item * s.m * cut.a_ld;
+    lda = cut.a_ld;
+  }
+  float* c = x.c + p * s.c_stride[0] + q * s.c_stride[1];
+
+  GemmBlockArgs args{};
+  args.k_total = s.k;
+  args.n_total = n1 - n0;
+  args.n0 = 0;
+  args.n1 = n1 - n0;
+  args.ldc = s.ldc;
+  switch (cut.pack_b) {
+    case Cut::PackB::kNo:
+      args.b = x.packed_b + p * s.b_stride[0] + q * s.b_stride[1] + n0 * s.k;
+      break;
+    case Cut::PackB::kAhead:
+      args.b = x.b_copy + n0 * s.k +
+               (cut.b_items == 1
+                    ? 0
+                    : item * static_cast<int64_t>(GemmPackedBytes(s.k, s.n) / sizeof(float)));
+      break;
+    case Cut::PackB::kInTask: {
+      const float* b = x.b + p * s.b_stride[0] + q * s.b_stride[1];
+      PackPanels(s.k, n1 - n0, s.b_transposed ? b + n0 * s.ldb : b + n0, s.ldb, s.b_transposed, 0,
+                 n1 - n0, slot);
+      args.b = slot;
+      slot += RoundUp(std::min(s.n, cut.column_step), kPanelGranule) * s.k;
+      break;
+    }
+  }
+  for (int64_t row = m0; row < m1; row += cut.rows) {
+    args.rows = std::min(cut.rows, m1 - row);
+    args.c = c + row * s.ldc + n0;
+    const TileEpilogue tile_epilogue = x.epilogue.Tile(row, n0, p, q);
+    int64_t k0 = 0;
+    do {
+      args.k0 = k0;
+      args.kc = std::min(cut.kc, s.k - k0);
+      if (cut.copy_a == Cut::CopyA::kInTask) {
+        CopyBlock(s, a, row, args.rows, k0, args.kc, slot, cut.a_ld);
+        args.a = slot;
+        args.lda = cut.a_ld;
+      } else {
+        args.a = a + row * lda + k0;
+        args.lda = lda;
+      }
+      args.accumulate = k0 > 0;
+      k0 += args.kc;
+      args.epilogue = k0 == s.k && x.epilogue.InRegisters() ? &tile_epilogue : nullptr;
+      GemmBlock(args);
+    } while (k0 < s.k);
+    if (!x.epilogue.InRegisters()) {
+      x.epilogue.Apply(args.c, s.ldc, row, args.rows, n0, n1 - n0, p, q);
+    }
+  }
+}
+
+}  // namespace
+
+size_t GemmPackedBytes(int64_t k, int64_t n) {
+  return Align(static_cast<size_t>(k * RoundUp(n, kPanelGranule)) * sizeof(float));
+}
+
+void GemmPackB(int64_t k, int64_t n, const float* b, int64_t ldb, bool b_transposed, float* packed,
+               const Parallel& par) {
+  const int64_t panel = GemmPanelWidth(), panels = CeilDiv(n, panel);
+  const int64_t parts = std::clamp<int64_t>(k * n / 65536, 1, std::min<int64_t>(panels, 32));
+  par.For(parts, [&](int64_t part) {
+    PackPanels(k, n, b, ldb, b_transposed, panels * part / parts * panel,
+               std::min(n, panels * (part + 1) / parts * panel), packed);
+  });
+}
+
+size_t GemmScratchBytes(const GemmShape& shape, bool packed, int threads) {
+  if (shape.m == 0 || shape.n == 0 || shape.batch[0] * shape.batch[1] == 0) return 0;
+  const Cut cut = CutGemm(shape, packed);
+  return cut.a_bytes + cut.b_bytes +
+         cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(threads));
+}
+
+void Gemm(const GemmShape& shape, const float* a, const float* b, const float* packed_b, float* c,
+          const Epilogue& epilogue, void* scratch, const Parallel& par) {
+  if (shape.m == 0 || shape.n == 0 || shape.batch[0] * shape.batch[1] == 0) return;
+  const Cut cut = CutGemm(shape, packed_b != nullptr);
+  const PreparedEpilogue prepared(epilogue, !cut.gemv);
+  auto* bytes = static_cast<std::byte*>(scratch);
+  ScratchSlots slots(bytes + cut.a_bytes + cut.b_bytes, cut.slot_bytes,
+                     ScratchSlots::CountFor(par.threads));
+  const Context x{shape,
+                  cut,
+                  a,
+                  b,
+                  packed_b,
+                  c,
+                  prepared,
+                  reinterpret_cast<float*>(bytes),
+                  reinterpret_cast<float*>(bytes + cut.a_bytes),
+                  &slots};
+
+  if (cut.copy_a == Cut::CopyA::kAhead) {
+    const int64_t row_parts = std::clamp<int64_t>(shape.m * shape.k / 65536, 1, 16);
+    par.For(cut.items * row_parts, [&](int64_t task) {
+      const int64_t item = task / row_parts, part = task % row_parts;
+      const int64_t begin = shape.m * part / row_parts, end = shape.m * (part + 1) / row_parts;
+      const float* from = a + item / shape.batch[1] * shape.a_stride[0] +
+                          item % shape.batch[1] * shape.a_stride[1];
+      CopyBlock(shape, from, begin, end - begin, 0, shape.k,
+                x.a_copy + (item * shape.m + begin) * cut.a_ld, cut.a_ld);
+    });
+  }
+  if (cut.pack_b == Cut::PackB::kAhead) {
+    if (cut.b_items == 1) {
+      GemmPackB(shape.k, shape.n, b, shape.ldb, shape.b_transposed, x.b_copy, par);
+    } else {
+      const auto stride = static_cast<int64_t>(GemmPackedBytes(shape.k, shape.n) / sizeof(float));
+      par.For(cut.items, [&](int64_t item) {
+        const float* from = b + item / shape.batch[1] * shape.b_stride[0] +
+                            item % shape.batch[1] * shape.b_stride[1];
+        PackPanels(shape.k, shape.n, from, shape.ldb, shape.b_transposed, 0, shape.n,
+                   x.b_copy + item * stride);
+      });
+    }
+  }
+  const int64_t parts = cut.row_parts * cut.column_parts;
+  par.For(cut.Tasks(), [&](int64_t task) {
+    const int64_t first = task / parts * cut.items_per_task;
+    const int64_t last = std::min(cut.items, first + cut.items_per_task);
+    // Consecutive tasks share their columns of B.
+    const int64_t row_part = task % parts % cut.row_parts;
+    const int64_t column_part = task % parts / cut.row_parts;
+    const ScratchSlots::Lease lease(slots);
+    for (int64_t item = first; item < last; ++item) {
+      if (cut.gemv) {
+        RunGemvPart(x, item, column_part, lease.floats());
+      } else {
+        RunPart(x, item, row_part, column_part, lease.floats());
+      }
+    }
+  });
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,39 @@
+#pragma once
+// An Epilogue made ready for one call of Gemm or Conv: either it fits into the register tile's store,
+// or it is interpreted over blocks that were just stored.
+
+#include <cstdint>
+
+#include "kernels/elementwise.h"
+#include "kernels/epilogue.h"
+#include "kernels/gemm_block.h"
+
+namespace sardonyx {
+
+class PreparedEpilogue {
+ public:
+  // `registers` = false is for a caller that has no register tiles.
+  explicit PreparedEpilogue(const Epilogue& epilogue, bool registers = true);
+  PreparedEpilogue(const PreparedEpilogue&) = delete;
+  PreparedEpilogue& operator=(const PreparedEpilogue&) = delete;
+
+  // True if Tile says all there is to do.
+  bool InRegisters() const { return in_registers_; }
+
+  // What the register tile does for the part of C that begins at (row, column) of batch item (p, q).
+  TileEpilogue Tile(int64_t row, int64_t column, int64_t p = 0, int64_t q = 0) const;
+
+  // Interprets the expression over rows x columns of stored values beginning there; c is the
+  // address of the first. Does nothing without an expression.
+  void Apply(float* c, int64_t ldc, int64_t row, int64_t rows, int64_t column, int64_t columns,
+             int64_t p = 0, int64_t q = 0) const;
+
+ private:
+  const Epilogue& epilogue_;
+  bool in_registers_ = false;
+  int bias_ = -1, residual_ = -1;  // operands
+  TileEpilogue tile_;              // the clamp
+  EpilogueKernel kernel_;          // prepared if not in registers
+};
+
+}  // namespace sardonyx

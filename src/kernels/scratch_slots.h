@@ -1,0 +1,52 @@
+#pragma once
+// Scratch for tasks that do not know which thread runs them.
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace sardonyx {
+
+// Hands out `count` pieces of `bytes` each from one buffer. A task takes one and returns it with
+// Lease; with as many pieces as threads nobody waits.
+class ScratchSlots {
+ public:
+  static constexpr int kMaxSlots = 256;
+
+  static int CountFor(int threads) { return threads < 1 ? 1 : threads < kMaxSlots ? threads : kMaxSlots; }
+
+  ScratchSlots(void* base, size_t bytes, int count)
+      : base_(static_cast<std::byte*>(base)), bytes_(bytes), count_(count) {}
+
+  class Lease {
+   public:
+    explicit Lease(ScratchSlots& slots) : slots_(slots), index_(slots.Take()) {}
+    ~Lease() { slots_.taken_[index_].store(false, std::memory_order_release); }
+    Lease(const Lease&) = delete;
+    Lease& operator=(const Lease&) = delete;
+    float* floats() const {
+      return reinterpret_cast<float*>(slots_.base_ + static_cast<size_t>(index_) * slots_.bytes_);
+    }
+
+   private:
+    ScratchSlots& slots_;
+    int index_;
+  };
+
+ private:
+  int Take() {
+    for (int i = 0;; i = i + 1 == count_ ? 0 : i + 1) {
+      if (!taken_[i].load(std::memory_order_relaxed) &&
+          !taken_[i].exchange(true, std::memory_order_acquire)) {
+        return i;
+      }
+    }
+  }
+
+  std::byte* base_;
+  size_t bytes_;
+  int count_;
+  std::atomic<bool> taken_[kMaxSlots] = {};
+};
+
+}  // namespace sardonyx
