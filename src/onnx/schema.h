@@ -3,10 +3,10 @@
 // generated from the `onnx` package by tools/generate_schemas.py.
 
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "onnx/model.h"
 #include "sardonyx/dtype.hpp"
@@ -124,9 +124,9 @@ TypeSet TypesOf(const OpSchema& schema, const FormalParameter& parameter);
 const FormalParameter* InputParameter(const OpSchema& schema, size_t index);
 const FormalParameter* OutputParameter(const OpSchema& schema, size_t index);
 
-// "node 'name' (Op-13)", or "node #7 (com.example::Op-1)" when the node has no name, with its
-// outputs then to find it by.
-std::string DescribeNode(const NodeProto& node, int64_t opset_version);
+// "node 'name' (Op-13)", or "node that makes 'y' (com.example::Op-1)" when the node has no name.
+// `version` is the schema's since_version; 0 leaves it out.
+std::string DescribeNode(const NodeProto& node, int64_t version);
 
 // What is wrong with the node by its schema: number of inputs and outputs, single inputs left out,
 // unknown, repeated, wrongly typed or missing attributes, deprecation. One sentence a fault, without

@@ -1,0 +1,537 @@
+#include "onnx/importer.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "onnx/schema.h"
+#include "onnx/scope.h"
+#include "onnx/tensor_data.h"
+#include "onnx/validate.h"
+#include "ops/core/control.h"
+#include "ops/lowering.h"
+
+namespace sardonyx::onnx {
+namespace {
+
+constexpr int kMaxFunctionDepth = 64;
+
+// What a node inside a function body may refer to: the attributes of the call.
+using AttributeMap = std::map<std::string_view, const AttributeProto*>;
+
+// The surroundings of a list of nodes: their opset versions and, in a function, its arguments.
+struct Surroundings {
+  const std::vector<OperatorSetIdProto>* opsets;
+  const AttributeMap* arguments = nullptr;
+  std::shared_ptr<const Origin> call;  // nodes of an inlined standard function carry its origin
+  int depth = 0;
+};
+
+class Importer {
+ public:
+  explicit Importer(const ModelFile& file) : file_(file) {}
+
+  ImportedModel Run(const ImportOptions& options) {
+    const GraphProto& proto = *file_.model.graph;
+    ImportedModel result;
+    result.graph = std::make_unique<Graph>();
+    Graph& graph = *result.graph;
+    graph.name = proto.name.Get();
+    Scope scope(graph, nullptr, [this](const TensorProto& t) { return ReadTensor(t, file_); });
+    std::set<std::string_view> defaults;
+    for (const TensorProto& tensor : proto.initializer) {
+      scope.AddInitializer(tensor.name.Get(), &tensor);
+      defaults.insert(tensor.name.Get());
+    }
+    for (const SparseTensorProto& tensor : proto.sparse_initializer) {
+      const std::string_view name = tensor.values ? tensor.values->name.Get() : "";
+      scope.Bind(name, graph.AddConstant(ReadSparseTensor(tensor, file_), std::string(name)));
+      defaults.insert(name);
+    }
+    for (const ValueInfoProto& input : proto.input) {
+      const std::string name(input.name.Get());
+      const bool overridden = std::find(options.overridden_inputs.begin(),
+                                        options.overridden_inputs.end(),
+                                        name) != options.overridden_inputs.end();
+      if (defaults.contains(name) && !overridden) {
+        result.default_inputs.push_back(name);
+        continue;
+      }
+      if (!input.type) {
+        Fail(ErrorCode::kInvalidModel, "input '{}' of the graph has no type", name);
+      }
+      scope.Bind(input.name.Get(),
+                 graph.AddInput(name, ToFact(*input.type, graph.symbols())));
+      result.input_names.push_back(name);
+    }
+    ImportNodes(proto.node, scope, {.opsets = &file_.model.opset_import});
+    for (const ValueInfoProto& output : proto.output) {
+      AddOutput(std::string(output.name.Get()), scope, &result);
+    }
+    for (const std::string& name : options.extra_outputs) AddOutput(name, scope, &result);
+    return result;
+  }
+
+ private:
+  void AddOutput(const std::string& name, Scope& scope, ImportedModel* result) {
+    Value* value = scope.Find(name);
+    if (value == nullptr) {
+      Fail(ErrorCode::kInvalidArgument, "the graph has no value '{}' to give as an output", name);
+    }
+    result->graph->outputs.push_back(value);
+    result->output_names.push_back(name);
+  }
+
+  void ImportNodes(const std::vector<NodeProto>& nodes, Scope& scope,
+                   const Surroundings& around) {
+    for (const NodeProto& node : nodes) ImportNode(node, scope, around);
+  }
+
+  void ImportNode(const NodeProto& node, Scope& scope, const Surroundings& around) {
+    const std::string_view domain = CanonicalDomain(node.domain.Get());
+    const int64_t opset = ImportedOpset(*around.opsets, domain);
+    if (const FunctionProto* function = FindFunction(file_.model, node)) {
+      WithContext(DescribeNode(node, opset), [&] { InlineCall(node, *function, scope, around); });
+      return;
+    }
+    const OpSchema* schema = FindSchema(domain, node.op_type.Get(), opset);
+    auto origin = around.call;
+    if (origin == nullptr) {
+      Origin made;
+      made.name = node.name.Get();
+      if (made.name.empty() && !node.output.empty()) made.name = node.output[0];
+      made.op_type = (domain.empty() ? "" : std::string(domain) + ".") +
+                     std::string(node.op_type.Get());
+      made.version = schema != nullptr ? schema->since_version : static_cast<int>(opset);
+      origin = std::make_shared<const Origin>(std::move(made));
+    }
+    Builder builder(scope.graph());
+    builder.SetOrigin(origin);
+    try {
+      LowerNode(node, domain, opset, schema, builder, scope, around);
+    } catch (const Error& error) {
+      // Errors of inference name the node already.
+      const std::string name = Print(*origin);
+      if (std::string_view(error.what()).find(name) != std::string_view::npos) throw;
+      throw Error(error.code(), name + ": " + error.what());
+    }
+  }
+
+  void LowerNode(const NodeProto& node, std::string_view domain, int64_t opset,
+                 const OpSchema* schema, Builder& builder, Scope& scope,
+                 const Surroundings& around) {
+    std::vector<Val> inputs;
+    for (std::string_view name : node.input) {
+      Value* value = name.empty() ? nullptr : scope.Find(name);
+      if (value == nullptr && !name.empty()) {
+        Fail(ErrorCode::kInvalidModel, "input '{}' is not defined", name);
+      }
+      inputs.push_back(value != nullptr ? builder.Wrap(value) : Val{});
+    }
+    if (schema != nullptr) CheckTypes(*schema, inputs);
+    const bool lowered = ops::FindOnnxOp(domain, node.op_type.Get()) != nullptr;
+    if (!lowered && schema != nullptr) {
+      const std::string_view body = FunctionBody(*schema, ImportedOpset(*around.opsets, ""));
+      if (!body.empty()) {
+        const FunctionProto function = ParseFunction(body, "function body of the standard");
+        InlineStandard(node, *schema, function, builder.origin(), scope, around);
+        return;
+      }
+    }
+    Attributes attributes;
+    if (schema != nullptr) AddDefaults(*schema, &attributes);
+    std::vector<const AttributeProto*> graphs;
+    for (const AttributeProto& given : node.attribute) {
+      const AttributeProto* attribute = Resolve(given, around);
+      if (attribute == nullptr) continue;
+      if (TypeOf(*attribute) == AttributeType::kGraph) {
+        graphs.push_back(attribute);
+      } else {
+        attributes.Set(given.name.Get(), ToAttribute(*attribute));
+      }
+    }
+    if (!graphs.empty()) ImportBodies(node, graphs, builder, scope, around, &inputs, &attributes);
+    std::vector<bool> wanted;
+    for (std::string_view name : node.output) wanted.push_back(!name.empty());
+    ops::Lowering lowering(builder, std::string(domain), std::string(node.op_type.Get()),
+                           schema != nullptr ? schema->since_version : static_cast<int>(opset),
+                           std::move(attributes), std::move(inputs), wanted);
+    const std::vector<Type> types = OutputTypes(schema, node, lowering.inputs);
+    const std::vector<Val> outputs = ops::Lower(lowering, types);
+    for (size_t i = 0; i < node.output.size(); ++i) {
+      if (node.output[i].empty()) continue;
+      if (i >= outputs.size() || !outputs[i]) {
+        Fail(ErrorCode::kUnsupported, "output {} ('{}') is not implemented", i, node.output[i]);
+      }
+      Bind(node.output[i], outputs[i].value, scope);
+    }
+  }
+
+  static void Bind(std::string_view name, Value* value, Scope& scope) {
+    if (value->name.empty() && !value->is_constant()) value->name = name;
+    scope.Bind(name, value);
+  }
+
+  // The attribute itself, or the function's argument that it refers to; null if that was not given.
+  static const AttributeProto* Resolve(const AttributeProto& attribute,
+                                       const Surroundings& around) {
+    const std::string_view reference = attribute.ref_attr_name.Get();
+    if (reference.empty()) return &attribute;
+    if (around.arguments == nullptr) {
+      Fail(ErrorCode::kInvalidModel, "attribute '{}' refers to '{}' outside of a function",
+           attribute.name.Get(), reference);
+    }
+    auto it = around.arguments->find(reference);
+    return it != around.arguments->end() ? it->second : nullptr;
+  }
+
+  Attribute ToAttribute(const AttributeProto& attribute) {
+    switch (TypeOf(attribute)) {
+      case AttributeType::kFloat: return static_cast<double>(attribute.f.Get());
+      case AttributeType::kInt: return attribute.i.Get();
+      case AttributeType::kString: return std::string(attribute.s.Get());
+      case AttributeType::kFloats:
+        return std::vector<double>(attribute.floats.begin(), attribute.floats.end());
+      case AttributeType::kInts: return attribute.ints;
+      case AttributeType::kStrings:
+        return std::vector<std::string>(attribute.strings.begin(), attribute.strings.end());
+      case AttributeType::kTensor: return ReadTensor(*attribute.t, file_);
+      case AttributeType::kSparseTensor: return ReadSparseTensor(*attribute.sparse_tensor, file_);
+      case AttributeType::kTypeProto: return Print(ToType(*attribute.tp));
+      default:
+        Fail(ErrorCode::kUnsupported, "attribute '{}' of type {} is not implemented",
+             attribute.name.Get(), Name(TypeOf(attribute)));
+    }
+  }
+
+  static void AddDefaults(const OpSchema& schema, Attributes* attributes) {
+    for (const AttributeSchema& attribute : schema.attributes) {
+      if (!attribute.has_default) continue;
+      switch (attribute.type) {
+        case AttributeType::kFloat:
+          attributes->Set(attribute.name, static_cast<double>(attribute.f));
+          break;
+        case AttributeType::kInt: attributes->Set(attribute.name, attribute.i); break;
+        case AttributeType::kString:
+          attributes->Set(attribute.name, std::string(attribute.strings[0]));
+          break;
+        case AttributeType::kInts:
+          attributes->Set(attribute.name,
+                          std::vector<int64_t>(attribute.ints.begin(), attribute.ints.end()));
+          break;
+        case AttributeType::kStrings:
+          attributes->Set(attribute.name, std::vector<std::string>(attribute.strings.begin(),
+                                                                   attribute.strings.end()));
+          break;
+        default: break;
+      }
+    }
+  }
+
+  // Element types against the schema: allowed at all, and one type for one type parameter.
+  static void CheckTypes(const OpSchema& schema, const std::vector<Val>& inputs) {
+    std::map<std::string_view, std::pair<size_t, Type>> bound;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const FormalParameter* parameter = InputParameter(schema, i);
+      if (parameter == nullptr || !inputs[i] || !inputs[i].type().is_tensor()) continue;
+      const DType dtype = inputs[i].dtype();
+      const TypeSet allowed = TypesOf(schema, *parameter);
+      if (allowed.tensor == 0) continue;  // sequences and maps: the lowering checks
+      if (!AllowsTensor(allowed, dtype) && dtype != DType::kUndefined) {
+        Fail(ErrorCode::kInvalidModel, "input {} ('{}') is {}, which {}-{} does not allow", i,
+             parameter->name, Print(inputs[i].type()), schema.name, schema.since_version);
+      }
+      const bool variadic_mix =
+          parameter->option == ParameterOption::kVariadic && !parameter->homogeneous;
+      if (variadic_mix || parameter->type.find('(') != std::string_view::npos) continue;
+      auto [it, inserted] = bound.try_emplace(parameter->type, i, inputs[i].type());
+      if (!inserted && !(it->second.second == inputs[i].type())) {
+        Fail(ErrorCode::kInvalidModel,
+             "inputs {} and {} must have one type ({}), but are {} and {}", it->second.first, i,
+             parameter->type, Print(it->second.second), Print(inputs[i].type()));
+      }
+    }
+  }
+
+  // Types of outputs as far as the schema's type parameters tell from the inputs'.
+  static std::vector<Type> OutputTypes(const OpSchema* schema, const NodeProto& node,
+                                       const std::vector<Val>& inputs) {
+    std::vector<Type> types(node.output.size());
+    if (schema == nullptr) return types;
+    for (size_t i = 0; i < types.size(); ++i) {
+      const FormalParameter* output = OutputParameter(*schema, i);
+      if (output == nullptr) continue;
+      if (output->type.starts_with("tensor(")) {
+        types[i] = DTypeFromName(output->type.substr(7, output->type.size() - 8));
+        continue;
+      }
+      for (size_t j = 0; j < inputs.size(); ++j) {
+        const FormalParameter* input = InputParameter(*schema, j);
+        if (inputs[j] && input != nullptr && input->type == output->type) {
+          types[i] = inputs[j].type();
+          break;
+        }
+      }
+    }
+    return types;
+  }
+
+  // Makes bodies of the graph attributes, with one list of captured values, which become further
+  // inputs of the node; attribute "captures" counts them.
+  void ImportBodies(const NodeProto& node, const std::vector<const AttributeProto*>& graphs,
+                    Builder& builder, Scope& scope, const Surroundings& around,
+                    std::vector<Val>* inputs, Attributes* attributes) {
+    struct Imported {
+      std::shared_ptr<Graph> graph;
+      std::vector<std::pair<Value*, Value*>> captures;  // outer, inner
+      size_t formals;
+    };
+    std::vector<Imported> bodies;
+    std::vector<Value*> captured;
+    for (const AttributeProto* attribute : graphs) {
+      const GraphProto& proto = *attribute->g;
+      auto make = [&](std::span<const Fact> formals) {
+        Imported body;
+        body.graph = ImportBody(proto, formals, scope, around, &body.captures);
+        body.formals = formals.size();
+        return body;
+      };
+      std::vector<Fact> formals = FormalFacts(node, proto, *inputs, *attributes, scope);
+      Imported body = make(formals);
+      // What a loop carries may change its shape on the way: forget what one trip does not keep.
+      const std::vector<int> carried = core::CarriedFormals(node.op_type.Get(), formals.size(),
+                                                            proto.output.size(), *attributes);
+      for (int tries = 0; core::RelaxCarried(*body.graph, carried, &formals); ++tries) {
+        if (tries > 64) Fail(ErrorCode::kInternal, "shapes of a loop do not settle");
+        body = make(formals);
+      }
+      for (auto& [outer, inner] : body.captures) {
+        if (std::find(captured.begin(), captured.end(), outer) == captured.end()) {
+          captured.push_back(outer);
+        }
+      }
+      bodies.push_back(std::move(body));
+    }
+    for (size_t i = 0; i < bodies.size(); ++i) {
+      Imported& body = bodies[i];
+      body.graph->inputs.resize(body.formals);
+      for (Value* outer : captured) {
+        auto it = std::find_if(body.captures.begin(), body.captures.end(),
+                               [&](const auto& pair) { return pair.first == outer; });
+        if (it != body.captures.end()) {
+          body.graph->inputs.push_back(it->second);
+        } else {
+          body.graph->AddInput(outer->name, WithoutConstant(outer->fact));
+        }
+      }
+      attributes->Set(graphs[i]->name.Get(), body.graph);
+    }
+    attributes->Set("captures", static_cast<int64_t>(captured.size()));
+    for (Value* outer : captured) inputs->push_back(builder.Wrap(outer));
+  }
+
+  static Fact WithoutConstant(Fact fact) {
+    fact.constant = Tensor();
+    return fact;
+  }
+
+  // Facts of a body's own inputs, by the rules of If, Loop, Scan and the like.
+  std::vector<Fact> FormalFacts(const NodeProto& node, const GraphProto& body,
+                                const std::vector<Val>& inputs, const Attributes& attributes,
+                                Scope& scope) {
+    std::vector<const Fact*> facts;
+    for (const Val& input : inputs) facts.push_back(input ? &input.fact() : nullptr);
+    std::vector<Fact> declared;
+    for (const ValueInfoProto& input : body.input) {
+      declared.push_back(input.type ? ToFact(*input.type, scope.graph().symbols()) : Fact());
+    }
+    return core::BodyInputs(node.op_type.Get(), facts, declared, attributes,
+                            scope.graph().symbols());
+  }
+
+  std::shared_ptr<Graph> ImportBody(const GraphProto& proto, std::span<const Fact> formals,
+                                    Scope& outer, const Surroundings& around,
+                                    std::vector<std::pair<Value*, Value*>>* captures) {
+    auto graph = std::make_shared<Graph>(outer.graph().shared_symbols());
+    graph->name = proto.name.Get();
+    Scope scope(*graph, &outer, [this](const TensorProto& t) { return ReadTensor(t, file_); });
+    for (const TensorProto& tensor : proto.initializer) {
+      scope.AddInitializer(tensor.name.Get(), &tensor);
+    }
+    for (const SparseTensorProto& tensor : proto.sparse_initializer) {
+      const std::string_view name = tensor.values ? tensor.values->name.Get() : "";
+      scope.Bind(name, graph->AddConstant(ReadSparseTensor(tensor, file_), std::string(name)));
+    }
+    for (size_t i = 0; i < formals.size(); ++i) {
+      const std::string name(proto.input[i].name.Get());
+      scope.Bind(name, graph->AddInput(name, formals[i]));
+    }
+    ImportNodes(proto.node, scope, around);
+    for (const ValueInfoProto& output : proto.output) {
+      Value* value = scope.Find(output.name.Get());
+      if (value == nullptr) {
+        Fail(ErrorCode::kInvalidModel, "output '{}' of the body '{}' is not defined",
+             output.name.Get(), graph->name);
+      }
+      graph->outputs.push_back(value);
+    }
+    *captures = scope.captures();
+    return graph;
+  }
+
+  void InlineCall(const NodeProto& node, const FunctionProto& function, Scope& scope,
+                  const Surroundings& around) {
+    Surroundings inner{.opsets = &function.opset_import, .call = around.call};
+    InlineBody(node, function, nullptr, scope, around, inner);
+  }
+
+  void InlineStandard(const NodeProto& node, const OpSchema& schema, const FunctionProto& function,
+                      std::shared_ptr<const Origin> origin, Scope& scope,
+                      const Surroundings& around) {
+    Surroundings inner{.opsets = &function.opset_import, .call = std::move(origin)};
+    InlineBody(node, function, &schema, scope, around, inner);
+  }
+
+  // The function's nodes in place of the call: its parameters are bound in a scope of their own
+  // that makes nodes in the caller's graph.
+  void InlineBody(const NodeProto& node, const FunctionProto& function, const OpSchema* schema,
+                  Scope& scope, const Surroundings& around, Surroundings inner) {
+    inner.depth = around.depth + 1;
+    if (inner.depth > kMaxFunctionDepth) {
+      Fail(ErrorCode::kLimitExceeded, "functions call each other more than {} levels deep",
+           kMaxFunctionDepth);
+    }
+    AttributeMap arguments;
+    std::vector<std::unique_ptr<AttributeProto>> defaults;
+    for (const AttributeProto& attribute : function.attribute_proto) {
+      arguments[attribute.name.Get()] = &attribute;
+    }
+    if (schema != nullptr) {
+      for (const AttributeSchema& attribute : schema->attributes) {
+        if (attribute.has_default) {
+          defaults.push_back(std::make_unique<AttributeProto>(DefaultProto(attribute)));
+          arguments[attribute.name] = defaults.back().get();
+        }
+      }
+    }
+    for (const AttributeProto& given : node.attribute) {
+      if (const AttributeProto* attribute = Resolve(given, around)) {
+        arguments[given.name.Get()] = attribute;
+      }
+    }
+    inner.arguments = &arguments;
+    Scope body(scope.graph(), nullptr, [this](const TensorProto& t) { return ReadTensor(t, file_); });
+    for (size_t i = 0; i < function.input.size(); ++i) {
+      const std::string_view name = i < node.input.size() ? node.input[i] : "";
+      Value* value = name.empty() ? nullptr : scope.Find(name);
+      if (value == nullptr && !name.empty()) {
+        Fail(ErrorCode::kInvalidModel, "input '{}' is not defined", name);
+      }
+      body.BindParameter(function.input[i], value);
+    }
+    ImportFunctionNodes(function, body, inner);
+    for (size_t i = 0; i < node.output.size() && i < function.output.size(); ++i) {
+      if (node.output[i].empty()) continue;
+      Value* value = body.Find(function.output[i]);
+      if (value == nullptr) {
+        Fail(ErrorCode::kInvalidModel, "function {} does not define its output '{}'",
+             function.name.Get(), function.output[i]);
+      }
+      // Names of the body are not the model's: the caller's name is what users know.
+      if (!value->is_input && !value->is_constant()) value->name = node.output[i];
+      scope.Bind(node.output[i], value);
+    }
+  }
+
+  // Inputs of a call that were left out are absent inputs of the nodes that use them.
+  void ImportFunctionNodes(const FunctionProto& function, Scope& body, const Surroundings& inner) {
+    for (const NodeProto& node : function.node) {
+      NodeProto adjusted = node;
+      for (std::string_view& input : adjusted.input) {
+        if (body.IsAbsentParameter(input)) input = "";
+      }
+      ImportNode(adjusted, body, inner);
+    }
+  }
+
+  static AttributeProto DefaultProto(const AttributeSchema& schema) {
+    AttributeProto proto;
+    proto.name = schema.name;
+    proto.type = static_cast<int32_t>(schema.type);
+    switch (schema.type) {
+      case AttributeType::kFloat: proto.f = schema.f; break;
+      case AttributeType::kInt: proto.i = schema.i; break;
+      case AttributeType::kString: proto.s = schema.strings[0]; break;
+      case AttributeType::kInts: proto.ints.assign(schema.ints.begin(), schema.ints.end()); break;
+      case AttributeType::kStrings:
+        proto.strings.assign(schema.strings.begin(), schema.strings.end());
+        break;
+      default: break;
+    }
+    return proto;
+  }
+
+  const ModelFile& file_;
+};
+
+// Whether a node of the standard can run: it has a lowering, or a body made of nodes that have.
+bool IsSupported(std::string_view domain, std::string_view name) {
+  if (ops::FindOnnxOp(domain, name) != nullptr) return true;
+  for (const OpSchema& schema : SchemaVersions(domain, name)) {
+    if (!schema.bodies.empty()) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Type ToType(const TypeProto& proto) {
+  Type type;
+  if (proto.tensor_type) {
+    type = ToDType(proto.tensor_type->elem_type.Get());
+  } else if (proto.sparse_tensor_type) {
+    type = ToDType(proto.sparse_tensor_type->elem_type.Get());
+  } else if (proto.sequence_type && proto.sequence_type->elem_type) {
+    type.kind = Type::Kind::kSequence;
+    type.element = std::make_shared<const Type>(ToType(*proto.sequence_type->elem_type));
+  } else if (proto.optional_type && proto.optional_type->elem_type) {
+    type.kind = Type::Kind::kOptional;
+    type.element = std::make_shared<const Type>(ToType(*proto.optional_type->elem_type));
+  } else if (proto.map_type && proto.map_type->value_type) {
+    type.kind = Type::Kind::kMap;
+    type.dtype = ToDType(proto.map_type->key_type.Get());
+    type.element = std::make_shared<const Type>(ToType(*proto.map_type->value_type));
+  } else {
+    Fail(ErrorCode::kInvalidModel, "a value's type is empty or incomplete");
+  }
+  return type;
+}
+
+Fact ToFact(const TypeProto& proto, SymbolTable& symbols) {
+  Fact fact;
+  fact.type = ToType(proto);
+  const TensorShapeProto* shape = nullptr;
+  if (proto.tensor_type) shape = proto.tensor_type->shape.get();
+  if (proto.sparse_tensor_type) shape = proto.sparse_tensor_type->shape.get();
+  if (shape == nullptr) return fact;
+  fact.shape.emplace();
+  for (const TensorShapeProto::Dimension& dim : shape->dim) {
+    if (dim.dim_value && dim.dim_value.Get() >= 0) {
+      fact.shape->push_back(dim.dim_value.Get());
+    } else if (!dim.dim_param.Get().empty()) {
+      fact.shape->push_back(symbols.Named(std::string(dim.dim_param.Get())));
+    } else {
+      fact.shape->push_back(symbols.Fresh());
+    }
+  }
+  return fact;
+}
+
+ImportedModel ImportModel(const std::shared_ptr<const ModelFile>& file,
+                          const ImportOptions& options) {
+  ValidateModel(file->model, file->name, {.supported = IsSupported});
+  return WithContext(file->name, [&] { return Importer(*file).Run(options); });
+}
+
+}  // namespace sardonyx::onnx
