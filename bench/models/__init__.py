@@ -9,6 +9,7 @@ fixed seed; the other half come ready made inside packages. Nothing is downloade
 
 from __future__ import annotations
 
+import tempfile
 import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -37,12 +38,15 @@ class Model:
         Makes one set of inputs from a random generator and the values of one entry of `sizes`.
     sizes
         The arguments of `inputs` for each case. The first case is the one that is benchmarked.
+    benchmarked
+        False for variants that only tests need.
     """
 
     name: str
     write: Callable[[Path], None]
     inputs: Inputs
     sizes: tuple[tuple[int, ...], ...] = ((1,), (3,))
+    benchmarked: bool = True
 
 
 def collection() -> dict[str, Model]:
@@ -64,14 +68,12 @@ def ensure(name: str, folder: Path = DEFAULT_FOLDER) -> Path:
     if not path.exists():
         model = collection()[name]
         folder.mkdir(parents=True, exist_ok=True)
-        # External data is named after the file, so a half-written model is told by a missing graph
-        # file: the weights may be there, the `.onnx` is moved into place last.
-        scratch = folder / f"{name}.tmp"
-        scratch.mkdir(exist_ok=True)
-        model.write(scratch / path.name)
-        for part in sorted(scratch.iterdir(), key=lambda part: part.suffix == ".onnx"):
-            part.replace(folder / part.name)
-        scratch.rmdir()
+        # External data is named after the file, so the whole is written elsewhere under its final
+        # name, then moved, the graph last. Two processes may do so at once: both write the same.
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            model.write(Path(scratch) / path.name)
+            for part in sorted(Path(scratch).iterdir(), key=lambda part: part.suffix == ".onnx"):
+                part.replace(folder / part.name)
     return path
 
 

@@ -185,4 +185,14 @@ MODELS = (
         )
         for name, tensor in LIGHT_MODELS.items()
     ),
+    *(
+        Model(
+            f"random_{name}",
+            exported("light", f"write_{name}"),
+            partial(pixels, name=LIGHT_MODELS[name]),
+            ((1,),),
+            benchmarked=False,
+        )
+        for name in ("densenet121", "inception_v1", "shufflenet", "squeezenet")
+    ),
 )

@@ -55,7 +55,7 @@ def arguments() -> argparse.Namespace:
         parser.error("--threads takes positive numbers, for example 1,2")
     partial = options.quick or options.models or options.engines
     options.out = options.out or ROOT / ("build/peers" if partial else "docs")
-    options.models = options.models or list(collection())
+    options.models = options.models or [m.name for m in collection().values() if m.benchmarked]
     options.engines = options.engines or list(ENGINES)
     defaults = {"rounds": 3, "seconds": 0.1, "loads": 1}
     if not options.quick:

@@ -174,7 +174,7 @@ def annotate(picture: Image.Image, lines: list[Line], path: Path) -> None:
         place = (min(columns) + width, middle)
         draw.text(place, line.text, fill="black", font=font, anchor="lm")
         small = ImageFont.load_default(11)
-        draw.text(corners[0], str(number), fill=(192, 57, 43), font=small, anchor="rs")
+        draw.text(corners[0], str(number), fill=(192, 57, 43), font=small, anchor="ls")
     path.parent.mkdir(parents=True, exist_ok=True)
     canvas.save(path)
 

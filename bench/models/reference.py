@@ -1,0 +1,80 @@
+"""What ONNX Runtime says about a model, down to any value inside it, and where others differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+
+import onnx
+
+RTOL, ATOL = 1e-4, 1e-5
+
+
+def open_session(model: str | bytes) -> ort.InferenceSession:
+    """A session of ONNX Runtime that keeps quiet."""
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 2
+    options.log_severity_level = 4
+    return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def run_all(path: Path, feeds: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Every value that the nodes of the main graph compute, in the order of the nodes."""
+    model = onnx.load(path)
+    names = [name for node in model.graph.node for name in node.output if name]
+    del model.graph.output[:]
+    model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+    session = open_session(model.SerializeToString())
+    return dict(zip(names, session.run(names, feeds), strict=True))
+
+
+def mismatch(actual: np.ndarray, expected: np.ndarray) -> str | None:
+    """How two arrays differ, or None if they agree within the tolerances."""
+    if actual.dtype != expected.dtype:
+        return f"type {actual.dtype} instead of {expected.dtype}"
+    if actual.shape != expected.shape:
+        return f"shape {actual.shape} instead of {expected.shape}"
+    if expected.dtype.kind not in "fc":
+        wrong = actual != expected
+    else:
+        wrong = ~np.isclose(actual, expected, RTOL, ATOL, equal_nan=True)
+    if not wrong.any():
+        return None
+    where = tuple(int(index) for index in np.argwhere(wrong)[0])
+    return (
+        f"{wrong.sum()} of {wrong.size} elements differ, the first at {list(where)}: "
+        f"{actual[where]!s} instead of {expected[where]!s}"
+    )
+
+
+def first_difference(path: Path, session: Any, feeds: dict[str, np.ndarray]) -> str:
+    """Name the first value inside a model whose result differs from ONNX Runtime's.
+
+    `session.run(feeds, outputs=names)` is asked for every value of the main graph by name.
+    """
+    expected = run_all(path, feeds)
+    producers = {
+        name: node
+        for node in onnx.load(path, load_external_data=False).graph.node
+        for name in node.output
+    }
+    for group in chunks(list(expected), 64):
+        actual = session.run(feeds, outputs=group)
+        for name in group:
+            problem = mismatch(np.asarray(actual[name]), np.asarray(expected[name]))
+            if problem:
+                node = producers[name]
+                return (
+                    f"first differing value: '{name}' of {node.op_type} node '{node.name}' "
+                    f"(inputs {list(node.input)}): {problem}"
+                )
+    return "no value inside differs when it is asked for"
+
+
+def chunks(names: Sequence[str], size: int) -> Iterator[list[str]]:
+    for start in range(0, len(names), size):
+        yield list(names[start : start + size])

@@ -1,0 +1,59 @@
+"""Real models, end to end, against ONNX Runtime on the same inputs."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pytest
+import sardonyx
+
+from bench.models import cases, collection, ensure, reference
+
+NAMES_AND_CASES = [
+    (model.name, "x".join(str(size) for size in sizes))
+    for model in collection().values()
+    for sizes in model.sizes
+]
+
+
+@functools.lru_cache(maxsize=1)  # one model at a time: some are large
+def _expected(name: str) -> dict[str, dict[str, np.ndarray]]:
+    session = reference.open_session(str(ensure(name)))
+    names = [output.name for output in session.get_outputs()]
+    return {
+        case: dict(zip(names, session.run(names, dict(feeds)), strict=True))
+        for case, feeds in cases(name).items()
+    }
+
+
+@functools.lru_cache(maxsize=2)
+def _session(name: str, threads: int):
+    return sardonyx.load(ensure(name), threads=threads)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize(("name", "case"), NAMES_AND_CASES)
+def test_agrees_with_onnxruntime(name, case, threads):
+    session = _session(name, threads)
+    feeds = dict(cases(name)[case])
+    expected = _expected(name)[case]
+    actual = session.run(feeds)
+    assert list(actual) == list(expected)
+    problems = {
+        output: problem
+        for output in expected
+        if (problem := reference.mismatch(actual[output], expected[output]))
+    }
+    if problems:
+        report = [f"output '{output}': {problem}" for output, problem in problems.items()]
+        report.append(reference.first_difference(ensure(name), session, feeds))
+        pytest.fail("\n".join(report), pytrace=False)
+
+
+@pytest.mark.parametrize("name", ["resnet50", "bert_base", "lstm"])
+def test_thread_count_does_not_change_results(name):
+    feeds = dict(next(iter(cases(name).values())))
+    one, two = (_session(name, threads).run(feeds) for threads in (1, 2))
+    for output in one:
+        np.testing.assert_array_equal(one[output], two[output])
