@@ -1,47 +1,77 @@
 #pragma once
-// What the kernel tests share: every SIMD target of the machine, thread counts, random data.
+// What the tests of matrix products and convolutions share.
 
 #include <gtest/gtest.h>
-// Highway's list of targets follows the kernels' own.
-#include "kernels/targets.h"
-// After it:
-#include <hwy/targets.h>
 
-#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <random>
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "kernels/targets.h"
 
-namespace sardonyx::test {
+#include "hwy/highway.h"
 
-// Runs body once a SIMD target that was compiled and that this machine has.
+namespace sardonyx {
+
+// Runs body once for each SIMD target that was compiled and that the machine has.
 template <typename Body>
 void ForEachTarget(Body&& body) {
-  for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
-    SCOPED_TRACE(hwy::TargetName(target));
+  for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
+    SCOPED_TRACE(std::string(TargetName()));
     body();
   }
   hwy::SetSupportedTargetsForTest(0);
 }
 
-inline Parallel Threads(int threads) { return {&ThreadPool::Process(), threads}; }
+// 64-byte aligned floats, NaN at first, with a guard behind them that Intact checks.
+class Floats {
+ public:
+  explicit Floats(int64_t count) : count_(count) {
+    const auto bytes = static_cast<size_t>(((count + kGuard) * 4 + 63) / 64 * 64);
+    data_ = static_cast<float*>(std::aligned_alloc(64, bytes));
+    std::fill(data_, data_ + count, std::numeric_limits<float>::quiet_NaN());
+    std::fill(data_ + count, data_ + count + kGuard, 12345.0f);
+  }
+  ~Floats() { std::free(data_); }
+  Floats(Floats&& other) noexcept : count_(other.count_), data_(other.data_) {
+    other.data_ = nullptr;
+  }
+  Floats(const Floats&) = delete;
+  Floats& operator=(const Floats&) = delete;
 
-inline std::vector<float> RandomFloats(size_t count, uint32_t seed, float low = -1.0f,
-                                       float high = 1.0f) {
-  std::mt19937 generator(seed);
-  std::uniform_real_distribution<float> distribution(low, high);
-  std::vector<float> values(count);
-  for (float& value : values) value = distribution(generator);
-  return values;
-}
+  static Floats Random(int64_t count, uint32_t seed) {
+    Floats result(count);
+    std::mt19937 generator(seed);
+    for (int64_t i = 0; i < count; ++i) {
+      result[i] = static_cast<float>(generator() >> 8) * (2.0f / 16777216.0f) - 1.0f;
+    }
+    return result;
+  }
+  float* get() const { return data_; }
+  float& operator[](int64_t i) const { return data_[i]; }
+  int64_t size() const { return count_; }
+  bool Intact() const {
+    for (int64_t i = 0; i < kGuard; ++i) {
+      if (data_[count_ + i] != 12345.0f) return false;
+    }
+    return true;
+  }
+  bool SameBits(const Floats& other) const {
+    return std::memcmp(data_, other.data_, static_cast<size_t>(count_) * 4) == 0;
+  }
 
-template <typename T>
-bool SameBits(const std::vector<T>& a, const std::vector<T>& b) {
-  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
-}
+ private:
+  static constexpr int64_t kGuard = 64;
+  int64_t count_;
+  float* data_;
+};
 
-}  // namespace sardonyx::test
+inline Parallel OneThread() { return {nullptr, 1}; }
+inline Parallel TwoThreads() { return {&ThreadPool::Process(), 2}; }
+
+}  // namespace sardonyx

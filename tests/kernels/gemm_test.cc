@@ -1,0 +1,226 @@
+#include "kernels/gemm.h"
+
+#include <cmath>
+#include <string>
+
+#include "each_target.h"
+
+namespace sardonyx {
+namespace {
+
+struct Case {
+  int64_t m, n, k;
+  bool a_transposed = false, b_transposed = false;
+  int64_t batch[2] = {1, 1};
+  bool shared_b = false;
+  int64_t lda_extra = 0;
+  std::string expression = {};  // inputs: accumulated, bias, residual
+};
+
+std::string Text(const Case& c) {
+  return std::to_string(c.m) + "x" + std::to_string(c.n) + "x" + std::to_string(c.k) +
+         (c.a_transposed ? " A'" : "") + (c.b_transposed ? " B'" : "") + " batch " +
+         std::to_string(c.batch[0]) + "x" + std::to_string(c.batch[1]) + " " + c.expression;
+}
+
+// The same in float64; the expression is known by its text alone.
+double Finish(const std::string& expression, double value, double bias, double residual) {
+  if (expression.empty()) return value;
+  if (expression.find("tanh") != std::string::npos) return std::tanh(value + bias);
+  value += bias;
+  if (expression.find("(float, float, float") == 0) value += residual;
+  return expression.find("relu") != std::string::npos ? std::max(0.0, value) : value;
+}
+
+void Check(const Case& test, bool packed) {
+  SCOPED_TRACE(Text(test) + (packed ? " packed" : ""));
+  GemmShape s;
+  s.m = test.m;
+  s.n = test.n;
+  s.k = test.k;
+  s.a_transposed = test.a_transposed;
+  s.b_transposed = test.b_transposed;
+  s.batch[0] = test.batch[0];
+  s.batch[1] = test.batch[1];
+  s.lda = (s.a_transposed ? s.m : s.k) + test.lda_extra;
+  s.ldb = (s.b_transposed ? s.k : s.n) + 2;
+  s.ldc = s.n + 3;
+  const int64_t a_size = (s.a_transposed ? s.k : s.m) * s.lda;
+  const int64_t b_size = (s.b_transposed ? s.n : s.k) * s.ldb;
+  const int64_t items = s.batch[0] * s.batch[1];
+  // The second dimension of the batch is the outer one in memory here.
+  s.a_stride[0] = a_size;
+  s.a_stride[1] = s.batch[0] * a_size;
+  s.c_stride[0] = s.m * s.ldc;
+  s.c_stride[1] = s.batch[0] * s.m * s.ldc;
+  if (!test.shared_b) {
+    s.b_stride[0] = b_size;
+    s.b_stride[1] = s.batch[0] * b_size;
+  }
+  const Floats a = Floats::Random(items * a_size, 1);
+  const Floats b = Floats::Random(items * b_size, 2);
+  const Floats bias = Floats::Random(s.n, 3);
+  const Floats residual = Floats::Random(items * s.m * (s.n + 1), 4);
+
+  Expression expression;
+  EpilogueOperand operands[2];
+  Epilogue epilogue;
+  if (!test.expression.empty()) {
+    expression = Expression::Parse(test.expression);
+    operands[0] = {bias.get(), DType::kFloat32, 0, 1, {0, 0}};
+    operands[1] = {residual.get(), DType::kFloat32, s.n + 1, 1,
+                   {s.m * (s.n + 1), s.batch[0] * s.m * (s.n + 1)}};
+    epilogue = {&expression, operands};
+  }
+
+  Floats packed_b(0);
+  GemmShape run = s;
+  const int64_t matrices = test.shared_b ? 1 : items;
+  const auto packed_size = static_cast<int64_t>(GemmPackedBytes(s.k, s.n) / sizeof(float));
+  Floats packed_all(packed ? matrices * packed_size : 0);
+  if (packed) {
+    for (int64_t i = 0; i < matrices; ++i) {
+      GemmPackB(s.k, s.n, b.get() + i * b_size, s.ldb, s.b_transposed,
+                packed_all.get() + i * packed_size, TwoThreads());
+    }
+    if (!test.shared_b) {
+      run.b_stride[0] = packed_size;
+      run.b_stride[1] = s.batch[0] * packed_size;
+    }
+    ASSERT_TRUE(packed_all.Intact());
+  }
+
+  const Floats c(items * s.m * s.ldc), c2(items * s.m * s.ldc);
+  for (const bool second : {false, true}) {
+    const Parallel par = second ? TwoThreads() : OneThread();
+    const Floats scratch(static_cast<int64_t>(GemmScratchBytes(run, packed, par.threads) / 4));
+    Gemm(run, a.get(), packed ? nullptr : b.get(), packed ? packed_all.get() : nullptr,
+         second ? c2.get() : c.get(), epilogue, scratch.get(), par);
+    ASSERT_TRUE(scratch.Intact());
+  }
+  EXPECT_TRUE(c.Intact());
+  EXPECT_TRUE(c.SameBits(c2)) << "differs between one and two threads";
+  for (int64_t p = 0; p < s.batch[0]; ++p) {
+    for (int64_t q = 0; q < s.batch[1]; ++q) {
+      const float* ai = a.get() + p * s.a_stride[0] + q * s.a_stride[1];
+      const float* bi = b.get() + p * s.b_stride[0] + q * s.b_stride[1];
+      const float* ci = c.get() + p * s.c_stride[0] + q * s.c_stride[1];
+      for (int64_t i = 0; i < s.m; ++i) {
+        for (int64_t j = 0; j < s.n; ++j) {
+          double sum = 0, size = 0;
+          for (int64_t k = 0; k < s.k; ++k) {
+            const double product =
+                static_cast<double>(s.a_transposed ? ai[k * s.lda + i] : ai[i * s.lda + k]) *
+                static_cast<double>(s.b_transposed ? bi[j * s.ldb + k] : bi[k * s.ldb + j]);
+            sum += product;
+            size += std::fabs(product);
+          }
+          const int64_t item = p + q * s.batch[0];
+          const double wanted = Finish(test.expression, sum, bias[j],
+                                       residual[(item * s.m + i) * (s.n + 1) + j]);
+          ASSERT_NEAR(ci[i * s.ldc + j], wanted, 1e-6 + 4e-7 * size)
+              << "item " << item << " at " << i << ", " << j;
+        }
+        for (int64_t j = s.n; j < s.ldc; ++j) {
+          ASSERT_TRUE(std::isnan(ci[i * s.ldc + j])) << "wrote beyond row " << i;
+        }
+      }
+    }
+  }
+}
+
+void CheckAll(const Case& test) {
+  ForEachTarget([&] {
+    Check(test, true);
+    if (!testing::Test::HasFatalFailure()) Check(test, false);
+  });
+}
+
+TEST(Gemm, EveryRemainderOfRows) {
+  for (int64_t m = 1; m <= 30; ++m) CheckAll({m, 35, 17});
+}
+
+TEST(Gemm, EveryRemainderOfColumns) {
+  for (int64_t n = 1; n <= 66; ++n) CheckAll({15, n, 9});
+}
+
+TEST(Gemm, SmallDepths) {
+  for (int64_t k = 0; k <= 9; ++k) {
+    CheckAll({1, 33, k});
+    CheckAll({20, 40, k});
+  }
+}
+
+TEST(Gemm, Transposed) {
+  for (const bool a : {false, true}) {
+    for (const bool b : {false, true}) {
+      for (const int64_t m : {1, 3, 13, 50}) CheckAll({m, 45, 37, a, b});
+    }
+  }
+}
+
+TEST(Gemm, DeepEnoughForSeveralRanges) {
+  CheckAll({37, 70, 1500});
+  CheckAll({37, 70, 1500, true, true});
+  CheckAll({5, 300, 1300});
+}
+
+TEST(Gemm, LargeEnoughForManyTasks) {
+  CheckAll({300, 260, 130});
+  CheckAll({30, 700, 300});
+  CheckAll({1, 3000, 300});
+  CheckAll({2, 3000, 300, false, true});
+}
+
+TEST(Gemm, RowsAPageApart) {
+  CheckAll({40, 600, 1024});
+  CheckAll({40, 20, 1024});
+  CheckAll({40, 20, 24, false, false, {2, 3}, false, 1000});
+}
+
+TEST(Gemm, Batches) {
+  for (const bool shared : {false, true}) {
+    for (const bool b_transposed : {false, true}) {
+      CheckAll({33, 30, 20, false, b_transposed, {2, 3}, shared});
+      CheckAll({2, 30, 20, true, b_transposed, {2, 3}, shared});
+      CheckAll({90, 100, 64, true, b_transposed, {3, 4}, shared});
+    }
+  }
+  CheckAll({3, 4, 5, false, false, {17, 40}});
+}
+
+TEST(Gemm, Epilogues) {
+  const std::string bias = "(float, float) add(0,1):float";
+  const std::string bias_relu = "(float, float) add(0,1):float relu(2):float";
+  const std::string residual =
+      "(float, float, float) add(0,1):float add(3,2):float relu(4):float";
+  const std::string interpreted = "(float, float) add(0,1):float tanh(2):float";
+  for (const std::string& text : {bias, bias_relu, residual, interpreted}) {
+    for (const int64_t n : {8, 21, 64, 83}) {
+      CheckAll({31, n, 20, false, false, {1, 1}, false, 0, text});
+      CheckAll({2, n, 20, false, false, {2, 1}, false, 0, text});
+      CheckAll({16, n, 0, false, false, {1, 1}, false, 0, text});
+    }
+    CheckAll({150, 130, 700, false, false, {1, 2}, false, 0, text});
+  }
+}
+
+TEST(Gemm, NotANumberPassesThroughClamp) {
+  ForEachTarget([] {
+    GemmShape s;
+    s.m = s.n = s.k = s.lda = s.ldb = s.ldc = 8;
+    const Floats a = Floats::Random(64, 1), b = Floats::Random(64, 2), c(64);
+    a[3] = std::numeric_limits<float>::quiet_NaN();
+    const Floats packed(static_cast<int64_t>(GemmPackedBytes(8, 8) / 4));
+    GemmPackB(8, 8, b.get(), 8, false, packed.get(), OneThread());
+    const Expression relu = Expression::Parse("(float) relu(0):float");
+    Gemm(s, a.get(), nullptr, packed.get(), c.get(), {&relu, nullptr}, nullptr, OneThread());
+    for (int64_t j = 0; j < 8; ++j) {
+      EXPECT_TRUE(std::isnan(c[j]));
+      EXPECT_GE(c[8 + j], 0.0f);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace sardonyx
