@@ -24,7 +24,7 @@ using AttributeMap = std::map<std::string_view, const AttributeProto*>;
 struct Surroundings {
   const std::vector<OperatorSetIdProto>* opsets;
   const AttributeMap* arguments = nullptr;
-  std::shared_ptr<const Origin> call;  // nodes of an inlined standard function carry its origin
+  std::shared_ptr<const Origin> call = nullptr;  // nodes of an inlined standard function carry its origin
   int depth = 0;
 };
 

@@ -1,0 +1,543 @@
+#include "ops/core/control.h"
+
+#include <algorithm>
+#include <cstring>
+#include <unordered_map>
+
+#include "ops/core/core.h"
+#include "ops/evaluate.h"
+#include "ops/lowering.h"
+
+namespace sardonyx::core {
+namespace {
+
+Fact Variable(const Fact& fact) {
+  Fact result;
+  result.type = fact.type;
+  result.shape = fact.shape;
+  return result;
+}
+
+// A formal that no iteration changes any more: facts of all formals, captures included, such that
+// one run of the body gives carried values of the same shapes.
+std::vector<Fact> SettleFormals(const Graph& body, std::vector<Fact> formals,
+                                std::span<const int> carried, SymbolTable& symbols,
+                                std::vector<Fact>* outputs) {
+  for (int tries = 0;; ++tries) {
+    std::vector<const Fact*> facts;
+    for (const Fact& formal : formals) facts.push_back(&formal);
+    *outputs = InferBody(body, facts, symbols);
+    bool changed = false;
+    for (size_t i = 0; i < carried.size(); ++i) {
+      if (carried[i] < 0) continue;
+      const Fact& next = (*outputs)[carried[i]];
+      if (formals[i].shape == next.shape && formals[i].type == next.type) continue;
+      Fact joined = Join(formals[i], next, symbols);
+      // A join that only invents fresh names for what was unknown already has settled.
+      const bool same_knowledge =
+          formals[i].ranked() == joined.ranked() &&
+          (!joined.ranked() ||
+           std::equal(joined.shape->begin(), joined.shape->end(), formals[i].shape->begin(),
+                      [](Dim a, Dim b) { return a == b || (!a.known() && !b.known()); }));
+      if (same_knowledge && tries > 0) continue;
+      formals[i] = std::move(joined);
+      changed = true;
+    }
+    if (!changed || tries > 16) return formals;
+  }
+}
+
+Fact WithLeading(const Fact& element, Dim size, int64_t axis) {
+  Fact fact;
+  fact.type = element.type;
+  if (!element.ranked()) return fact;
+  fact.shape = element.shape;
+  const int64_t rank = element.rank() + 1;
+  if (axis < 0) axis += rank;
+  fact.shape->insert(fact.shape->begin() + std::clamp<int64_t>(axis, 0, rank - 1), size);
+  return fact;
+}
+
+// ---- if_
+
+void InferIf(InferContext& context) {
+  const auto then_branch = context.attributes().Body("then_branch");
+  const auto else_branch = context.attributes().Body("else_branch");
+  if (then_branch->outputs.size() != else_branch->outputs.size() ||
+      then_branch->outputs.size() < context.output_count()) {
+    context.Fail("the branches have {} and {} outputs, the node {}", then_branch->outputs.size(),
+                 else_branch->outputs.size(), context.output_count());
+  }
+  std::vector<const Fact*> captures;
+  for (size_t i = 1; i < context.input_count(); ++i) captures.push_back(&context.input(i));
+  if (const Tensor* condition = context.constant(0)) {
+    if (condition->size() != 1) context.Fail("the condition has {} elements", condition->size());
+    const auto& branch = condition->data<bool>()[0] ? then_branch : else_branch;
+    std::vector<Fact> facts = InferBody(*branch, captures, context.symbols());
+    for (size_t i = 0; i < context.output_count(); ++i) context.Set(i, std::move(facts[i]));
+    return;
+  }
+  std::vector<Fact> a = InferBody(*then_branch, captures, context.symbols());
+  std::vector<Fact> b = InferBody(*else_branch, captures, context.symbols());
+  for (size_t i = 0; i < context.output_count(); ++i) {
+    context.Set(i, Join(a[i], b[i], context.symbols()));
+  }
+}
+
+bool Truth(const Tensor& condition) {
+  if (condition.dtype() != DType::kBool || condition.size() != 1) {
+    Fail(ErrorCode::kInvalidModel, "the condition must be one bool, is {}{}",
+         Name(condition.dtype()), PrintDims(condition.dims()));
+  }
+  return condition.data<bool>()[0];
+}
+
+void ComputeIf(ComputeContext& context) {
+  const auto body =
+      context.attributes().Body(Truth(context.input(0)) ? "then_branch" : "else_branch");
+  std::vector<Datum> captures;
+  for (size_t i = 1; i < context.input_count(); ++i) captures.push_back(context.datum(i));
+  std::vector<Datum> outputs = Evaluate(*body, captures);
+  for (size_t i = 0; i < context.output_count(); ++i) context.Set(i, std::move(outputs[i]));
+}
+
+// ---- loop
+
+std::vector<int> LoopCarried(size_t formals, size_t carried) {
+  std::vector<int> result(formals, -1);
+  for (size_t i = 0; i < carried && i + 2 < formals; ++i) {
+    result[2 + i] = static_cast<int>(1 + i);
+  }
+  return result;
+}
+
+void InferLoop(InferContext& context) {
+  const auto body = context.attributes().Body("body");
+  const size_t carried = context.attributes().Int("carried");
+  SymbolTable& symbols = context.symbols();
+  std::vector<Fact> formals;
+  Fact iteration, condition;
+  iteration.type = DType::kInt64;
+  iteration.shape.emplace();
+  condition.type = DType::kBool;
+  condition.shape.emplace();
+  formals.push_back(iteration);
+  formals.push_back(condition);
+  for (size_t i = 2; i < context.input_count(); ++i) {
+    const bool varies = i < 2 + carried;
+    formals.push_back(!context.has(i) ? body->inputs[i]->fact
+                      : varies       ? Variable(context.input(i))
+                                     : context.input(i));
+  }
+  std::vector<Fact> outputs;
+  formals = SettleFormals(*body, formals, LoopCarried(formals.size(), carried), symbols, &outputs);
+  // The trip count is known if nothing can end the loop early.
+  Dim trips = symbols.Fresh();
+  const Dims* limit = context.elements(0);
+  const bool starts = !context.has(1) || (context.constant(1) != nullptr &&
+                                          context.constant(1)->data<bool>()[0]);
+  const bool passes_condition = body->outputs[0] == body->inputs[1];
+  const bool goes_on = passes_condition || (outputs[0].constant.defined() &&
+                                            outputs[0].constant.data<bool>()[0]);
+  if (limit != nullptr && limit->size() == 1 && starts && goes_on) trips = (*limit)[0];
+  if (trips.known() && trips.value() < 0) trips = 0;
+  for (size_t i = 0; i < context.output_count(); ++i) {
+    if (i < carried) {
+      // Zero trips hand the initial value through.
+      context.Set(i, context.has(2 + i) ? Join(Variable(context.input(2 + i)), formals[2 + i], symbols)
+                                        : formals[2 + i]);
+    } else {
+      context.Set(i, WithLeading(Variable(outputs[1 + i]), trips, 0));
+    }
+  }
+}
+
+// Stacks equal-shaped tensors along a new axis; of none, makes an empty tensor of `element`'s shape.
+Tensor Stack(const std::vector<Tensor>& parts, const Fact& element, int64_t axis) {
+  std::vector<int64_t> dims;
+  if (!parts.empty()) {
+    dims = parts[0].dims();
+  } else if (element.ranked()) {
+    for (Dim dim : *element.shape) dims.push_back(dim.known() ? dim.value() : 0);
+  }
+  const int64_t rank = static_cast<int64_t>(dims.size()) + 1;
+  if (axis < 0) axis += rank;
+  std::vector<int64_t> stacked = dims;
+  stacked.insert(stacked.begin() + axis, static_cast<int64_t>(parts.size()));
+  Tensor result(parts.empty() ? element.type.dtype : parts[0].dtype(), stacked);
+  const int64_t outer =
+      ElementCount(std::span(dims).subspan(0, static_cast<size_t>(axis)));
+  for (size_t p = 0; p < parts.size(); ++p) {
+    if (parts[p].dims() != dims) {
+      Fail(ErrorCode::kInvalidModel, "iterations give {} and {}; their outputs cannot be stacked",
+           PrintDims(dims), PrintDims(parts[p].dims()));
+    }
+    const int64_t inner = outer > 0 ? parts[p].size() / outer : 0;
+    for (int64_t o = 0; o < outer; ++o) {
+      const int64_t to = (o * static_cast<int64_t>(parts.size()) + static_cast<int64_t>(p)) * inner;
+      if (result.dtype() == DType::kString) {
+        std::copy_n(parts[p].data<std::string>() + o * inner, inner,
+                    result.data<std::string>() + to);
+      } else {
+        const int64_t width = ByteSize(result.dtype(), 1);
+        std::memcpy(static_cast<char*>(result.raw()) + to * width,
+                    static_cast<const char*>(parts[p].raw()) + o * inner * width, inner * width);
+      }
+    }
+  }
+  return result;
+}
+
+void ComputeLoop(ComputeContext& context) {
+  const auto body = context.attributes().Body("body");
+  const size_t carried = context.attributes().Int("carried");
+  const int64_t limit =
+      context.has(0) ? ToInts(context.input(0)).at(0) : std::numeric_limits<int64_t>::max();
+  bool running = !context.has(1) || Truth(context.input(1));
+  std::vector<Datum> inputs(context.input_count() < 2 ? 2 : context.input_count());
+  for (size_t i = 2; i < context.input_count(); ++i) inputs[i] = context.datum(i);
+  const size_t scanned = body->outputs.size() - 1 - carried;
+  std::vector<std::vector<Tensor>> parts(scanned);
+  for (int64_t iteration = 0; running && iteration < limit; ++iteration) {
+    inputs[0] = MakeScalar<int64_t>(iteration);
+    inputs[1] = MakeScalar<bool>(running);
+    std::vector<Datum> outputs = Evaluate(*body, inputs);
+    running = Truth(*outputs[0].tensor());
+    for (size_t i = 0; i < carried; ++i) inputs[2 + i] = outputs[1 + i];
+    for (size_t i = 0; i < scanned; ++i) parts[i].push_back(*outputs[1 + carried + i].tensor());
+  }
+  for (size_t i = 0; i < context.output_count(); ++i) {
+    if (i < carried) {
+      context.Set(i, inputs[2 + i]);
+    } else {
+      context.Set(i, Stack(parts[i - carried], body->outputs[1 + i]->fact, 0));
+    }
+  }
+}
+
+// ---- scan
+
+int64_t ItemOr(const std::vector<int64_t>& values, size_t i, int64_t otherwise) {
+  return i < values.size() ? values[i] : otherwise;
+}
+
+void InferScan(InferContext& context) {
+  const auto body = context.attributes().Body("body");
+  const size_t scanned = context.attributes().Int("scan_inputs");
+  const size_t captures = context.attributes().Int("captures");
+  const size_t states = context.input_count() - captures - scanned;
+  SymbolTable& symbols = context.symbols();
+  Dim length = symbols.Fresh();
+  std::vector<Fact> formals;
+  for (size_t i = 0; i < context.input_count(); ++i) {
+    if (i < states) {
+      formals.push_back(Variable(context.input(i)));
+    } else if (i < states + scanned) {
+      Fact slice = Variable(context.input(i));
+      if (slice.ranked()) {
+        const int axis = context.Axis(
+            ItemOr(context.attributes().Ints("input_axes"), i - states, 0), slice.rank());
+        const Dim size = (*slice.shape)[axis];
+        if (length.known() && size.known() && !(length == size)) {
+          context.Fail("scanned inputs have {} and {} elements along their scan axes",
+                       length.value(), size.value());
+        }
+        if (size.known() || !length.known()) length = size;
+        slice.shape->erase(slice.shape->begin() + axis);
+      }
+      formals.push_back(std::move(slice));
+    } else {
+      formals.push_back(context.input(i));
+    }
+  }
+  std::vector<int> carried(formals.size(), -1);
+  for (size_t i = 0; i < states; ++i) carried[i] = static_cast<int>(i);
+  std::vector<Fact> outputs;
+  formals = SettleFormals(*body, formals, carried, symbols, &outputs);
+  for (size_t i = 0; i < context.output_count(); ++i) {
+    if (i < states) {
+      context.Set(i, Join(Variable(context.input(i)), formals[i], symbols));
+    } else {
+      context.Set(i, WithLeading(Variable(outputs[i]), length,
+                                 ItemOr(context.attributes().Ints("output_axes"), i - states, 0)));
+    }
+  }
+}
+
+Tensor TakeSlice(const Tensor& x, int64_t axis, int64_t position) {
+  std::vector<int64_t> dims = x.dims();
+  if (axis < 0) axis += x.rank();
+  const int64_t length = dims[axis];
+  const int64_t outer = ElementCount(std::span(dims).subspan(0, static_cast<size_t>(axis)));
+  const int64_t inner = ElementCount(std::span(dims).subspan(static_cast<size_t>(axis) + 1));
+  dims.erase(dims.begin() + axis);
+  Tensor result(x.dtype(), dims);
+  for (int64_t o = 0; o < outer; ++o) {
+    const int64_t from = (o * length + position) * inner;
+    if (x.dtype() == DType::kString) {
+      std::copy_n(x.data<std::string>() + from, inner, result.data<std::string>() + o * inner);
+    } else {
+      const int64_t width = ByteSize(x.dtype(), 1);
+      std::memcpy(static_cast<char*>(result.raw()) + o * inner * width,
+                  static_cast<const char*>(x.raw()) + from * width, inner * width);
+    }
+  }
+  return result;
+}
+
+void ComputeScan(ComputeContext& context) {
+  const auto body = context.attributes().Body("body");
+  const Attributes& attributes = context.attributes();
+  const size_t scanned = attributes.Int("scan_inputs");
+  const size_t captures = attributes.Int("captures");
+  const size_t states = context.input_count() - captures - scanned;
+  std::vector<Datum> inputs;
+  for (size_t i = 0; i < context.input_count(); ++i) inputs.push_back(context.datum(i));
+  int64_t length = 0;
+  for (size_t i = 0; i < scanned; ++i) {
+    const Tensor& x = context.input(states + i);
+    int64_t axis = ItemOr(attributes.Ints("input_axes"), i, 0);
+    if (axis < 0) axis += x.rank();
+    length = x.dims().at(axis);
+  }
+  const size_t stacked = body->outputs.size() - states;
+  std::vector<std::vector<Tensor>> parts(stacked);
+  for (int64_t t = 0; t < length; ++t) {
+    for (size_t i = 0; i < scanned; ++i) {
+      const bool reverse = ItemOr(attributes.Ints("input_directions"), i, 0) != 0;
+      inputs[states + i] = TakeSlice(context.input(states + i),
+                                     ItemOr(attributes.Ints("input_axes"), i, 0),
+                                     reverse ? length - 1 - t : t);
+    }
+    std::vector<Datum> outputs = Evaluate(*body, inputs);
+    for (size_t i = 0; i < states; ++i) inputs[i] = outputs[i];
+    for (size_t i = 0; i < stacked; ++i) parts[i].push_back(*outputs[states + i].tensor());
+  }
+  for (size_t i = 0; i < context.output_count(); ++i) {
+    if (i < states) {
+      context.Set(i, inputs[i]);
+      continue;
+    }
+    std::vector<Tensor>& list = parts[i - states];
+    if (ItemOr(attributes.Ints("output_directions"), i - states, 0) != 0) {
+      std::reverse(list.begin(), list.end());
+    }
+    context.Set(i, Stack(list, body->outputs[i]->fact,
+                         ItemOr(attributes.Ints("output_axes"), i - states, 0)));
+  }
+}
+
+// ---- deferred
+
+void InferDeferred(InferContext& context) {
+  std::vector<const Fact*> facts;
+  std::vector<const Fact*> present;
+  for (size_t i = 0; i < context.input_count(); ++i) {
+    facts.push_back(context.has(i) ? &context.input(i) : nullptr);
+    if (context.has(i)) present.push_back(facts.back());
+  }
+  // Only concrete inputs are worth lowering: with symbols the importer has tried already.
+  const bool concrete = std::all_of(present.begin(), present.end(),
+                                    [](const Fact* fact) { return fact->static_shape(); });
+  if (concrete) {
+    auto scratch = std::make_shared<SymbolTable>();
+    if (auto graph = LowerDeferred(context.node(), facts, scratch)) {
+      for (size_t i = 0; i < context.output_count(); ++i) {
+        Fact fact = graph->outputs[i] != nullptr ? graph->outputs[i]->fact : Fact();
+        // Symbols of the scratch table mean nothing outside.
+        if (fact.shape) {
+          for (Dim& dim : *fact.shape) {
+            if (!dim.known()) dim = context.symbols().Fresh();
+          }
+        }
+        fact.elements.reset();
+        context.Set(i, std::move(fact));
+      }
+      return;
+    }
+  }
+  for (size_t i = 0; i < context.output_count(); ++i) {
+    const auto dtype = static_cast<DType>(context.attributes().Ints("@types")[i]);
+    if (dtype == DType::kUndefined && context.attributes().Ints("@wanted")[i]) {
+      sardonyx::Fail(ErrorCode::kUnsupported,
+                     "the rank or value of an input must be known before it runs, and is not");
+    }
+    context.Set(i, dtype, std::nullopt);
+  }
+}
+
+void ComputeDeferred(ComputeContext& context) {
+  std::vector<Fact> known;
+  known.reserve(context.input_count());
+  std::vector<const Fact*> facts;
+  std::vector<Datum> inputs;
+  for (size_t i = 0; i < context.input_count(); ++i) {
+    if (!context.has(i)) {
+      facts.push_back(nullptr);
+      continue;
+    }
+    inputs.push_back(context.datum(i));
+    known.push_back(Fact::Of(context.input(i)));
+    facts.push_back(&known.back());
+  }
+  auto graph = LowerDeferred(context.node(), facts, std::make_shared<SymbolTable>());
+  if (graph == nullptr) Fail(ErrorCode::kInternal, "a node with known inputs cannot be lowered");
+  std::vector<Datum> outputs = Evaluate(*graph, inputs);
+  for (size_t i = 0; i < context.output_count(); ++i) context.Set(i, std::move(outputs[i]));
+}
+
+}  // namespace
+
+const CoreOp if_ = {.name = "if_", .infer = InferIf, .reference = ComputeIf};
+const CoreOp loop = {.name = "loop", .infer = InferLoop, .reference = ComputeLoop};
+const CoreOp scan = {.name = "scan", .infer = InferScan, .reference = ComputeScan};
+const CoreOp deferred = {
+    .name = "deferred", .infer = InferDeferred, .reference = ComputeDeferred};
+
+std::vector<Fact> InferBody(const Graph& body, std::span<const Fact* const> inputs,
+                            SymbolTable& symbols) {
+  if (inputs.size() != body.inputs.size()) {
+    Fail(ErrorCode::kInvalidModel, "the body '{}' takes {} inputs, given {}", body.name,
+         body.inputs.size(), inputs.size());
+  }
+  std::unordered_map<const Value*, Fact> facts;
+  for (size_t i = 0; i < inputs.size(); ++i) facts[body.inputs[i]] = *inputs[i];
+  std::vector<const Fact*> arguments;
+  auto read = [&](const Value* value) -> const Fact* {
+    if (value == nullptr) return nullptr;
+    return value->is_constant() ? &value->fact : &facts.at(value);
+  };
+  for (const auto& node : body.nodes()) {
+    arguments.clear();
+    for (const Value* input : node->inputs) arguments.push_back(read(input));
+    std::vector<Fact> inferred = Infer(*node, arguments, symbols);
+    for (size_t i = 0; i < inferred.size(); ++i) facts[node->outputs[i]] = std::move(inferred[i]);
+  }
+  std::vector<Fact> outputs;
+  for (const Value* output : body.outputs) outputs.push_back(*read(output));
+  return outputs;
+}
+
+Fact Join(const Fact& a, const Fact& b, SymbolTable& symbols) {
+  if (!(a.type == b.type)) {
+    Fail(ErrorCode::kInvalidModel, "a value is {} on one path and {} on another", Print(a.type),
+         Print(b.type));
+  }
+  Fact result;
+  result.type = a.type;
+  if (!a.ranked() || !b.ranked() || a.rank() != b.rank()) return result;
+  result.shape = a.shape;
+  for (size_t i = 0; i < a.shape->size(); ++i) {
+    if (!((*a.shape)[i] == (*b.shape)[i])) (*result.shape)[i] = symbols.Fresh();
+  }
+  return result;
+}
+
+std::vector<Fact> BodyInputs(std::string_view op_type, std::span<const Fact* const> inputs,
+                             std::span<const Fact> declared, const Attributes& attributes,
+                             SymbolTable& symbols) {
+  std::vector<Fact> formals(declared.begin(), declared.end());
+  if (op_type == "Loop") {
+    for (size_t i = 0; i < formals.size() && i < 2; ++i) {
+      formals[i] = Fact();
+      formals[i].type = i == 0 ? DType::kInt64 : DType::kBool;
+      formals[i].shape.emplace();
+    }
+    for (size_t i = 2; i < formals.size() && i < inputs.size(); ++i) {
+      if (inputs[i] != nullptr) formals[i] = Variable(*inputs[i]);
+    }
+  } else if (op_type == "Scan") {
+    const size_t scanned = attributes.Int("num_scan_inputs");
+    if (scanned > inputs.size() || inputs.size() != formals.size()) {
+      Fail(ErrorCode::kInvalidModel, "the body takes {} inputs, the node has {}, {} of them scanned",
+           formals.size(), inputs.size(), scanned);
+    }
+    const size_t states = inputs.size() - scanned;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      if (inputs[i] == nullptr) continue;
+      formals[i] = Variable(*inputs[i]);
+      if (i < states || !formals[i].ranked()) continue;
+      int64_t axis = ItemOr(attributes.Ints("scan_input_axes"), i - states, 0);
+      if (axis < 0) axis += formals[i].rank();
+      if (axis < 0 || axis >= formals[i].rank()) {
+        Fail(ErrorCode::kInvalidModel, "scan axis {} is outside the rank {} of input {}", axis,
+             formals[i].rank(), i);
+      }
+      formals[i].shape->erase(formals[i].shape->begin() + axis);
+    }
+  }
+  (void)symbols;
+  return formals;
+}
+
+std::vector<int> CarriedFormals(std::string_view op_type, size_t formals, size_t outputs,
+                                const Attributes& attributes) {
+  if (op_type == "Loop") return LoopCarried(formals, formals >= 2 ? formals - 2 : 0);
+  if (op_type != "Scan") return {};
+  const size_t states = formals - std::min<size_t>(formals, attributes.Int("num_scan_inputs"));
+  std::vector<int> carried(formals, -1);
+  for (size_t i = 0; i < states && i < outputs; ++i) carried[i] = static_cast<int>(i);
+  return carried;
+}
+
+bool RelaxCarried(const Graph& body, std::span<const int> carried, std::vector<Fact>* formals) {
+  bool changed = false;
+  SymbolTable& symbols = *body.shared_symbols();
+  for (size_t i = 0; i < carried.size() && i < formals->size(); ++i) {
+    if (carried[i] < 0 || carried[i] >= static_cast<int>(body.outputs.size())) continue;
+    Fact& formal = (*formals)[i];
+    const Fact& next = body.outputs[carried[i]]->fact;
+    if (!formal.ranked() && formal.type == next.type) continue;
+    if (formal.shape == next.shape && formal.type == next.type) continue;
+    // A dimension that was made unknown for this reason stays so.
+    Fact joined = Join(formal, next, symbols);
+    bool differs = joined.ranked() != formal.ranked();
+    if (joined.ranked()) {
+      for (size_t d = 0; d < joined.shape->size(); ++d) {
+        if ((*joined.shape)[d] == (*formal.shape)[d]) continue;
+        if (body.inputs[i]->fact.shape && symbols.Print((*formal.shape)[d])[0] == '?') {
+          (*joined.shape)[d] = (*formal.shape)[d];
+        } else {
+          differs = true;
+        }
+      }
+    }
+    if (!differs) continue;
+    formal = std::move(joined);
+    changed = true;
+  }
+  return changed;
+}
+
+std::shared_ptr<Graph> LowerDeferred(const Node& node, std::span<const Fact* const> inputs,
+                                     const std::shared_ptr<SymbolTable>& symbols) {
+  const Attributes& attributes = node.attributes;
+  auto graph = std::make_shared<Graph>(symbols);
+  Builder builder(*graph);
+  builder.SetOrigin(node.origin);
+  std::vector<Val> values;
+  for (const Fact* fact : inputs) {
+    values.push_back(fact != nullptr ? builder.Wrap(graph->AddInput("", *fact)) : Val{});
+  }
+  Attributes given;
+  for (const auto& [name, value] : attributes.items()) {
+    if (name[0] != '@') given.Set(name, value);
+  }
+  std::vector<bool> wanted;
+  for (int64_t flag : attributes.Ints("@wanted")) wanted.push_back(flag != 0);
+  ops::Lowering lowering(builder, std::string(attributes.String("@domain")),
+                         std::string(attributes.String("@op_type")),
+                         static_cast<int>(attributes.Int("@version")), std::move(given),
+                         std::move(values), wanted);
+  // Adapters ran before the node was deferred; attributes and inputs are in the newest form.
+  const ops::OnnxOp* entry = ops::FindOnnxOp(lowering.domain(), lowering.op_type());
+  try {
+    for (Val output : entry->lower(lowering).values) graph->outputs.push_back(output.value);
+  } catch (const NotYetKnown&) {
+    return nullptr;
+  }
+  graph->outputs.resize(node.outputs.size(), nullptr);
+  return graph;
+}
+
+}  // namespace sardonyx::core

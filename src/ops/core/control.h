@@ -1,0 +1,42 @@
+#pragma once
+// Shape rules shared by the operations that own bodies (if_, loop, scan), by the importer that
+// makes the bodies, and by the runtime that runs them; and the lowering of deferred nodes.
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ir/core_op.h"
+#include "ir/graph.h"
+
+namespace sardonyx::core {
+
+// Facts of a body's outputs for the given facts of its inputs.
+std::vector<Fact> InferBody(const Graph& body, std::span<const Fact* const> inputs,
+                            SymbolTable& symbols);
+
+// What holds of a value that has either fact: equal dimensions stay, others become fresh symbols;
+// different ranks leave none. Throws kInvalidModel if the types differ.
+Fact Join(const Fact& a, const Fact& b, SymbolTable& symbols);
+
+// Facts of the formal inputs of the body of an ONNX node (If, Loop, Scan; for others what the body
+// declares), before anything is known of later iterations.
+std::vector<Fact> BodyInputs(std::string_view op_type, std::span<const Fact* const> inputs,
+                             std::span<const Fact> declared, const Attributes& attributes,
+                             SymbolTable& symbols);
+
+// For each formal input of a Loop's or Scan's body the body output that feeds it in the next
+// iteration, or -1. Empty for other operators.
+std::vector<int> CarriedFormals(std::string_view op_type, size_t formals, size_t outputs,
+                                const Attributes& attributes);
+
+// Joins the formals with what the body hands to the next iteration; true if a formal changed.
+bool RelaxCarried(const Graph& body, std::span<const int> carried, std::vector<Fact>* formals);
+
+// The graph of a deferred node for inputs of which at least the ranks are known, null if more must
+// be known. Graph inputs are the node's inputs in order, absent ones left out.
+std::shared_ptr<Graph> LowerDeferred(const Node& node, std::span<const Fact* const> inputs,
+                                     const std::shared_ptr<SymbolTable>& symbols);
+
+}  // namespace sardonyx::core
