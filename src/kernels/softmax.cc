@@ -1,0 +1,232 @@
+#include "kernels/softmax.h"
+
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/softmax.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/slices.h"
+#include "kernels/vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+constexpr int64_t kNear = 4096;  // floats on the stack
+constexpr float kLowest = -std::numeric_limits<float>::infinity();
+
+// Largest of n numbers; a NaN may or may not be the answer.
+HWY_INLINE float RowMax(const float* x, int64_t n) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  V m0 = hn::Set(d, kLowest), m1 = m0, m2 = m0, m3 = m0;
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    m0 = hn::Max(m0, hn::LoadU(d, x + i));
+    m1 = hn::Max(m1, hn::LoadU(d, x + i + lanes));
+    m2 = hn::Max(m2, hn::LoadU(d, x + i + 2 * lanes));
+    m3 = hn::Max(m3, hn::LoadU(d, x + i + 3 * lanes));
+  }
+  for (; i + lanes <= n; i += lanes) m0 = hn::Max(m0, hn::LoadU(d, x + i));
+  if (i < n) m1 = hn::Max(m1, LoadPart(d, x + i, n - i, kLowest));
+  return MaxLane(d, hn::Max(hn::Max(m0, m1), hn::Max(m2, m3)));
+}
+
+// The sum of e^(x - max); stores the terms if kStore.
+template <bool kStore>
+HWY_INLINE float RowExp(const float* x, float* y, int64_t n, float max) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V shift = hn::Set(d, max);
+  V s0 = hn::Zero(d), s1 = s0;
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const V a = ExpNonPositive(d, hn::Sub(hn::LoadU(d, x + i), shift));
+    const V b = ExpNonPositive(d, hn::Sub(hn::LoadU(d, x + i + lanes), shift));
+    if constexpr (kStore) {
+      hn::StoreU(a, d, y + i);
+      hn::StoreU(b, d, y + i + lanes);
+    }
+    s0 = hn::Add(s0, a);
+    s1 = hn::Add(s1, b);
+  }
+  for (; i < n; i += lanes) {
+    if (i + lanes <= n) {
+      const V a = ExpNonPositive(d, hn::Sub(hn::LoadU(d, x + i), shift));
+      if constexpr (kStore) hn::StoreU(a, d, y + i);
+      s0 = hn::Add(s0, a);
+    } else {
+      const V a = ExpNonPositive(d, hn::Sub(LoadPart(d, x + i, n - i, kLowest), shift));
+      if constexpr (kStore) StorePart(a, d, y + i, n - i);
+      s1 = hn::Add(s1, hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(n - i)), a));
+    }
+  }
+  return SumLanes(d, hn::Add(s0, s1));
+}
+
+// y = x * factor + offset.
+HWY_INLINE void RowScale(const float* x, float* y, int64_t n, float factor, float offset) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V f = hn::Set(d, factor), o = hn::Set(d, offset);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::MulAdd(hn::LoadU(d, x + i), f, o), d, y + i);
+  if (i < n) StorePart(hn::MulAdd(LoadPart(d, x + i, n - i), f, o), d, y + i, n - i);
+}
+
+void SoftmaxRows(const float* x, float* y, int64_t rows, int64_t n, bool log) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t row = 0; row < rows; ++row, x += n, y += n) {
+    const float max = RowMax(x, n);
+    if (!log) {
+      const float sum = RowExp<true>(x, y, n, max);
+      RowScale(y, y, n, 1.0f / sum, 0.0f);
+      continue;
+    }
+    // Two subtractions: max + log(sum) rounded to one number would lose the small one's digits.
+    const V log_sum = hn::Set(d, std::log(RowExp<false>(x, nullptr, n, max)));
+    const V shift = hn::Set(d, max);
+    int64_t i = 0;
+    for (; i + lanes <= n; i += lanes) {
+      hn::StoreU(hn::Sub(hn::Sub(hn::LoadU(d, x + i), shift), log_sum), d, y + i);
+    }
+    if (i < n) {
+      StorePart(hn::Sub(hn::Sub(LoadPart(d, x + i, n - i), shift), log_sum), d, y + i, n - i);
+    }
+  }
+}
+
+// Columns [0, count) of x [n, inner].
+void SoftmaxColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t count, bool log) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t c = 0; c < count; c += lanes) {
+    const int64_t part = std::min(lanes, count - c);
+    const auto load = [&](const float* p) HWY_ATTR {
+      return part == lanes ? hn::LoadU(d, p) : LoadPart(d, p, part);
+    };
+    const auto store = [&](V v, float* p) HWY_ATTR {
+      part == lanes ? hn::StoreU(v, d, p) : StorePart(v, d, p, part);
+    };
+    // Rows a power of two apart share cache sets, so a column that fits is gathered first.
+    HWY_ALIGN float near[kNear];
+    const bool is_near = n * lanes <= kNear;
+    V max = hn::Set(d, kLowest);
+    for (int64_t i = 0; i < n; ++i) {
+      const V v = load(x + i * inner + c);
+      if (is_near) hn::Store(v, d, near + i * lanes);
+      max = hn::Max(max, v);
+    }
+    V sum = hn::Zero(d);
+    for (int64_t i = 0; i < n; ++i) {
+      const V v = is_near ? hn::Load(d, near + i * lanes) : load(x + i * inner + c);
+      const V e = ExpNonPositive(d, hn::Sub(v, max));
+      if (!log) is_near ? hn::Store(e, d, near + i * lanes) : store(e, y + i * inner + c);
+      sum = hn::Add(sum, e);
+    }
+    if (log) {
+      HWY_ALIGN float logs[HWY_MAX_BYTES / sizeof(float)];
+      hn::Store(sum, d, logs);
+      for (int64_t i = 0; i < lanes; ++i) logs[i] = std::log(logs[i]);
+      const V log_sum = hn::Load(d, logs);
+      for (int64_t i = 0; i < n; ++i) {
+        const V v = is_near ? hn::Load(d, near + i * lanes) : load(x + i * inner + c);
+        store(hn::Sub(hn::Sub(v, max), log_sum), y + i * inner + c);
+      }
+    } else {
+      const V factor = hn::Div(hn::Set(d, 1.0f), sum);
+      for (int64_t i = 0; i < n; ++i) {
+        const V e = is_near ? hn::Load(d, near + i * lanes) : load(y + i * inner + c);
+        store(hn::Mul(e, factor), y + i * inner + c);
+      }
+    }
+  }
+}
+
+// One row of scores: y = softmax(scale * x + mask).
+void MaskedRow(const float* x, float* y, int64_t n, float scale, const float* mask,
+               int64_t mask_stride) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (mask == nullptr || mask_stride == 0) {
+    RowScale(x, y, n, scale, mask == nullptr ? 0.0f : *mask);
+  } else {
+    const V f = hn::Set(d, scale);
+    int64_t i = 0;
+    for (; i + lanes <= n; i += lanes) {
+      hn::StoreU(hn::MulAdd(hn::LoadU(d, x + i), f, hn::LoadU(d, mask + i)), d, y + i);
+    }
+    if (i < n) {
+      StorePart(hn::MulAdd(LoadPart(d, x + i, n - i), f, LoadPart(d, mask + i, n - i)), d, y + i,
+                n - i);
+    }
+  }
+  const float max = RowMax(y, n);
+  if (max == kLowest) {
+    for (int64_t i = 0; i < n; ++i) y[i] = std::isnan(y[i]) ? y[i] : 0.0f;
+    return;
+  }
+  const float sum = RowExp<true>(y, y, n, max);
+  RowScale(y, y, n, 1.0f / sum, 0.0f);
+}
+
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(SoftmaxRows);
+HWY_EXPORT(SoftmaxColumns);
+HWY_EXPORT(MaskedRow);
+
+void Softmax(const float* x, float* y, int64_t outer, int64_t n, int64_t inner, bool log,
+             const Parallel& par) {
+  if (inner == 1) {
+    const Slices slices = Slice(outer, n);
+    par.For(slices.tasks, [&](int64_t task) {
+      const int64_t begin = slices.Begin(task), end = slices.End(task, outer);
+      HWY_DYNAMIC_DISPATCH(SoftmaxRows)(x + begin * n, y + begin * n, end - begin, n, log);
+    });
+    return;
+  }
+  constexpr int64_t kColumns = 64;
+  const int64_t blocks = (inner + kColumns - 1) / kColumns;
+  const Slices slices = Slice(outer * blocks, n * std::min(inner, kColumns));
+  par.For(slices.tasks, [&](int64_t task) {
+    for (int64_t i = slices.Begin(task); i < slices.End(task, outer * blocks); ++i) {
+      const int64_t first = i % blocks * kColumns, at = i / blocks * n * inner + first;
+      HWY_DYNAMIC_DISPATCH(SoftmaxColumns)
+      (x + at, y + at, n, inner, std::min(kColumns, inner - first), log);
+    }
+  });
+}
+
+void MaskedSoftmax(const float* x, float* y, int64_t d0, int64_t d1, int64_t d2, int64_t n,
+                   float scale, const SoftmaxMask& mask, const Parallel& par) {
+  const int64_t rows = d0 * d1 * d2;
+  const Slices slices = Slice(rows, n);
+  par.For(slices.tasks, [&](int64_t task) {
+    for (int64_t row = slices.Begin(task); row < slices.End(task, rows); ++row) {
+      const float* row_mask = mask.data;
+      if (row_mask != nullptr) {
+        row_mask += row / (d1 * d2) * mask.d0_stride + row / d2 % d1 * mask.d1_stride +
+                    row % d2 * mask.d2_stride;
+      }
+      HWY_DYNAMIC_DISPATCH(MaskedRow)
+      (x + row * n, y + row * n, n, scale, row_mask, mask.element_stride);
+    }
+  });
+}
+
+}  // namespace sardonyx
+#endif  // HWY_ONCE

@@ -1,0 +1,192 @@
+// Elementary functions on vectors of float32, a few units in the last place from the exact values.
+// Included once per SIMD target, after hwy/highway.h. Coefficients are minimax fits of our own.
+
+#if defined(SARDONYX_KERNELS_VECTOR_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SARDONYX_KERNELS_VECTOR_MATH_INL_H_
+#undef SARDONYX_KERNELS_VECTOR_MATH_INL_H_
+#else
+#define SARDONYX_KERNELS_VECTOR_MATH_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <limits>
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Maximum and minimum with a bound that is not NaN; a NaN in x passes through. x86 returns the
+// second operand if either is NaN.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V AtLeast([[maybe_unused]] D d, V bound, V x) {
+#if HWY_ARCH_X86
+  return hn::Max(bound, x);
+#else
+  return hn::IfThenElse(hn::Eq(x, x), hn::Max(bound, x), x);
+#endif
+}
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V AtMost([[maybe_unused]] D d, V bound, V x) {
+#if HWY_ARCH_X86
+  return hn::Min(bound, x);
+#else
+  return hn::IfThenElse(hn::Eq(x, x), hn::Min(bound, x), x);
+#endif
+}
+
+// c0 + x (c1 + x (c2 + ...)).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Polynomial(D d, V, float c) {
+  return hn::Set(d, c);
+}
+template <class D, class V = hn::Vec<D>, class... More>
+HWY_INLINE V Polynomial(D d, V x, float c, More... more) {
+  return hn::MulAdd(Polynomial(d, x, more...), x, hn::Set(d, c));
+}
+
+// exp(x) for -104 <= x <= 89 or NaN: 2^n * exp(r), |r| <= ln(2) / 2 (Cody and Waite).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V ExpInRange(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const auto exponent = hn::NearestInt(hn::Mul(x, hn::Set(d, 1.44269504088896341f)));
+  const V n = hn::ConvertTo(d, exponent);
+  V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
+  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
+  const V high = Polynomial(d, r, 0.4999999403953552f, 0.1666651964187622f, 0.04166839271783829f,
+                            0.008368780836462975f, 0.001381446490995586f);
+  const V p = hn::Add(hn::MulAdd(hn::Mul(r, r), high, r), hn::Set(d, 1.0f));
+#if HWY_TARGET <= HWY_AVX3
+  (void)di;
+  return V{_mm512_scalef_ps(p.raw, n.raw)};
+#else
+  // In two steps, since 2^128 and 2^-149 are no normal numbers.
+  const auto half = hn::ShiftRight<1>(exponent);
+  const auto power = [&](auto e) HWY_ATTR {
+    return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(e, hn::Set(di, 127))));
+  };
+  return hn::Mul(hn::Mul(p, power(half)), power(hn::Sub(exponent, half)));
+#endif
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Exp(D d, V x) {
+  return ExpInRange(d, AtMost(d, hn::Set(d, 89.0f), AtLeast(d, hn::Set(d, -104.0f), x)));
+}
+
+// x / (1 + exp(-alpha x)), and 1 / (1 + exp(-x)).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Swish(D d, V x, V minus_alpha) {
+  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), Exp(d, hn::Mul(minus_alpha, x))));
+}
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Sigmoid(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  return hn::Div(one, hn::Add(one, Exp(d, hn::Neg(x))));
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Log(D d, V x) {
+  const hn::RebindToSigned<D> di;
+  const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
+  const auto tiny = hn::Lt(x, hn::Set(d, 0x1p-126f));
+  const V normal = hn::IfThenElse(tiny, hn::Mul(x, hn::Set(d, 0x1p25f)), x);
+  // x = 2^e * (1 + m) with 1 + m between sqrt(1/2) and sqrt(2).
+  const auto above = hn::Sub(hn::BitCast(di, normal), hn::Set(di, 0x3f3504f3));
+  const V bias = hn::IfThenElseZero(tiny, hn::Set(d, 25.0f));
+  const V e = hn::Sub(hn::ConvertTo(d, hn::ShiftRight<23>(above)), bias);
+  const V m = hn::Sub(
+      hn::BitCast(d, hn::Add(hn::And(above, hn::Set(di, 0x7fffff)), hn::Set(di, 0x3f3504f3))),
+      hn::Set(d, 1.0f));
+  const V p = Polynomial(d, m, 0.3333331346511841f, -0.25000008940696716f, 0.2000211924314499f,
+                         -0.1666799634695053f, 0.14219552278518677f, -0.1240558996796608f,
+                         0.11888168752193451f, -0.11675646156072617f, 0.06746619194746017f);
+  const V m2 = hn::Mul(m, m);
+  V low = hn::Mul(hn::Mul(m2, m), p);
+  low = hn::MulAdd(e, hn::Set(d, -2.12194440e-4f), low);
+  low = hn::NegMulAdd(hn::Set(d, 0.5f), m2, low);
+  const V y = hn::MulAdd(e, hn::Set(d, 0.693359375f), hn::Add(m, low));
+  const V zero = hn::Zero(d);
+  // Outside of 0 < x < infinity: log(0) = -infinity, NaN below, infinity and NaN stay.
+  const V special = hn::IfThenElse(
+      hn::Eq(x, zero), hn::Neg(infinity),
+      hn::IfThenElse(hn::Lt(x, zero), hn::Set(d, std::numeric_limits<float>::quiet_NaN()), x));
+  return hn::IfThenElse(hn::And(hn::Gt(x, zero), hn::Lt(x, infinity)), y, special);
+}
+
+// log(y) + (x - (y - 1)) / y with y = 1 + x rounded.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Log1p(D d, V x) {
+  const V one = hn::Set(d, 1.0f);
+  const V y = hn::Add(x, one);
+  const V lost = hn::Div(hn::Sub(x, hn::Sub(y, one)), y);
+  const V sum = hn::Add(Log(d, y), lost);
+  // y is 1 for the smallest x, where the result is x with its sign; and at the poles `lost` is NaN.
+  const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
+  const V inside = hn::IfThenElse(hn::Eq(y, one), x, sum);
+  return hn::IfThenElse(hn::And(hn::Gt(y, hn::Zero(d)), hn::Lt(y, infinity)), inside, Log(d, y));
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Tanh(D d, V x) {
+  const V a = hn::Abs(x);
+  const V t = hn::Mul(x, x);
+  const V p = Polynomial(d, t, -0.3333328068256378f, 0.13331441581249237f, -0.05373971164226532f,
+                         0.02063908241689205f, -0.005704982206225395f);
+  const V small = hn::MulAdd(hn::Mul(t, x), p, x);
+  const V one = hn::Set(d, 1.0f);
+  const V two = hn::Set(d, 2.0f);
+  const V e = ExpInRange(d, hn::Mul(two, AtMost(d, hn::Set(d, 10.0f), a)));
+  const V large = hn::CopySign(hn::Sub(one, hn::Div(two, hn::Add(e, one))), x);
+  return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.625f)), small, large);
+}
+
+// erf(x) / x for |x| <= 0.9, t = x * x.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V ErfQuotient(D d, V t) {
+  return Polynomial(d, t, 1.1283791065216064f, -0.3761252462863922f, 0.11282140761613846f,
+                    -0.02677890844643116f, 0.0050119622610509396f, -0.000609035836532712f);
+}
+// 1 - erf(a) for 0.9 <= a <= 6; relative error grows with a, the absolute one stays below 2e-9.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V ErfComplement(D d, V a) {
+  return ExpInRange(d, Polynomial(d, a, -0.00016644307470414788f, -1.127797245979309f,
+                                  -0.6369760632514954f, -0.10411371290683746f, 0.02231523208320141f,
+                                  -0.0030654955189675093f, 0.00019822022295556962f));
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Erf(D d, V x) {
+  const V a = AtMost(d, hn::Set(d, 4.0f), hn::Abs(x));
+  const V small = hn::Mul(x, ErfQuotient(d, hn::Mul(x, x)));
+  const V large = hn::CopySign(hn::Sub(hn::Set(d, 1.0f), ErfComplement(d, a)), x);
+  return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.9f)), small, large);
+}
+
+// x / 2 * (1 + erf(x / sqrt(2))).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Gelu(D d, V x) {
+  const V z = hn::Mul(x, hn::Set(d, 0.70710678118654752f));
+  const V a = hn::Abs(z);
+  const V half = hn::Mul(x, hn::Set(d, 0.5f));
+  const V one = hn::Set(d, 1.0f);
+  const V six = hn::Set(d, 6.0f);
+  const V small = hn::MulAdd(z, ErfQuotient(d, hn::Mul(z, z)), one);
+  // 1 + erf(z) is 2 - c for positive z and c for negative, c = 1 - erf(a), without cancellation.
+  const V c = hn::IfThenElse(hn::Gt(a, six), hn::Zero(d), ErfComplement(d, AtMost(d, six, a)));
+  const V large = hn::IfThenElse(hn::Lt(z, hn::Zero(d)), c, hn::Sub(hn::Set(d, 2.0f), c));
+  return hn::Mul(half, hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.9f)), small, large));
+}
+
+// x / 2 * (1 + tanh(u)) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) * (x + 0.044715 x^3).
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V GeluTanh(D d, V x) {
+  const V w = Polynomial(d, hn::Mul(x, x), -1.5957691216057308f, -0.07135481282718025f);
+  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), Exp(d, hn::Mul(x, w))));
+}
+
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

@@ -1,0 +1,128 @@
+#include "kernels/softmax.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "each_target.h"
+
+namespace sardonyx {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// softmax or its logarithm of x [outer, n, inner] in double.
+std::vector<double> Expected(const std::vector<double>& x, int64_t outer, int64_t n, int64_t inner,
+                             bool log) {
+  std::vector<double> y(x.size());
+  for (int64_t o = 0; o < outer; ++o) {
+    for (int64_t i = 0; i < inner; ++i) {
+      const auto at = [&](int64_t k) { return (o * n + k) * inner + i; };
+      double max = -kInfinity, sum = 0;
+      for (int64_t k = 0; k < n; ++k) max = std::max(max, x[at(k)]);
+      for (int64_t k = 0; k < n; ++k) sum += std::exp(x[at(k)] - max);
+      for (int64_t k = 0; k < n; ++k) {
+        y[at(k)] = log ? x[at(k)] - max - std::log(sum) : std::exp(x[at(k)] - max) / sum;
+      }
+    }
+  }
+  return y;
+}
+
+void ExpectNear(const std::vector<float>& got, const std::vector<double>& expected,
+                double absolute) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    // Differences of up to 40 are rounded to 2e-6.
+    ASSERT_NEAR(got[i], expected[i], absolute + 4e-6 * std::abs(expected[i])) << "at " << i;
+  }
+}
+
+TEST(Softmax, AgreesWithDouble) {
+  test::ForEachTarget([] {
+    for (bool log : {false, true}) {
+      for (int64_t n : {1, 2, 7, 8, 16, 33, 100, 1000}) {
+        for (int64_t inner : {1, 2, 5, 16, 67}) {
+          const int64_t outer = 5;
+          const auto x = test::RandomFloats(outer * n * inner, 3, -20, 20);
+          const auto expected =
+              Expected(std::vector<double>(x.begin(), x.end()), outer, n, inner, log);
+          std::vector<float> y(x.size());
+          Softmax(x.data(), y.data(), outer, n, inner, log, test::Threads(1));
+          ExpectNear(y, expected, log ? 3e-7 : 1e-37);
+          std::vector<float> in_place = x;
+          Softmax(in_place.data(), in_place.data(), outer, n, inner, log, test::Threads(2));
+          EXPECT_TRUE(test::SameBits(y, in_place));
+        }
+      }
+    }
+  });
+}
+
+TEST(Softmax, ThreadsDoNotChangeTheResult) {
+  const auto x = test::RandomFloats(300 * 400, 3);
+  std::vector<float> one(x.size()), two(x.size());
+  for (int64_t inner : {1, 100}) {
+    Softmax(x.data(), one.data(), 300, 400 / inner, inner, false, test::Threads(1));
+    Softmax(x.data(), two.data(), 300, 400 / inner, inner, false, test::Threads(2));
+    EXPECT_TRUE(test::SameBits(one, two));
+  }
+}
+
+TEST(Softmax, ExtremeValues) {
+  test::ForEachTarget([] {
+    std::vector<float> x(20, 0.0f), y(20);
+    x[3] = 3e38f;
+    x[4] = -3e38f;
+    x[5] = -kInfinity;
+    Softmax(x.data(), y.data(), 1, 20, 1, false, test::Threads(1));
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(y[i], i == 3 ? 1.0f : 0.0f);
+    x[6] = std::nanf("");
+    Softmax(x.data(), y.data(), 1, 20, 1, false, test::Threads(1));
+    for (float value : y) EXPECT_TRUE(std::isnan(value));
+    x.assign(20, -kInfinity);
+    Softmax(x.data(), y.data(), 1, 20, 1, false, test::Threads(1));
+    for (float value : y) EXPECT_TRUE(std::isnan(value));
+  });
+}
+
+TEST(Softmax, ScaleAndMask) {
+  test::ForEachTarget([] {
+    const int64_t d0 = 2, d1 = 3, d2 = 5;
+    for (int64_t n : {1, 9, 32, 130}) {
+      const auto x = test::RandomFloats(d0 * d1 * d2 * n, 3, -8, 8);
+      const auto data = test::RandomFloats(d0 * d1 * d2 * n, 4, -8, 8);
+      for (const SoftmaxMask mask :
+           {SoftmaxMask{}, SoftmaxMask{data.data(), d2 * n, 0, n, 1},
+            SoftmaxMask{data.data(), n, 0, 0, 1}, SoftmaxMask{data.data(), d1, 1, 0, 0}}) {
+        std::vector<double> scores(x.size());
+        for (size_t i = 0; i < x.size(); ++i) {
+          const int64_t row = static_cast<int64_t>(i) / n;
+          scores[i] = 0.125 * x[i];
+          if (mask.data != nullptr) {
+            scores[i] += data[row / (d1 * d2) * mask.d0_stride + row / d2 % d1 * mask.d1_stride +
+                              row % d2 * mask.d2_stride + i % n * mask.element_stride];
+          }
+        }
+        std::vector<float> y(x.size());
+        MaskedSoftmax(x.data(), y.data(), d0, d1, d2, n, 0.125f, mask, test::Threads(2));
+        const auto expected = Expected(scores, d0 * d1 * d2, n, 1, false);
+        for (size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], expected[i], 3e-6 * expected[i]);
+      }
+    }
+  });
+}
+
+TEST(Softmax, FullyMaskedRowIsZero) {
+  test::ForEachTarget([] {
+    const std::vector<float> x(13, 2.0f), mask(13, -kInfinity);
+    std::vector<float> y(13, 1.0f);
+    MaskedSoftmax(x.data(), y.data(), 1, 1, 1, 13, 1.0f, {mask.data(), 0, 0, 0, 1},
+                  test::Threads(1));
+    EXPECT_EQ(y, std::vector<float>(13, 0.0f));
+  });
+}
+
+}  // namespace
+}  // namespace sardonyx
