@@ -66,11 +66,13 @@ std::vector<Val> Lower(Lowering& op, const std::vector<Type>& output_types) {
     Fail(ErrorCode::kUnsupported, "operator {} of domain '{}' is not implemented", op.op_type(),
          op.domain());
   }
-  if (entry->adapt != nullptr) entry->adapt(op);
+  // As the model means it: a deferred node is adapted again when it is lowered.
+  Attributes attributes = op.attributes;
+  const std::vector<Val> inputs = op.inputs;
   try {
+    if (entry->adapt != nullptr) entry->adapt(op);
     return entry->lower(op).values;
   } catch (const NotYetKnown&) {
-    Attributes attributes = op.attributes;
     attributes.Set("@domain", op.domain());
     attributes.Set("@op_type", op.op_type());
     attributes.Set("@version", int64_t{op.version()});
@@ -82,7 +84,7 @@ std::vector<Val> Lower(Lowering& op, const std::vector<Type>& output_types) {
     }
     attributes.Set("@wanted", wanted);
     attributes.Set("@types", types);
-    return op.builder().MakeMany(core::deferred, op.inputs, std::move(attributes),
+    return op.builder().MakeMany(core::deferred, inputs, std::move(attributes),
                                  static_cast<int>(op.output_count()));
   }
 }

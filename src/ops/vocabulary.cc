@@ -16,6 +16,21 @@ Val Cast(Val x, DType to) {
   return x.builder->Make(core::Elementwise(Fn::kCast), {x}, {{"to", static_cast<int64_t>(to)}});
 }
 
+Val CastTo(Val x, DType to, bool saturate, std::string_view round_mode) {
+  const bool exponent = to == DType::kFloat8E8M0;
+  const bool small = exponent || to == DType::kFloat8E4M3FN || to == DType::kFloat8E4M3FNUZ ||
+                     to == DType::kFloat8E5M2 || to == DType::kFloat8E5M2FNUZ;
+  if (x.dtype() == to || !small) return Cast(x, to);
+  Attributes attributes{{"to", static_cast<int64_t>(to)}, {"saturate", int64_t{saturate}}};
+  if (exponent) attributes.Set("round_mode", std::string(round_mode));
+  return x.builder->Make(core::Elementwise(Fn::kCast), {x}, attributes);
+}
+
+Val Widen(Val x) {
+  const bool narrow = x.dtype() == DType::kFloat16 || x.dtype() == DType::kBFloat16;
+  return narrow ? Cast(x, DType::kFloat32) : x;
+}
+
 Val CastLike(Val x, Val like) { return Cast(x, like.dtype()); }
 
 Val Clip(Val x, double low, double high) { return Min(Max(x, low), high); }
@@ -72,6 +87,10 @@ Val Slice(Val x, const std::vector<int64_t>& starts, const std::vector<int64_t>&
 }
 
 Val Expand(Val x, Val shape) { return x.builder->Make(core::expand, {x, shape}); }
+
+Val Filled(Val shape, Tensor value) {
+  return shape.builder->Make(core::constant_of_shape, {shape}, {{"value", std::move(value)}});
+}
 
 Val Concat(const std::vector<Val>& parts, int64_t axis) {
   if (parts.size() == 1) return parts[0];

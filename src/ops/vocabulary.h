@@ -14,10 +14,10 @@ namespace sardonyx {
 Val Apply(Fn fn, const std::vector<Val>& operands);
 #define SARDONYX_UNARY(name) \
   inline Val name(Val x) { return Apply(Fn::k##name, {x}); }
-#define SARDONYX_BINARY(name)                                                  \
-  inline Val name(Val a, Val b) { return Apply(Fn::k##name, {a, b}); }         \
-  inline Val name(Val a, double b) {                                           \
-    return Apply(Fn::k##name, {a, a.builder->Scalar(a.dtype(), b)});           \
+#define SARDONYX_BINARY(name)                                          \
+  inline Val name(Val a, Val b) { return Apply(Fn::k##name, {a, b}); } \
+  inline Val name(Val a, double b) {                                   \
+    return Apply(Fn::k##name, {a, a.builder->Scalar(a.dtype(), b)});   \
   }
 SARDONYX_UNARY(Abs)
 SARDONYX_UNARY(Neg)
@@ -89,7 +89,10 @@ inline Val operator/(double a, Val b) { return Div(b.builder->Scalar(b.dtype(), 
 
 Val Where(Val condition, Val a, Val b);
 Val Cast(Val x, DType to);  // x itself if it has that type
+// As Cast-25: `saturate` and `round_mode` (up, down, nearest) matter for 8-bit floats alone.
+Val CastTo(Val x, DType to, bool saturate, std::string_view round_mode);
 Val CastLike(Val x, Val like);
+Val Widen(Val x);  // float16 and bfloat16 as float32; all other types as they are
 Val Clip(Val x, double low, double high);
 Val Softplus(Val x);  // log(1 + exp(x)) without overflow
 
@@ -107,13 +110,14 @@ Val Flatten(Val x, int64_t axis);
 Val Slice(Val x, const std::vector<int64_t>& starts, const std::vector<int64_t>& ends,
           const std::vector<int64_t>& axes, const std::vector<int64_t>& steps = {});
 Val Expand(Val x, Val shape);
+Val Filled(Val shape, Tensor value);  // every element is the one of `value`
 Val Concat(const std::vector<Val>& parts, int64_t axis);
 std::vector<Val> Split(Val x, const std::vector<int64_t>& sizes, int64_t axis);
 Val Gather(Val x, Val indices, int64_t axis);
-Val ShapeOf(Val x);                                      // int64 [rank]
-Val ShapeOf(Val x, int64_t start, int64_t end);          // a part of it
-Val ToChannelsLast(Val x);   // [N,C,spatial...] -> [N,spatial...,C]
-Val ToChannelsFirst(Val x);  // and back
+Val ShapeOf(Val x);                              // int64 [rank]
+Val ShapeOf(Val x, int64_t start, int64_t end);  // a part of it
+Val ToChannelsLast(Val x);                       // [N,C,spatial...] -> [N,spatial...,C]
+Val ToChannelsFirst(Val x);                      // and back
 // A vector [C] shaped to broadcast along axis 1 of a rank-r tensor: [C,1,...,1].
 Val AlongChannels(Val vector, int rank);
 

@@ -1,0 +1,74 @@
+#include "ops/lowering.h"
+
+namespace sardonyx::ops {
+
+namespace {
+
+// Opsets 1 to 6 broadcast only where the attribute `broadcast` says so: the shape of B is a
+// contiguous part of A's that starts at `axis`, or ends where A's ends if there is no axis.
+void AdaptBroadcast(Lowering& op) {
+  if (!op.HasAttribute("axis")) return;
+  if (op.Int("broadcast") != 0) {
+    const Val a = op.in(0), b = op.in(1);
+    std::vector<int64_t> trailing;
+    for (int axis = a.Axis(op.Int("axis")) + b.rank(); axis < a.rank(); ++axis) {
+      trailing.push_back(b.rank() + static_cast<int64_t>(trailing.size()));
+    }
+    op.SetInput(1, Unsqueeze(b, trailing));
+  }
+  op.attributes.Erase("axis");
+}
+
+}  // namespace
+
+#define SARDONYX_BINARY_OP(name, function) \
+  Outputs Lower##name(Lowering& op) { return function(op.in(0), op.in(1)); }
+// Those that stood in opset 1.
+#define SARDONYX_OLD_BINARY_OP(name, function) \
+  SARDONYX_BINARY_OP(name, function)           \
+  void Adapt##name(Lowering& op) { AdaptBroadcast(op); }
+
+SARDONYX_OLD_BINARY_OP(Add, Add)
+SARDONYX_OLD_BINARY_OP(And, And)
+SARDONYX_OLD_BINARY_OP(Div, Div)
+SARDONYX_OLD_BINARY_OP(Equal, Equal)
+SARDONYX_OLD_BINARY_OP(Greater, Greater)
+SARDONYX_OLD_BINARY_OP(Less, Less)
+SARDONYX_OLD_BINARY_OP(Mul, Mul)
+SARDONYX_OLD_BINARY_OP(Or, Or)
+SARDONYX_OLD_BINARY_OP(Sub, Sub)
+SARDONYX_OLD_BINARY_OP(Xor, Xor)
+SARDONYX_BINARY_OP(BitwiseAnd, BitAnd)
+SARDONYX_BINARY_OP(BitwiseOr, BitOr)
+SARDONYX_BINARY_OP(BitwiseXor, BitXor)
+SARDONYX_BINARY_OP(GreaterOrEqual, GreaterEqual)
+SARDONYX_BINARY_OP(LessOrEqual, LessEqual)
+
+#undef SARDONYX_OLD_BINARY_OP
+#undef SARDONYX_BINARY_OP
+
+// The result has the type of the base. A fractional power of integers is taken in double.
+Outputs LowerPow(Lowering& op) {
+  const Val x = op.in(0), y = op.in(1);
+  if (IsInteger(x.dtype()) && IsFloat(y.dtype())) {
+    return CastLike(Pow(Cast(x, DType::kFloat64), Cast(y, DType::kFloat64)), x);
+  }
+  return Pow(x, CastLike(y, x));
+}
+
+void AdaptPow(Lowering& op) { AdaptBroadcast(op); }
+
+Outputs LowerMod(Lowering& op) {
+  const Val a = op.in(0), b = op.in(1);
+  return op.Int("fmod") != 0 ? FMod(a, b) : Mod(a, b);
+}
+
+Outputs LowerBitShift(Lowering& op) {
+  const Val x = op.in(0), y = op.in(1);
+  const std::string direction = op.String("direction");
+  if (direction == "LEFT") return ShiftLeft(x, y);
+  if (direction == "RIGHT") return ShiftRight(x, y);
+  op.Fail("attribute direction is '{}', not LEFT or RIGHT", direction);
+}
+
+}  // namespace sardonyx::ops

@@ -1,0 +1,20 @@
+#include "ops/lowering.h"
+
+namespace sardonyx::ops {
+
+namespace {
+
+Val Cumulative(Lowering& op, std::string_view kind) {
+  return op.builder().Make(core::cumulative, {op.in(0)},
+                           {{"kind", std::string(kind)},
+                            {"axis", op.in(1).ints().at(0)},
+                            {"exclusive", op.Int("exclusive")},
+                            {"reverse", op.Int("reverse")}});
+}
+
+}  // namespace
+
+Outputs LowerCumSum(Lowering& op) { return Cumulative(op, "sum"); }
+Outputs LowerCumProd(Lowering& op) { return Cumulative(op, "prod"); }
+
+}  // namespace sardonyx::ops

@@ -1,0 +1,73 @@
+#include <cmath>
+#include <numeric>
+
+#include "ops/lowering.h"
+#include "ops/nn/window.h"
+
+namespace sardonyx::ops {
+
+namespace {
+
+Attributes PoolWindow(Lowering& op) {
+  const std::vector<int64_t>& kernel = op.Ints("kernel_shape");
+  Attributes attributes = Window(op, op.in(0).rank() - 2, kernel);
+  attributes.Set("kernel", kernel);
+  attributes.Set("ceil_mode", op.Int("ceil_mode"));
+  return attributes;
+}
+
+// Reduces the spatial axes of x [N,C,spatial...] to size 1.
+Val GlobalPool(Val x, std::string_view kind) {
+  std::vector<int64_t> axes(x.rank() - 2);
+  std::iota(axes.begin(), axes.end(), 1);
+  return ToChannelsFirst(Reduce(kind, ToChannelsLast(x), axes, true));
+}
+
+// LpPool-1 and GlobalLpPool-1 have a real exponent.
+void AdaptExponent(Lowering& op) {
+  if (op.version() >= 2) return;
+  const double p = op.Float("p", 2);
+  if (p != std::floor(p)) op.Unsupported("attribute p is {}: only whole exponents are known", p);
+  op.attributes.Set("p", static_cast<int64_t>(p));
+}
+
+}  // namespace
+
+Outputs LowerMaxPool(Lowering& op) {
+  Attributes attributes = PoolWindow(op);
+  attributes.Set("storage_order", op.Int("storage_order"));
+  std::vector<Val> results = op.builder().MakeMany(core::max_pool, {ToChannelsLast(op.in(0))},
+                                                   attributes, op.wants(1) ? 2 : 1);
+  for (Val& result : results) result = ToChannelsFirst(result);
+  return results;
+}
+
+Outputs LowerAveragePool(Lowering& op) {
+  Attributes attributes = PoolWindow(op);
+  attributes.Set("count_include_pad", op.Int("count_include_pad"));
+  return ToChannelsFirst(
+      op.builder().Make(core::average_pool, {ToChannelsLast(op.in(0))}, attributes));
+}
+
+Outputs LowerLpPool(Lowering& op) {
+  Attributes attributes = PoolWindow(op);
+  attributes.Set("p", op.Int("p", 2));
+  return ToChannelsFirst(op.builder().Make(core::lp_pool, {ToChannelsLast(op.in(0))}, attributes));
+}
+
+void AdaptLpPool(Lowering& op) { AdaptExponent(op); }
+
+Outputs LowerGlobalAveragePool(Lowering& op) { return GlobalPool(op.in(0), "mean"); }
+Outputs LowerGlobalMaxPool(Lowering& op) { return GlobalPool(op.in(0), "max"); }
+
+Outputs LowerGlobalLpPool(Lowering& op) {
+  const Val x = op.in(0);
+  const int64_t p = op.Int("p", 2);
+  if (p == 1) return GlobalPool(x, "l1");
+  if (p == 2) return GlobalPool(x, "l2");
+  return Pow(GlobalPool(Pow(Abs(x), static_cast<double>(p)), "sum"), 1.0 / static_cast<double>(p));
+}
+
+void AdaptGlobalLpPool(Lowering& op) { AdaptExponent(op); }
+
+}  // namespace sardonyx::ops

@@ -1,0 +1,26 @@
+#include "ops/lowering.h"
+
+namespace sardonyx::ops {
+
+namespace {
+
+// The core operations have the inputs, outputs and attributes of the newest LSTM, GRU and RNN.
+// Older ones differ only in `layout`, which they lack, and output_sequence, which says that Y is
+// asked for.
+Outputs Recurrent(Lowering& op, const CoreOp& core) {
+  Attributes attributes;
+  for (const char* name :
+       {"activations", "activation_alpha", "activation_beta", "clip", "direction", "hidden_size",
+        "input_forget", "linear_before_reset", "layout"}) {
+    if (const Attribute* value = op.attributes.Find(name)) attributes.Set(name, *value);
+  }
+  return op.builder().MakeMany(core, op.inputs, attributes, static_cast<int>(op.output_count()));
+}
+
+}  // namespace
+
+Outputs LowerLSTM(Lowering& op) { return Recurrent(op, core::lstm); }
+Outputs LowerGRU(Lowering& op) { return Recurrent(op, core::gru); }
+Outputs LowerRNN(Lowering& op) { return Recurrent(op, core::rnn); }
+
+}  // namespace sardonyx::ops
