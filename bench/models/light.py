@@ -25,10 +25,15 @@ RANGES = {
     ("Mul", 1): (0.6, 1.4),
 }
 SHIFT = (-0.1, 0.1)
+SHAPING = ("Unsqueeze", "Reshape")
 
 
-def write(name: str, path: Path) -> None:
-    """Write light model `name` with random weights."""
+def write(name: str, gain: float, path: Path) -> None:
+    """Write light model `name` with random weights.
+
+    A convolution's weights have a variance of `gain` / inputs. With 2 the magnitude stays through
+    any depth if a ReLU follows each (He et al. 2015); without, or in residual branches, less does.
+    """
     packaged("onnx", f"backend/test/data/light/light_{name}.onnx")(path)
     model = onnx.load(path)
     graph = model.graph
@@ -39,7 +44,7 @@ def write(name: str, path: Path) -> None:
         for node in graph.node
         for index, value in enumerate(node.input)
     }
-    passed_on = {n.input[0]: n.output[0] for n in graph.node if n.op_type == "Unsqueeze"}
+    passed_on = {n.input[0]: n.output[0] for n in graph.node if n.op_type in SHAPING}
     kept = []
     for node in graph.node:
         if node.op_type != "ConstantOfShape":
@@ -49,10 +54,9 @@ def write(name: str, path: Path) -> None:
         shape = tuple(int(size) for size in shapes[node.input[0]])
         reader = readers[passed_on.get(value, value)]
         if reader in (("Conv", 1), ("Gemm", 1)):
-            # He et al. 2015: a variance of 2 / inputs keeps the magnitude through layers; the
-            # classifier gets less, lest the softmax behind it saturates.
-            gain = 2.0 if reader[0] == "Conv" else 0.02
-            spread = math.sqrt(gain / math.prod(shape[1:]))
+            # The classifier gets less, lest the softmax behind it saturates.
+            variance = (gain if reader[0] == "Conv" else 0.1) / math.prod(shape[1:])
+            spread = math.sqrt(variance)
             array = rng.standard_normal(shape) * spread
         else:
             array = rng.uniform(*RANGES.get(reader, SHIFT), shape)
@@ -69,7 +73,7 @@ def write(name: str, path: Path) -> None:
     onnx.save(model, path)
 
 
-write_densenet121 = partial(write, "densenet121")
-write_inception_v1 = partial(write, "inception_v1")
-write_shufflenet = partial(write, "shufflenet")
-write_squeezenet = partial(write, "squeezenet")
+write_densenet121 = partial(write, "densenet121", 2.0)
+write_inception_v1 = partial(write, "inception_v1", 2.0)
+write_shufflenet = partial(write, "shufflenet", 0.5)
+write_squeezenet = partial(write, "squeezenet", 2.0)

@@ -25,7 +25,7 @@ def main() -> None:
     matplotlib.rcParams["svg.hashsalt"] = "sardonyx"  # the same numbers give the same file
     height = 1.6 + 0.24 * len(models)
     figure, panels = pyplot.subplots(
-        1, len(raw["threads"]), sharey=True, squeeze=False, figsize=(10, height)
+        1, len(raw["threads"]), sharex=True, sharey=True, squeeze=False, figsize=(10, height)
     )
     for panel, threads in zip(panels[0], raw["threads"], strict=True):
         for engine in engines:

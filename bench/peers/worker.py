@@ -70,7 +70,7 @@ def main() -> None:
     try:
         serve(channel, engine, model, inputs, int(threads))
     except Exception as error:
-        text = " ".join(str(error).split())
+        text = " ".join(str(error).partition("Stack backtrace")[0].split())
         channel.write(json.dumps({"error": f"{type(error).__name__}: {text}"}) + "\n")
         channel.flush()
 
