@@ -66,6 +66,17 @@ function(sardonyx_tests)
     endif()
     target_sources(${name}_test PRIVATE ${source})
   endforeach()
+  # tests/<folder>/tool/*.cc -> the executable <folder>_test_tool, which pytest drives where the public
+  # API is not enough.
+  file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests/*/tool/*.cc)
+  foreach(source IN LISTS sources)
+    string(REGEX REPLACE "^tests/([^/]+)/tool/.*" "\\1" name ${source})
+    if(NOT TARGET ${name}_test_tool)
+      add_executable(${name}_test_tool)
+      target_link_libraries(${name}_test_tool PRIVATE sardonyx_${name} sardonyx_flags)
+    endif()
+    target_sources(${name}_test_tool PRIVATE ${source})
+  endforeach()
 endfunction()
 
 # bench/<name>_bench.cc -> the executable <name>_bench.

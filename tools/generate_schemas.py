@@ -14,8 +14,9 @@ import re
 import sys
 from pathlib import Path
 
-import onnx
 from onnx.defs import OpSchema
+
+import onnx
 
 ONNX_VERSION = "1.23.2"
 OUTPUT_FOLDER = Path(__file__).resolve().parent.parent / "src" / "onnx"
@@ -64,7 +65,11 @@ def quote_bytes(data: bytes) -> list[str]:
         for byte in data[begin : begin + 48]:
             char = chr(byte)
             # Three octal digits end an escape whatever follows, unlike hexadecimal ones.
-            text += char if char.isascii() and char.isprintable() and char not in '"\\?' else f"\\{byte:03o}"
+            text += (
+                char
+                if char.isascii() and char.isprintable() and char not in '"\\?'
+                else f"\\{byte:03o}"
+            )
         lines.append(f'"{text}"')
     return lines
 
@@ -180,7 +185,9 @@ def schema_row(table: Table, bodies: Table, schema: OpSchema) -> str:
     for opset in sorted(schema.function_opset_versions):
         data = schema.get_function_with_opset_version(opset)
         literal = "\n         ".join(quote_bytes(data))
-        body_rows.append(f"{{{opset},\n     std::string_view(\n         {literal},\n         {len(data)})}}")
+        body_rows.append(
+            f"{{{opset},\n     std::string_view(\n         {literal},\n         {len(data)})}}"
+        )
     body_array = bodies.array(
         "FunctionBodyEntry", f"kBody{schema.name}{schema.since_version}_", body_rows
     )
@@ -206,7 +213,9 @@ def schema_row(table: Table, bodies: Table, schema: OpSchema) -> str:
 def generate() -> dict[str, str]:
     """Return the tables' text by file name."""
     if onnx.__version__ != ONNX_VERSION:
-        raise RuntimeError(f"onnx {onnx.__version__} is installed, the tables are of {ONNX_VERSION}")
+        raise RuntimeError(
+            f"onnx {onnx.__version__} is installed, the tables are of {ONNX_VERSION}"
+        )
     head = f"// Generated from onnx {ONNX_VERSION} by tools/generate_schemas.py. Do not edit.\n\n"
     schemas = sorted(
         onnx.defs.get_all_schemas_with_history(), key=lambda s: (s.domain, s.name, s.since_version)

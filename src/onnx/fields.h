@@ -20,7 +20,7 @@ template <typename Message, typename Member>
 struct FieldRow {
   uint32_t number;
   const char* name;
-  Member Message::*member;
+  Member Message::* member;
   FieldRule rule = FieldRule::kPlain;
 };
 template <typename Message, typename Member>
@@ -31,25 +31,27 @@ FieldRow(uint32_t, const char*, Member Message::*, FieldRule) -> FieldRow<Messag
 template <typename Message>
 struct FieldTable;
 
-#define SARDONYX_FIELDS(Message, ...)                         \
-  template <>                                                 \
-  struct FieldTable<Message> {                                \
-    using M = Message;                                        \
-    static constexpr const char* kName = #Message;            \
+#define SARDONYX_FIELDS(Message, ...)                           \
+  template <>                                                   \
+  struct FieldTable<Message> {                                  \
+    using M = Message;                                          \
+    static constexpr const char* kName = #Message;              \
     static constexpr auto kRows = std::make_tuple(__VA_ARGS__); \
   }
-#define F(number, member) FieldRow{number, #member, &M::member}
-#define PACKED(number, member) FieldRow{number, #member, &M::member, FieldRule::kPacked}
-#define ONE_OF(number, member) FieldRow{number, #member, &M::member, FieldRule::kOneOf}
+#define F(number, member) \
+  FieldRow { number, #member, &M::member }
+#define PACKED(number, member) \
+  FieldRow { number, #member, &M::member, FieldRule::kPacked }
+#define ONE_OF(number, member) \
+  FieldRow { number, #member, &M::member, FieldRule::kOneOf }
 
 SARDONYX_FIELDS(StringStringEntryProto, F(1, key), F(2, value));
 SARDONYX_FIELDS(OperatorSetIdProto, F(1, domain), F(2, version));
 SARDONYX_FIELDS(TensorProto::Segment, F(1, begin), F(2, end));
 SARDONYX_FIELDS(TensorProto, F(1, dims), F(2, data_type), F(3, segment), PACKED(4, float_data),
                 PACKED(5, int32_data), F(6, string_data), PACKED(7, int64_data), F(8, name),
-                F(9, raw_data), PACKED(10, double_data), PACKED(11, uint64_data),
-                F(12, doc_string), F(13, external_data), F(14, data_location),
-                F(16, metadata_props));
+                F(9, raw_data), PACKED(10, double_data), PACKED(11, uint64_data), F(12, doc_string),
+                F(13, external_data), F(14, data_location), F(16, metadata_props));
 SARDONYX_FIELDS(SparseTensorProto, F(1, values), F(2, indices), F(3, dims));
 SARDONYX_FIELDS(TensorShapeProto::Dimension, ONE_OF(1, dim_value), ONE_OF(2, dim_param),
                 F(3, denotation));
@@ -66,14 +68,14 @@ SARDONYX_FIELDS(TypeProto, ONE_OF(1, tensor_type), ONE_OF(4, sequence_type), ONE
 SARDONYX_FIELDS(ValueInfoProto, F(1, name), F(2, type), F(3, doc_string), F(4, metadata_props));
 SARDONYX_FIELDS(AttributeProto, F(1, name), F(2, f), F(3, i), F(4, s), F(5, t), F(6, g),
                 F(7, floats), F(8, ints), F(9, strings), F(10, tensors), F(11, graphs),
-                F(13, doc_string), F(14, tp), F(15, type_protos), F(20, type),
-                F(21, ref_attr_name), F(22, sparse_tensor), F(23, sparse_tensors));
+                F(13, doc_string), F(14, tp), F(15, type_protos), F(20, type), F(21, ref_attr_name),
+                F(22, sparse_tensor), F(23, sparse_tensors));
 SARDONYX_FIELDS(IntIntListEntryProto, F(1, key), F(2, value));
 SARDONYX_FIELDS(SimpleShardedDimProto, ONE_OF(1, dim_value), ONE_OF(2, dim_param),
                 F(3, num_shards));
 SARDONYX_FIELDS(ShardedDimProto, F(1, axis), F(2, simple_sharding));
-SARDONYX_FIELDS(ShardingSpecProto, F(1, tensor_name), F(2, device),
-                F(3, index_to_device_group_map), F(4, sharded_dim));
+SARDONYX_FIELDS(ShardingSpecProto, F(1, tensor_name), F(2, device), F(3, index_to_device_group_map),
+                F(4, sharded_dim));
 SARDONYX_FIELDS(NodeDeviceConfigurationProto, F(1, configuration_id), F(2, sharding_spec),
                 F(3, pipeline_stage));
 SARDONYX_FIELDS(NodeProto, F(1, input), F(2, output), F(3, name), F(4, op_type), F(5, attribute),

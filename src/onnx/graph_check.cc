@@ -67,7 +67,7 @@ std::vector<size_t> FindCycle(const std::vector<NodeProto>& nodes) {
   }
   enum class Mark : uint8_t { kNew, kOpen, kDone };
   std::vector<Mark> marks(nodes.size(), Mark::kNew);
-  std::vector<size_t> path;        // from a node to its sources
+  std::vector<size_t> path;         // from a node to its sources
   std::vector<size_t> next_source;  // beside path
   for (size_t root = 0; root < nodes.size(); ++root) {
     if (marks[root] != Mark::kNew) continue;
@@ -125,10 +125,10 @@ class Checker {
     Nodes(graph.node);
     for (const ValueInfoProto& output : graph.output) {
       if (!Visible(output.name.Get())) {
-        Refuse("the graph{}'s output '{}' is the output of no node, no graph input and no "
-               "initializer",
-               graph.name.Get().empty() ? "" : fmt::format(" '{}'", *graph.name),
-               output.name.Get());
+        Refuse(
+            "the graph{}'s output '{}' is the output of no node, no graph input and no "
+            "initializer",
+            graph.name.Get().empty() ? "" : fmt::format(" '{}'", *graph.name), output.name.Get());
       }
     }
     scopes_.pop_back();
@@ -208,9 +208,10 @@ class Checker {
       Refuse("{}: it has two outputs named '{}'; every value must be defined once",
              DescribeNode(node, 0), name);
     }
-    Refuse("{}: its output '{}' is already an input or initializer of the graph; every value must "
-           "be defined once",
-           DescribeNode(node, 0), name);
+    Refuse(
+        "{}: its output '{}' is already an input or initializer of the graph; every value must "
+        "be defined once",
+        DescribeNode(node, 0), name);
   }
 
   [[noreturn]] void ExplainMissing(const NodeProto& node, std::string_view name) {
@@ -224,14 +225,16 @@ class Checker {
         if (!cycle.empty()) {
           Refuse("the graph has a cycle: {}", PrintCycle(*scope->nodes, cycle));
         }
-        Refuse("{}: its input '{}' is made by {}, which stands after it; ONNX requires nodes sorted "
-               "so that each follows its inputs (there is no cycle: sort the nodes and save again)",
-               DescribeNode(node, 0), name, DescribeNode(producer, 0));
+        Refuse(
+            "{}: its input '{}' is made by {}, which stands after it; ONNX requires nodes sorted "
+            "so that each follows its inputs (there is no cycle: sort the nodes and save again)",
+            DescribeNode(node, 0), name, DescribeNode(producer, 0));
       }
     }
-    Refuse("{}: its input '{}' is undefined: no graph input, initializer or node output has this "
-           "name",
-           DescribeNode(node, 0), name);
+    Refuse(
+        "{}: its input '{}' is undefined: no graph input, initializer or node output has this "
+        "name",
+        DescribeNode(node, 0), name);
   }
 
   std::string context_;

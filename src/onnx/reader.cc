@@ -264,8 +264,8 @@ M Parse(std::string_view bytes, const ReadOptions& options, std::string_view err
   M message;
   const auto fail = [&](ErrorCode code, std::string_view reason) {
     const std::string path = PathText(state.path);
-    Fail(code, "{}: {}{}{}", error_head, path.empty() ? "" : "at ",
-         path.empty() ? "" : path + ": ", reason);
+    Fail(code, "{}: {}{}{}", error_head, path.empty() ? "" : "at ", path.empty() ? "" : path + ": ",
+         reason);
   };
   try {
     ReadMessage(bytes, message, state);
@@ -283,11 +283,14 @@ M Parse(std::string_view bytes, const ReadOptions& options, std::string_view err
 
 // What a file that is no ONNX model seems to be; empty when nothing comes to mind.
 std::string_view GuessFormat(std::string_view bytes) {
-  const auto begins = [&](std::string_view magic) { return bytes.substr(0, magic.size()) == magic; };
+  const auto begins = [&](std::string_view magic) {
+    return bytes.substr(0, magic.size()) == magic;
+  };
   if (begins("version https://git-lfs")) {
     return "; it is a Git LFS pointer: fetch the file itself with `git lfs pull`";
   }
-  if (begins("PK\x03\x04")) return "; it is a ZIP archive (a PyTorch checkpoint?): export it to ONNX";
+  if (begins("PK\x03\x04"))
+    return "; it is a ZIP archive (a PyTorch checkpoint?): export it to ONNX";
   if (begins("\x89HDF")) return "; it is an HDF5 file (a Keras model?): export it to ONNX";
   if (begins("\x1f\x8b")) return "; it is compressed with gzip: unpack it";
   if (bytes.size() >= 8 && bytes.substr(4, 4) == "TFL3") return "; it is a TensorFlow Lite model";

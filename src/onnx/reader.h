@@ -37,7 +37,8 @@ struct ModelFile {
 
 // Maps the file and reads the model. Weights stay in the mapping: nothing may shorten the file
 // while a ModelFile, or a Tensor from it, lives.
-std::shared_ptr<const ModelFile> OpenModel(const std::string& path, const ReadOptions& options = {});
+std::shared_ptr<const ModelFile> OpenModel(const std::string& path,
+                                           const ReadOptions& options = {});
 // Reads a model from memory that `owner` keeps alive (nullptr: the caller does).
 std::shared_ptr<const ModelFile> ParseModel(std::string_view bytes,
                                             std::shared_ptr<const void> owner,

@@ -36,8 +36,8 @@ std::string ParameterNames(std::span<const FormalParameter> parameters) {
 }
 
 void CheckParameters(std::string_view kind, const std::vector<std::string_view>& names, int least,
-                     int most, std::span<const FormalParameter> parameters,
-                     const OpSchema& schema, std::vector<std::string>& faults) {
+                     int most, std::span<const FormalParameter> parameters, const OpSchema& schema,
+                     std::vector<std::string>& faults) {
   const auto count = static_cast<int64_t>(names.size());
   if (count < least || count > most) {
     faults.push_back(fmt::format("has {} {}s, but {} takes {} ({})", count, kind, schema.name,
@@ -114,8 +114,9 @@ void CheckAttribute(const AttributeProto& attribute, const OpSchema& schema, boo
   const std::vector<AttributeType> filled = FilledFields(attribute);
   for (const AttributeType field : filled) {
     if (field != type) {
-      faults.push_back(fmt::format("the attribute '{}' is declared {}, but holds a value of type {}",
-                                   name, Name(type), Name(field)));
+      faults.push_back(
+          fmt::format("the attribute '{}' is declared {}, but holds a value of type {}", name,
+                      Name(type), Name(field)));
       return;
     }
   }
@@ -184,8 +185,7 @@ TypeSet TypesOf(const OpSchema& schema, const FormalParameter& parameter) {
   const std::string_view type = parameter.type;
   TypeSet types;
   if (type.substr(0, kHead.size()) == kHead && type.back() == ')') {
-    const DType element =
-        DTypeFromName(type.substr(kHead.size(), type.size() - kHead.size() - 1));
+    const DType element = DTypeFromName(type.substr(kHead.size(), type.size() - kHead.size() - 1));
     types.tensor = uint32_t{1} << static_cast<int>(element);
   }
   return types;

@@ -129,10 +129,11 @@ const FormalParameter* OutputParameter(const OpSchema& schema, size_t index);
 std::string DescribeNode(const NodeProto& node, int64_t version);
 
 // What is wrong with the node by its schema: number of inputs and outputs, single inputs left out,
-// unknown, repeated, wrongly typed or missing attributes, deprecation. One sentence a fault, without
-// the model's and node's name; empty when all is well. `in_function` allows attributes that refer
-// to the function's (ref_attr_name).
-std::vector<std::string> NodeFaults(const NodeProto& node, const OpSchema& schema, bool in_function);
+// unknown, repeated, wrongly typed or missing attributes, deprecation. One sentence a fault,
+// without the model's and node's name; empty when all is well. `in_function` allows attributes that
+// refer to the function's (ref_attr_name).
+std::vector<std::string> NodeFaults(const NodeProto& node, const OpSchema& schema,
+                                    bool in_function);
 // Throws kInvalidModel with NodeFaults' sentences: "<model>: node 'n' (Op-13): <faults>".
 void ValidateNode(std::string_view model, const NodeProto& node, const OpSchema& schema,
                   bool in_function = false);

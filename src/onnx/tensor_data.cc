@@ -90,16 +90,18 @@ Tensor FromExternalData(DType type, const std::vector<int64_t>& dims, int64_t co
   const ExternalDataInfo info = ReadExternalDataInfo(tensor);
   const auto expected = static_cast<uint64_t>(ByteSize(type, count));
   if (info.length && *info.length != expected) {
-    Fail(ErrorCode::kInvalidModel, "external data '{}': the length is given as {}, but {}{} takes {}",
-         info.location, *info.length, Name(type), PrintDims(dims), expected);
+    Fail(ErrorCode::kInvalidModel,
+         "external data '{}': the length is given as {}, but {}{} takes {}", info.location,
+         *info.length, Name(type), PrintDims(dims), expected);
   }
   const std::shared_ptr<const MappedFile> data = file.external_files->Open(info.location);
   const std::string_view bytes = data->bytes();
   if (info.offset > bytes.size() || expected > bytes.size() - info.offset) {
-    Fail(ErrorCode::kInvalidModel,
-         "external data '{}': the file is too short: it has {} bytes, but {}{} takes {} from offset "
-         "{}",
-         info.location, bytes.size(), Name(type), PrintDims(dims), expected, info.offset);
+    Fail(
+        ErrorCode::kInvalidModel,
+        "external data '{}': the file is too short: it has {} bytes, but {}{} takes {} from offset "
+        "{}",
+        info.location, bytes.size(), Name(type), PrintDims(dims), expected, info.offset);
   }
   return FromBytes(type, dims, bytes.substr(info.offset, expected), data);
 }
@@ -315,7 +317,8 @@ Tensor ReadTensor(const TensorProto& tensor, const ModelFile& file) {
 }
 
 Tensor ReadSparseTensor(const SparseTensorProto& tensor, const ModelFile& file) {
-  if (!tensor.values) Fail(ErrorCode::kInvalidModel, "{}: a sparse tensor has no values", file.name);
+  if (!tensor.values)
+    Fail(ErrorCode::kInvalidModel, "{}: a sparse tensor has no values", file.name);
   try {
     return ReadSparse(tensor, file);
   } catch (const Error& error) {

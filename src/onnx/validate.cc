@@ -107,7 +107,8 @@ std::string Obstacle(const NodeProto& node, int64_t opset, const SupportedOperat
   if (versions.empty()) {
     if (supported && supported(domain, name)) return {};
     if (NewestOpset(domain) > 0) return "not in the ONNX standard";
-    return "the domain is not of the ONNX standard, and neither a model-local function nor a custom "
+    return "the domain is not of the ONNX standard, and neither a model-local function nor a "
+           "custom "
            "operator has this name";
   }
   if (opset == 0) return "the domain is missing from opset_import";
@@ -125,8 +126,9 @@ void CheckImports(const std::vector<OperatorSetIdProto>& imports, std::string_vi
     const std::string_view domain = CanonicalDomain(import.domain.Get());
     const int64_t version = import.version.Get();
     if (version < 1) {
-      Fail(ErrorCode::kInvalidModel, "{}: opset_import gives version {} for {}; versions begin at 1",
-           context, version, PrintDomain(domain));
+      Fail(ErrorCode::kInvalidModel,
+           "{}: opset_import gives version {} for {}; versions begin at 1", context, version,
+           PrintDomain(domain));
     }
     const auto [found, added] = seen.emplace(domain, version);
     if (!added && found->second != version) {
@@ -190,12 +192,10 @@ void CheckNodes(Walk& walk, std::string_view model_name) {
     if (schema == nullptr) return;  // a custom operator: its own code checks it
     const auto faults = NodeFaults(node, *schema, body.function != nullptr);
     if (faults.empty()) return;
-    lines.push_back(fmt::format("{}{}: {}",
-                                body.function == nullptr
-                                    ? ""
-                                    : fmt::format("function {}: ", PrintFunction(*body.function)),
-                                DescribeNode(node, schema->since_version),
-                                fmt::join(faults, "; ")));
+    lines.push_back(fmt::format(
+        "{}{}: {}",
+        body.function == nullptr ? "" : fmt::format("function {}: ", PrintFunction(*body.function)),
+        DescribeNode(node, schema->since_version), fmt::join(faults, "; ")));
   });
   if (lines.size() == 1) Fail(ErrorCode::kInvalidModel, "{}: {}", model_name, lines.front());
   if (!lines.empty()) {
@@ -255,7 +255,8 @@ void CheckFunctions(const ModelProto& model, const Walk& walk, std::string_view 
   }
   RefuseRecursion(walk, model_name);
   for (const FunctionProto* function : walk.called()) {
-    const std::string context = fmt::format("{}: function {}", model_name, PrintFunction(*function));
+    const std::string context =
+        fmt::format("{}: function {}", model_name, PrintFunction(*function));
     CheckImports(function->opset_import, context);
     CheckFunctionStructure(*function, context);
   }
