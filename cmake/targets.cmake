@@ -2,6 +2,7 @@
 
 add_library(sardonyx_flags INTERFACE)
 target_compile_options(sardonyx_flags INTERFACE -Wall -Wextra)
+target_compile_definitions(sardonyx_flags INTERFACE SARDONYX_VERSION="${PROJECT_VERSION}")
 
 # sardonyx_folder(<folder of src/> DEPENDS <libraries>): the static library sardonyx_<last part of
 # the folder's path> of all its sources. A folder without sources only passes on its dependencies.
