@@ -2,7 +2,9 @@
 
 add_library(sardonyx_flags INTERFACE)
 target_compile_options(sardonyx_flags INTERFACE -Wall -Wextra)
-target_compile_definitions(sardonyx_flags INTERFACE SARDONYX_VERSION="${PROJECT_VERSION}")
+
+add_library(sardonyx_version INTERFACE)
+target_compile_definitions(sardonyx_version INTERFACE SARDONYX_VERSION="${PROJECT_VERSION}")
 
 # sardonyx_folder(<folder of src/> DEPENDS <libraries>): the static library sardonyx_<last part of
 # the folder's path> of all its sources. A folder without sources only passes on its dependencies.
@@ -31,7 +33,7 @@ function(sardonyx_cli)
   endif()
   add_executable(sardonyx_cli ${sources})
   set_target_properties(sardonyx_cli PROPERTIES OUTPUT_NAME sardonyx)
-  target_link_libraries(sardonyx_cli PRIVATE sardonyx sardonyx_flags CLI11::CLI11 fmt::fmt
+  target_link_libraries(sardonyx_cli PRIVATE sardonyx sardonyx_flags sardonyx_version CLI11::CLI11 fmt::fmt
                                              nlohmann_json::nlohmann_json)
 endfunction()
 
@@ -43,7 +45,7 @@ function(sardonyx_python)
   endif()
   nanobind_add_module(_sardonyx NB_STATIC NOMINSIZE ${sources})
   set_target_properties(_sardonyx PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python)
-  target_link_libraries(_sardonyx PRIVATE sardonyx sardonyx_flags)
+  target_link_libraries(_sardonyx PRIVATE sardonyx sardonyx_flags sardonyx_version)
 endfunction()
 
 # tests/<folder>/*.cc -> the executable <folder>_test, one entry of ctest, run from the project's root.
