@@ -1,0 +1,87 @@
+"""The peer benchmark's own arithmetic, and a whole small run of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+
+import numpy as np
+import pytest
+
+from bench.models import cases, ensure
+from bench.peers import report
+from bench.peers.measure import Result, compare, cores, measure
+
+
+def _entry(ours: Result, reference: Result) -> dict:
+    results = {"sardonyx": ours.to_json(), "onnxruntime": reference.to_json()}
+    return {"model": "m", "case": "1", "threads": 1, "results": results}
+
+
+def _result(*rounds: float) -> Result:
+    return Result("1", load_ms=[4.0, 2.0, 3.0], peak_mib=[10.0], rounds_ms=list(rounds))
+
+
+def test_ratio_is_taken_turn_by_turn():
+    # The machine was twice as slow in the second turn, for both.
+    entry = _entry(_result(1.0, 2.0, 1.0), _result(2.0, 4.0, 2.0))
+    assert report.ratio(entry, "sardonyx", "onnxruntime", report.latency) == 0.5
+    assert report.ratio(entry, "sardonyx", "onnxruntime", report.load) == 1.0
+
+
+def test_a_failing_peer_is_shown_with_its_message():
+    entry = _entry(_result(1.0), Result(error="TypeError: no `such` operator"))
+    engines = ["sardonyx", "onnxruntime"]
+    lines = report.table([entry], engines, report.latency, "ms")
+    assert "| m | 1 | 1.00 | fails |  |" in lines
+    assert report.failures([entry], engines) == [
+        "- ONNX Runtime, m: `TypeError: no 'such' operator`"
+    ]
+
+
+def test_wrong_numbers_are_marked():
+    ours = _result(1.0)
+    compare(ours, [np.array([1.0, 2.5])], [np.array([1.0, 2.0])])
+    assert ours.deviation == 0.5
+    entry = _entry(ours, _result(1.0))
+    assert "1.00 (!)" in report.table([entry], ["sardonyx"], report.latency, "ms")[2]
+
+
+@pytest.mark.parametrize("outputs", [[np.zeros((2, 1))], [np.array([1.0, np.nan])], []])
+def test_outputs_of_another_kind_are_an_error(outputs):
+    result = _result(1.0)
+    compare(result, outputs, [np.zeros(2)])
+    assert result.error
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(0.00123, "0.00123"), (1.234, "1.23"), (45.67, "45.7"), (1234.5, "1234")]
+)
+def test_three_digits(value, text):
+    assert report.number(value) == text
+
+
+def test_cores_are_among_the_allowed():
+    assert cores(1) <= os.sched_getaffinity(0)
+
+
+def test_measures_in_turns():
+    engines = {"sardonyx": sys.executable, "onnxruntime": sys.executable}
+    feeds = cases("two_conv")["3x33x47"]
+    settings = {"threads": 1, "loads": 2, "rounds": 2, "seconds": 0.01, "limit": 60}
+    results = measure(engines, "onnxruntime", ensure("two_conv"), feeds, **settings)
+    for result in results.values():
+        assert not result.error
+        assert len(result.load_ms) == len(result.rounds_ms) == 2
+        assert result.runs >= 2
+        assert result.peak_mib[0] > 10
+        assert result.excess <= 1
+        json.dumps(result.to_json())
+
+
+def test_a_crash_is_a_result():
+    engines = {"onnxruntime": "/bin/false"}
+    settings = {"threads": 1, "loads": 1, "rounds": 1, "seconds": 0.01, "limit": 60}
+    results = measure(engines, "onnxruntime", ensure("two_conv"), {}, **settings)
+    assert results["onnxruntime"].error == "crashed (exit code 1): no message"
