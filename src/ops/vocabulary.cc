@@ -112,6 +112,39 @@ Val ShapeOf(Val x, int64_t start, int64_t end) {
   return x.builder->Make(core::shape, {x}, {{"start", start}, {"end", end}});
 }
 
+Val SizeOf(Val x, int64_t axis) {
+  const int position = x.Axis(axis);
+  return ShapeOf(x, position, position + 1);
+}
+
+Val Positions(Val count) {
+  Builder& b = *count.builder;
+  const Val limit = Reshape(count, std::vector<int64_t>{});
+  return b.Make(core::range, {b.Scalar(DType::kInt64, 0), limit, b.Scalar(DType::kInt64, 1)});
+}
+
+Val GatherElements(Val x, Val indices, int64_t axis) {
+  return x.builder->Make(core::gather_elements, {x, indices}, {{"axis", axis}});
+}
+
+Val ScatterElements(Val x, Val indices, Val updates, int64_t axis) {
+  return x.builder->Make(core::scatter_elements, {x, indices, updates},
+                         {{"axis", axis}, {"reduction", std::string("none")}});
+}
+
+Val Repeat(Val x, int64_t axis, Val count) {
+  const int64_t position = x.Axis(axis), rank = x.rank();
+  const Val before = ShapeOf(x, 0, position), after = ShapeOf(x, position + 1, rank);
+  const Val size = SizeOf(x, position);
+  const Val copies = Expand(Unsqueeze(x, {position + 1}), Concat({before, size, count, after}, 0));
+  return Reshape(copies, Concat({before, size * count, after}, 0), true);
+}
+
+Val Standardize(Val x, int64_t axis, double epsilon) {
+  return x.builder->Make(core::layer_norm, {x},
+                         {{"axis", axis}, {"epsilon", epsilon}, {"rms", int64_t{0}}});
+}
+
 Val ToChannelsLast(Val x) {
   std::vector<int64_t> perm(x.rank());
   std::iota(perm.begin(), perm.end(), 0);
@@ -126,8 +159,10 @@ Val ToChannelsFirst(Val x) {
   return Transpose(x, perm);
 }
 
-Val AlongChannels(Val vector, int rank) {
-  std::vector<int64_t> axes(std::max(rank - 2, 0));
+Val AlongChannels(Val vector, int rank) { return AlongAxis(vector, rank, 1); }
+
+Val AlongAxis(Val vector, int rank, int axis) {
+  std::vector<int64_t> axes(std::max(rank - axis - 1, 0));
   std::iota(axes.begin(), axes.end(), 1);
   return Unsqueeze(vector, axes);
 }

@@ -116,9 +116,18 @@ std::vector<Val> Split(Val x, const std::vector<int64_t>& sizes, int64_t axis);
 Val Gather(Val x, Val indices, int64_t axis);
 Val ShapeOf(Val x);                              // int64 [rank]
 Val ShapeOf(Val x, int64_t start, int64_t end);  // a part of it
-Val ToChannelsLast(Val x);                       // [N,C,spatial...] -> [N,spatial...,C]
-Val ToChannelsFirst(Val x);                      // and back
+Val SizeOf(Val x, int64_t axis);                 // int64 [1]: one dimension
+Val Positions(Val count);                        // int64 [count]: 0, 1, ..., count - 1
+Val GatherElements(Val x, Val indices, int64_t axis);
+Val ScatterElements(Val x, Val indices, Val updates, int64_t axis);
+// Each slice along `axis` `count` times in a row: [a,b] -> [a,a,b,b].
+Val Repeat(Val x, int64_t axis, Val count);
+// (x - mean) / sqrt(variance + epsilon) over the axes from `axis` on.
+Val Standardize(Val x, int64_t axis, double epsilon);
+Val ToChannelsLast(Val x);   // [N,C,spatial...] -> [N,spatial...,C]
+Val ToChannelsFirst(Val x);  // and back
 // A vector [C] shaped to broadcast along axis 1 of a rank-r tensor: [C,1,...,1].
 Val AlongChannels(Val vector, int rank);
+Val AlongAxis(Val vector, int rank, int axis);  // the same for any axis
 
 }  // namespace sardonyx

@@ -1,0 +1,118 @@
+#include <cmath>
+#include <limits>
+
+#include "ops/lowering.h"
+
+namespace sardonyx::ops {
+
+namespace {
+
+constexpr double kNegativeInfinity = -std::numeric_limits<double>::infinity();
+
+// [batch,sequence,heads * size] -> [batch,heads,sequence,size].
+Val SplitHeads(Lowering& op, Val x, std::string_view attribute) {
+  const int64_t heads = op.Int(attribute);
+  if (heads < 1) op.Fail("attribute {} is needed with inputs of rank 3", attribute);
+  return Transpose(Reshape(x, std::vector<int64_t>{0, 0, heads, -1}), {0, 2, 1, 3});
+}
+
+Val Select(Val allowed, DType type) {
+  Builder& b = *allowed.builder;
+  return Where(allowed, b.Scalar(type, 0), b.Scalar(type, kNegativeInfinity));
+}
+
+// The mask as numbers to add, its last axis filled up with -infinity to the length of the keys.
+Val AdditiveMask(Val mask, Val keys, DType type) {
+  if (mask.dtype() == DType::kBool) mask = Select(mask, type);
+  const Val missing = SizeOf(keys, 2) - SizeOf(mask, -1);
+  if (missing.is_constant() && missing.ints()[0] <= 0) return mask;
+  Builder& b = *mask.builder;
+  return b.Make(core::pad,
+                {mask, Concat({b.Ints({0}), Max(missing, 0.0)}, 0),
+                 b.Scalar(type, kNegativeInfinity), b.Ints({-1})},
+                {{"mode", std::string("constant")}});
+}
+
+// Which keys j a query i may see: i + offset - left <= j <= i + offset + right. The offset is how
+// many keys come before the queries: those of the past, or, for a cache that is filled from
+// outside, a number for each batch element. Empty if all.
+Val Visible(Lowering& op, Val queries, Val keys) {
+  const bool causal = op.Int("is_causal") != 0;
+  const int64_t left = op.Int("left_window_size", -1), right = op.Int("right_window_size", -1);
+  if (!causal && left < 0 && right < 0) return Val{};
+  const Val i = Unsqueeze(Positions(SizeOf(queries, 2)), {1});
+  const Val j = Unsqueeze(Positions(SizeOf(keys, 2)), {0});
+  Val ahead = j - i;  // how far the key is ahead of the query
+  if (op.has(4)) {
+    ahead = ahead - SizeOf(op.in(4), 2);
+  } else if (op.has(6)) {
+    const Val offset = Reshape(op.in(6), std::vector<int64_t>{-1, 1, 1, 1}) - SizeOf(queries, 2);
+    ahead = ahead - offset;
+  }
+  Val seen;
+  const auto also = [&](Val condition) { seen = seen ? And(seen, condition) : condition; };
+  if (causal) also(LessEqual(ahead, 0.0));
+  if (left >= 0) also(GreaterEqual(ahead, -static_cast<double>(left)));
+  if (right >= 0) also(LessEqual(ahead, static_cast<double>(right)));
+  return seen;
+}
+
+}  // namespace
+
+// softmax(softcap(Q K' scale) + bias) V for each head; a group of query heads may share a head of
+// keys and values. A query that may see no key gives zeros.
+Outputs LowerAttention(Lowering& op) {
+  Val q = op.in(0), k = op.in(1), v = op.in(2);
+  const DType type = q.dtype();
+  const bool flat = q.rank() == 3;
+  if (flat) {
+    q = SplitHeads(op, q, "q_num_heads");
+    k = SplitHeads(op, k, "kv_num_heads");
+    v = SplitHeads(op, v, "kv_num_heads");
+  }
+  const double scale =
+      op.HasAttribute("scale") ? op.Float("scale") : 1 / std::sqrt(static_cast<double>(q.size(3)));
+  if (op.has(4)) k = Concat({op.in(4), k}, 2);
+  if (op.has(5)) v = Concat({op.in(5), v}, 2);
+  const Val present_key = k, present_value = v;
+
+  Val bias;
+  const auto add = [&](Val term) { bias = bias ? bias + term : term; };
+  if (op.has(3)) add(AdditiveMask(op.in(3), k, type));
+  if (const Val seen = Visible(op, q, k)) add(Select(seen, type));
+  if (op.has(6)) {
+    const Val filled = Reshape(op.in(6), std::vector<int64_t>{-1, 1, 1, 1});
+    add(Select(Less(Positions(SizeOf(k, 2)), filled), type));
+  }
+
+  const int64_t query_heads = q.size(1), key_heads = k.size(1);
+  if (query_heads != key_heads) {
+    if (key_heads == 0 || query_heads % key_heads != 0) {
+      op.Fail("{} query heads cannot share {} key heads", query_heads, key_heads);
+    }
+    const Val copies = op.builder().Ints({query_heads / key_heads});
+    k = Repeat(k, 1, copies);
+    v = Repeat(v, 1, copies);
+  }
+
+  const double factor = std::sqrt(scale);
+  const Val product = MatMul(q * factor, k * factor, false, true);
+  const double cap = op.Float("softcap");
+  const Val capped = cap > 0 ? Tanh(product / cap) * cap : product;
+  const Val biased = bias ? capped + bias : capped;
+  const DType precision = op.DTypeAttribute("softmax_precision", type);
+  Val weights = Cast(Softmax(Cast(biased, precision), -1), type);
+  if (bias) {
+    const Val blind = Equal(Reduce("max", bias, {-1}, true), kNegativeInfinity);
+    weights = Where(blind, op.builder().Scalar(type, 0), weights);
+  }
+  Val y = MatMul(weights, CastLike(v, weights));
+  if (flat) y = Reshape(Transpose(y, {0, 2, 1, 3}), std::vector<int64_t>{0, 0, -1});
+
+  const std::vector<Val> stages = {product, capped, biased, weights};
+  const int64_t mode = op.Int("qk_matmul_output_mode");
+  if (mode < 0 || mode > 3) op.Fail("attribute qk_matmul_output_mode is {}", mode);
+  return {y, present_key, present_value, stages[mode]};
+}
+
+}  // namespace sardonyx::ops

@@ -1,0 +1,59 @@
+#include "ops/lowering.h"
+
+namespace sardonyx::ops {
+
+namespace {
+
+// Groups of channels of x [N,C,spatial...], each with mean 0 and variance 1.
+Val StandardizeGroups(Val x, int64_t groups, double epsilon) {
+  const Val rows = Reshape(x, std::vector<int64_t>{0, groups, -1});
+  return Reshape(Standardize(rows, 2, epsilon), ShapeOf(x), true);
+}
+
+Val ScaleChannels(Val x, Val scale, Val bias) {
+  return x * AlongChannels(scale, x.rank()) + AlongChannels(bias, x.rank());
+}
+
+}  // namespace
+
+Outputs LowerInstanceNormalization(Lowering& op) {
+  // 0 groups copies the size of the axis: a group a channel.
+  return ScaleChannels(StandardizeGroups(op.in(0), 0, op.Float("epsilon", 1e-5)), op.in(1),
+                       op.in(2));
+}
+
+Outputs LowerGroupNormalization(Lowering& op) {
+  const int64_t groups = op.Int("num_groups");
+  if (groups < 1) op.Fail("attribute num_groups is {}", groups);
+  return ScaleChannels(StandardizeGroups(op.in(0), groups, op.Float("epsilon", 1e-5)), op.in(1),
+                       op.in(2));
+}
+
+// GroupNormalization-18 has a scale and a bias for each group, not for each channel.
+void AdaptGroupNormalization(Lowering& op) {
+  if (op.version() >= 21) return;
+  const Val channels = SizeOf(op.in(0), 1) / static_cast<double>(op.Int("num_groups"));
+  op.SetInput(1, Repeat(op.in(1), 0, channels));
+  op.SetInput(2, Repeat(op.in(2), 0, channels));
+}
+
+// The standard's body: variance as E[x^2] - E[x]^2, and 1e-9 added to the deviation.
+Outputs LowerMeanVarianceNormalization(Lowering& op) {
+  const Val x = Widen(op.in(0));
+  std::vector<int64_t> axes = op.Ints("axes");
+  if (!op.HasAttribute("axes")) axes = {0, 2, 3};
+  const Val mean = Reduce("mean", x, axes, true);
+  const Val variance = Reduce("mean", x * x, axes, true) - mean * mean;
+  return CastLike((x - mean) / (Sqrt(variance) + 1e-9), op.in(0));
+}
+
+// Vectors of norm 0 stay 0.
+Outputs LowerLpNormalization(Lowering& op) {
+  const Val x = op.in(0);
+  const int64_t p = op.Int("p", 2);
+  if (p != 1 && p != 2) op.Fail("attribute p is {}, not 1 or 2", p);
+  const Val norm = Reduce(p == 1 ? "l1" : "l2", x, {op.Int("axis", -1)}, true);
+  return Where(Equal(norm, 0.0), op.builder().Scalar(x.dtype(), 0), x / norm);
+}
+
+}  // namespace sardonyx::ops
