@@ -1,0 +1,130 @@
+#pragma once
+// Sardonyx: runs ONNX models.
+//
+//   #include <sardonyx/sardonyx.hpp>
+//   sardonyx::Session session("model.onnx");
+//   sardonyx::Tensor x(sardonyx::DType::kFloat32, {1, 3, 224, 224});
+//   ... fill x.data<float>() ...
+//   std::vector<sardonyx::Datum> outputs = session.Run({{"x", x}});
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sardonyx/dtype.hpp"
+#include "sardonyx/error.hpp"
+#include "sardonyx/tensor.hpp"
+
+namespace sardonyx {
+
+// "0.1.0"
+std::string_view Version();
+
+// The name of an element type as ONNX writes it ("float", "int64"), and back (kUndefined if none).
+std::string_view DTypeName(DType dtype);
+DType DTypeByName(std::string_view name);
+
+struct Options {
+  // Threads that a run may use; 0: as many as the machine (container quota, affinity) gives.
+  int threads = 0;
+  // Passes to leave out, by name (PassNames() lists them).
+  std::vector<std::string> disabled_passes;
+  // Plans (one for each tuple of input shapes) that are kept.
+  int max_plans = 32;
+  // For models given as bytes: the folder beneath which external data lies.
+  std::string external_data_folder;
+  // Told of the graph as text before the first pass (name "") and after each that changed it.
+  std::function<void(std::string_view pass, const std::string& text)> trace_passes;
+};
+
+// A size of a declared shape: known, named, or neither.
+struct Dimension {
+  int64_t value = -1;  // -1: not fixed
+  std::string symbol;  // name, empty if it has none
+};
+
+// An input or output as the model declares it.
+struct ValueInfo {
+  std::string name;
+  std::string type;  // "tensor(float)", "seq(tensor(int64))", ...
+  DType dtype = DType::kUndefined;  // of a tensor
+  bool has_shape = false;
+  std::vector<Dimension> shape;
+};
+
+using NamedData = std::vector<std::pair<std::string, Datum>>;
+
+// A model ready to run. Copies share it; any number of threads may run one at the same time.
+class Session {
+ public:
+  // Loads a file. Throws Error.
+  explicit Session(const std::string& path, const Options& options = {});
+  // Loads from memory that `owner` keeps alive (null: it must outlive the session).
+  Session(std::string_view bytes, std::shared_ptr<const void> owner, const Options& options = {});
+
+  const std::vector<ValueInfo>& inputs() const;
+  const std::vector<ValueInfo>& outputs() const;
+  // Properties of the model: metadata_props, and "producer_name", "domain", "graph_name", ... by
+  // their ONNX names where set.
+  const std::map<std::string, std::string>& metadata() const;
+  const Options& options() const;  // with threads as resolved
+
+  // Values of the outputs named, or of all the model's outputs in order. Any value of the graph may
+  // be named. Throws Error if an input is missing, unknown, or of another type or shape than
+  // declared, or if the model fails on these values.
+  std::vector<Datum> Run(const NamedData& inputs, const std::vector<std::string>& outputs = {});
+
+  // While on, runs are timed by step.
+  void StartProfile();
+  void StopProfile();
+  std::string ProfileTrace() const;    // trace-event JSON for chrome://tracing or Perfetto
+  std::string ProfileSummary() const;  // a table
+  struct StepTime {
+    std::string node, op_type, core_op, implementation, shape;
+    int64_t start_ns, duration_ns;
+  };
+  std::vector<StepTime> ProfileSteps() const;
+
+  // The optimised graph as text.
+  std::string GraphText() const;
+  // For inputs of these shapes: what each step runs on, what was refused and why, where it writes;
+  // passes with their changes and near misses.
+  std::string Explain(const std::vector<std::pair<std::string, std::vector<int64_t>>>& shapes) const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+// What a model is, without compiling it; works for models that cannot run as well.
+struct ModelSummary {
+  int64_t ir_version = 0;
+  std::string producer;
+  std::map<std::string, int64_t> opsets;
+  std::vector<ValueInfo> inputs, outputs;
+  std::map<std::string, int64_t> operators;  // "Conv" or "domain::Name": nodes, bodies included
+  int64_t parameters = 0;                    // elements of initializers
+  int64_t parameter_bytes = 0;
+  int64_t functions = 0;
+  std::vector<std::string> unsupported;  // a line an operator, with the reason and its nodes
+  std::map<std::string, std::string> metadata;
+};
+ModelSummary Inspect(const std::string& path);
+
+// Names of the passes with a line each, in order.
+std::vector<std::pair<std::string, std::string>> PassNames();
+// Whether an operator of the standard runs ("" or "ai.onnx": default domain; version: opset).
+bool Supports(std::string_view op_type, std::string_view domain = "", int64_t opset = 0);
+// "avx2", "avx512", "baseline", ...: the instruction set that kernels use on this machine.
+std::string_view TargetName();
+
+// A TensorProto, SequenceProto or OptionalProto in the protobuf wire format, as in the .pb files of
+// ONNX test data. `type` is the kind to read: "tensor", "sequence", "optional".
+Datum ReadProtobuf(std::string_view bytes, std::string_view type = "tensor");
+
+}  // namespace sardonyx

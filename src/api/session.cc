@@ -1,0 +1,359 @@
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "base/thread_pool.h"
+#include "devices/cpu/cpu_device.h"
+#include "ir/text.h"
+#include "onnx/importer.h"
+#include "onnx/validate.h"
+#include "passes/pass.h"
+#include "runtime/fold.h"
+#include "runtime/program.h"
+#include "sardonyx/sardonyx.hpp"
+
+namespace sardonyx {
+namespace {
+
+ValueInfo Describe(const onnx::ValueInfoProto& proto) {
+  ValueInfo info;
+  info.name = proto.name.Get();
+  if (!proto.type) return info;
+  SymbolTable symbols;
+  const Fact fact = onnx::ToFact(*proto.type, symbols);
+  info.type = Print(fact.type);
+  if (fact.type.is_tensor()) info.dtype = fact.type.dtype;
+  info.has_shape = fact.ranked();
+  if (!fact.ranked()) return info;
+  for (Dim dim : *fact.shape) {
+    const std::string text = symbols.Print(dim);
+    if (dim.known()) {
+      info.shape.push_back({dim.value(), ""});
+    } else {
+      info.shape.push_back({-1, text[0] == '?' ? "" : text});
+    }
+  }
+  return info;
+}
+
+std::map<std::string, std::string> Metadata(const onnx::ModelProto& model) {
+  std::map<std::string, std::string> result;
+  auto set = [&](const char* name, std::string_view value) {
+    if (!value.empty()) result[name] = value;
+  };
+  set("producer_name", model.producer_name.Get());
+  set("producer_version", model.producer_version.Get());
+  set("domain", model.domain.Get());
+  set("description", model.doc_string.Get());
+  set("graph_name", model.graph->name.Get());
+  set("graph_description", model.graph->doc_string.Get());
+  if (model.model_version) result["model_version"] = std::to_string(model.model_version.Get());
+  for (const auto& property : model.metadata_props) {
+    result[std::string(property.key.Get())] = property.value.Get();
+  }
+  return result;
+}
+
+std::string PrintShape(const std::vector<Dimension>& shape) {
+  std::vector<std::string> parts;
+  for (const Dimension& dim : shape) {
+    parts.push_back(dim.value >= 0 ? std::to_string(dim.value)
+                                   : (dim.symbol.empty() ? "?" : dim.symbol));
+  }
+  return fmt::format("[{}]", fmt::join(parts, ","));
+}
+
+// Whether a datum is of that kind; an absent value fits an optional alone.
+bool HasKind(const Datum& datum, const Type& type) {
+  switch (type.kind) {
+    case Type::Kind::kTensor: return datum.tensor() != nullptr;
+    case Type::Kind::kSequence: return datum.sequence() != nullptr;
+    case Type::Kind::kMap: return datum.map() != nullptr;
+    case Type::Kind::kOptional: return !datum.has_value() || HasKind(datum, *type.element);
+  }
+  return false;
+}
+
+}  // namespace
+
+// A compiled form of the model for one choice of outputs and of inputs given by the caller.
+struct Compiled {
+  std::vector<std::string> outputs;  // requested; empty: the model's own
+  std::vector<std::string> overridden;
+  std::vector<std::string> input_names;
+  std::vector<std::string> output_names;
+  std::vector<PassRecord> passes;
+  std::unique_ptr<Program> program;
+};
+
+struct Session::State {
+  std::shared_ptr<const onnx::ModelFile> file;
+  Options options;
+  std::vector<ValueInfo> inputs, outputs;
+  std::vector<std::string> default_inputs;
+  std::map<std::string, std::string> metadata;
+  std::shared_ptr<PackCache> packs;
+  std::shared_ptr<Compiled> main;
+
+  std::mutex mutex;  // of the members below
+  std::vector<std::shared_ptr<Compiled>> others;
+  std::shared_ptr<Profiler> profiler;  // of the last or running profile
+  bool profiling = false;
+
+  void Load(std::shared_ptr<const onnx::ModelFile> model_file, const Options& given) {
+    file = std::move(model_file);
+    options = given;
+    if (options.threads < 0 || options.threads > 1024) {
+      Fail(ErrorCode::kInvalidArgument, "threads must be 0 (all) to 1024, is {}", options.threads);
+    }
+    if (options.threads == 0) options.threads = ThreadPool::AvailableThreads();
+    metadata = Metadata(file->model);
+    for (const auto& output : file->model.graph->output) outputs.push_back(Describe(output));
+    packs = std::make_shared<PackCache>([this](const Tensor& constant) { ReleasePages(constant); });
+    main = Compile({}, {});
+    for (const std::string& name : main->input_names) inputs.push_back(*Declared(name));
+  }
+
+  // Packed weights are not read from the file again: its pages may go back to the system. They come
+  // back from the file if they are read after all.
+  void ReleasePages(const Tensor& constant) const {
+    if (constant.owner() == file->owner) onnx::ReleaseMapped(*file, constant);
+  }
+
+  const ValueInfo* Declared(const std::string& name) {
+    for (const auto& input : file->model.graph->input) {
+      if (input.name.Get() == name) {
+        declared[name] = Describe(input);
+        return &declared[name];
+      }
+    }
+    return nullptr;
+  }
+  std::map<std::string, ValueInfo> declared;
+
+  std::shared_ptr<Compiled> Compile(const std::vector<std::string>& wanted,
+                                    const std::vector<std::string>& overridden) {
+    auto compiled = std::make_shared<Compiled>();
+    compiled->outputs = wanted;
+    compiled->overridden = overridden;
+    onnx::ImportedModel imported = onnx::ImportModel(
+        file, {.extra_outputs = wanted, .overridden_inputs = overridden});
+    if (!wanted.empty()) {
+      // Only what is asked for is computed.
+      const size_t own = imported.output_names.size() - wanted.size();
+      imported.output_names.erase(imported.output_names.begin(), imported.output_names.begin() + own);
+      imported.graph->outputs.erase(imported.graph->outputs.begin(),
+                                    imported.graph->outputs.begin() + own);
+    }
+    compiled->input_names = imported.input_names;
+    compiled->output_names = imported.output_names;
+    if (wanted.empty() && overridden.empty()) default_inputs = imported.default_inputs;
+    const Device& device = CpuDevice();
+    auto optimize = [&](Graph& graph) {
+      OptimizeOptions passes;
+      passes.disabled = options.disabled_passes;
+      passes.fold = [&](const Node& node, const std::vector<Tensor>& arguments) {
+        return FoldOnDevice(node, arguments, device, options.threads);
+      };
+      if (options.trace_passes) {
+        passes.trace = [&](std::string_view pass, const Graph& now) {
+          options.trace_passes(pass, PrintGraph(now));
+        };
+      }
+      return Optimize(graph, passes);
+    };
+    WithContext(file->name, [&] { compiled->passes = optimize(*imported.graph); });
+    ProgramOptions program;
+    program.threads = options.threads;
+    program.max_plans = static_cast<size_t>(std::max(options.max_plans, 1));
+    program.optimize = [disabled = options.disabled_passes](Graph& graph) {
+      Optimize(graph, {.disabled = disabled, .fold = nullptr, .trace = nullptr});
+    };
+    compiled->program = std::make_unique<Program>(std::move(imported.graph), device, packs, program);
+    return compiled;
+  }
+
+  // The compiled form for these names, made if it is new.
+  std::shared_ptr<Compiled> Find(const std::vector<std::string>& wanted,
+                                 const std::vector<std::string>& overridden) {
+    const bool own = overridden.empty() && wanted == main->output_names;
+    if (own || (wanted.empty() && overridden.empty())) return main;
+    std::lock_guard lock(mutex);
+    for (size_t i = 0; i < others.size(); ++i) {
+      if (others[i]->outputs == wanted && others[i]->overridden == overridden) {
+        std::rotate(others.begin(), others.begin() + i, others.begin() + i + 1);
+        return others.front();
+      }
+    }
+    others.insert(others.begin(), Compile(wanted, overridden));
+    if (others.size() > 8) others.pop_back();
+    return others.front();
+  }
+
+  // Throws if a value does not fit what the graph's input declares. `symbols` collects the sizes of
+  // named dimensions: one name is one size.
+  void Check(const Value& input, const std::string& name, const Datum& datum, SymbolTable& symbols,
+             std::map<int32_t, std::pair<int64_t, std::string>>* sizes) const {
+    const Fact& fact = input.fact;
+    if (!HasKind(datum, fact.type)) {
+      Fail(ErrorCode::kInvalidArgument, "input '{}' must be a {}", name, Print(fact.type));
+    }
+    const Tensor* tensor = datum.tensor();
+    if (tensor == nullptr || !fact.type.is_tensor()) return;
+    if (tensor->dtype() != fact.type.dtype) {
+      Fail(ErrorCode::kInvalidArgument, "input '{}' must be {}, is tensor({})", name,
+           Print(fact.type), Name(tensor->dtype()));
+    }
+    if (!fact.ranked()) return;
+    const ValueInfo& info = declared.at(name);
+    if (tensor->rank() != fact.rank()) {
+      Fail(ErrorCode::kInvalidArgument, "input '{}' must have rank {} ({}), has shape {}", name,
+           fact.rank(), PrintShape(info.shape), PrintDims(tensor->dims()));
+    }
+    for (int i = 0; i < fact.rank(); ++i) {
+      const Dim dim = (*fact.shape)[i];
+      const int64_t size = tensor->dims()[i];
+      if (dim.known()) {
+        if (size != dim.value()) {
+          Fail(ErrorCode::kInvalidArgument, "input '{}' must have shape {}, has {}", name,
+               PrintShape(info.shape), PrintDims(tensor->dims()));
+        }
+        continue;
+      }
+      auto [it, inserted] = sizes->try_emplace(dim.symbol(), size, name);
+      if (!inserted && it->second.first != size) {
+        Fail(ErrorCode::kInvalidArgument,
+             "dimension '{}' is {} in input '{}' and {} in input '{}'; one name is one size",
+             symbols.Print(dim), it->second.first, it->second.second, size, name);
+      }
+    }
+  }
+
+  std::vector<Datum> Run(const NamedData& given, const std::vector<std::string>& wanted) {
+    std::vector<std::string> overridden;
+    for (const auto& [name, datum] : given) {
+      const bool is_default = std::find(default_inputs.begin(), default_inputs.end(), name) !=
+                              default_inputs.end();
+      if (is_default) overridden.push_back(name);
+    }
+    std::sort(overridden.begin(), overridden.end());
+    const std::shared_ptr<Compiled> compiled = Find(wanted, overridden);
+    const Graph& graph = compiled->program->graph();
+    std::vector<Datum> inputs(graph.inputs.size());
+    std::vector<bool> seen(inputs.size());
+    std::map<int32_t, std::pair<int64_t, std::string>> sizes;
+    for (const auto& [name, datum] : given) {
+      auto it = std::find(compiled->input_names.begin(), compiled->input_names.end(), name);
+      if (it == compiled->input_names.end()) {
+        Fail(ErrorCode::kInvalidArgument, "the model has no input '{}'; its inputs are {}", name,
+             fmt::join(compiled->input_names, ", "));
+      }
+      const size_t index = it - compiled->input_names.begin();
+      if (seen[index]) Fail(ErrorCode::kInvalidArgument, "input '{}' is given twice", name);
+      if (!declared.contains(name)) {
+        std::lock_guard lock(mutex);
+        Declared(name);
+      }
+      Check(*graph.inputs[index], name, datum, *graph.shared_symbols(), &sizes);
+      seen[index] = true;
+      inputs[index] = datum;
+    }
+    for (size_t i = 0; i < seen.size(); ++i) {
+      if (!seen[i] && graph.inputs[i]->fact.type.kind != Type::Kind::kOptional) {
+        Fail(ErrorCode::kInvalidArgument, "input '{}' is missing", compiled->input_names[i]);
+      }
+    }
+    std::shared_ptr<Profiler> recorder;
+    if (profiling) {
+      std::lock_guard lock(mutex);
+      recorder = profiler;
+    }
+    return compiled->program->Run(inputs, {.profiler = recorder.get()});
+  }
+};
+
+Session::Session(const std::string& path, const Options& options)
+    : state_(std::make_shared<State>()) {
+  state_->Load(onnx::OpenModel(path), options);
+}
+
+Session::Session(std::string_view bytes, std::shared_ptr<const void> owner, const Options& options)
+    : state_(std::make_shared<State>()) {
+  onnx::ReadOptions read;
+  read.external_data_folder = options.external_data_folder;
+  state_->Load(onnx::ParseModel(bytes, std::move(owner), read), options);
+}
+
+const std::vector<ValueInfo>& Session::inputs() const { return state_->inputs; }
+const std::vector<ValueInfo>& Session::outputs() const { return state_->outputs; }
+const std::map<std::string, std::string>& Session::metadata() const { return state_->metadata; }
+const Options& Session::options() const { return state_->options; }
+
+std::vector<Datum> Session::Run(const NamedData& inputs, const std::vector<std::string>& outputs) {
+  return WithContext(state_->file->name, [&] { return state_->Run(inputs, outputs); });
+}
+
+void Session::StartProfile() {
+  std::lock_guard lock(state_->mutex);
+  state_->profiler = std::make_shared<Profiler>();
+  state_->profiling = true;
+}
+
+void Session::StopProfile() {
+  std::lock_guard lock(state_->mutex);
+  state_->profiling = false;
+}
+
+std::string Session::ProfileTrace() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->profiler ? state_->profiler->ChromeTrace() : "{\"traceEvents\": []}";
+}
+
+std::string Session::ProfileSummary() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->profiler ? state_->profiler->Summary() : "";
+}
+
+std::vector<Session::StepTime> Session::ProfileSteps() const {
+  std::lock_guard lock(state_->mutex);
+  std::vector<StepTime> steps;
+  if (!state_->profiler) return steps;
+  for (const Profiler::Event& event : state_->profiler->events()) {
+    steps.push_back({event.node, event.op_type, std::string(event.core),
+                     std::string(event.implementation), event.shape, event.start_ns,
+                     event.duration_ns});
+  }
+  return steps;
+}
+
+std::string Session::GraphText() const { return PrintGraph(state_->main->program->graph()); }
+
+std::string Session::Explain(
+    const std::vector<std::pair<std::string, std::vector<int64_t>>>& shapes) const {
+  Program& program = *state_->main->program;
+  std::vector<std::vector<int64_t>> dims(program.graph().inputs.size());
+  for (size_t i = 0; i < dims.size(); ++i) {
+    const std::string& name = state_->main->input_names[i];
+    auto it = std::find_if(shapes.begin(), shapes.end(),
+                           [&](const auto& shape) { return shape.first == name; });
+    if (it != shapes.end()) {
+      dims[i] = it->second;
+      continue;
+    }
+    const Fact& fact = program.graph().inputs[i]->fact;
+    if (!fact.type.is_tensor()) continue;
+    if (!fact.static_shape()) {
+      Fail(ErrorCode::kInvalidArgument, "the shape of input '{}' is not fixed: give one", name);
+    }
+    for (Dim dim : *fact.shape) dims[i].push_back(dim.value());
+  }
+  std::string text = sardonyx::Explain(*program.PlanFor(dims));
+  for (const PassRecord& record : state_->main->passes) {
+    text += fmt::format("pass {}: {} changes, {:.2f} ms\n", record.name, record.changes,
+                        record.milliseconds);
+    for (const std::string& miss : record.near_misses) text += "  near miss: " + miss + "\n";
+  }
+  return text;
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,77 @@
+#pragma once
+// What a device offers: for each core operation an ordered list of implementations, best first. The
+// first that accepts a node's types and shapes is bound to them and becomes a step of a plan.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "base/thread_pool.h"
+#include "ir/core_op.h"
+#include "runtime/pack_cache.h"
+
+namespace sardonyx {
+
+// A tensor operand of a step: all known but where its memory will be.
+struct Operand {
+  DType dtype = DType::kUndefined;  // undefined: an absent optional operand
+  std::vector<int64_t> dims;
+  const Tensor* constant = nullptr;  // its value, if it never changes
+
+  bool present() const { return dtype != DType::kUndefined; }
+  int rank() const { return static_cast<int>(dims.size()); }
+  int64_t size() const {
+    int64_t count = 1;
+    for (int64_t dim : dims) count *= dim;
+    return count;
+  }
+};
+
+// Where the operands of one run of a step are. Inputs and outputs are dense, row-major, aligned to
+// the element at least; outputs do not overlap inputs but as `inplace` allowed. Scratch is aligned
+// to 64 bytes.
+struct StepArgs {
+  const void* const* in;
+  void* const* out;
+  void* scratch;
+  Parallel parallel;
+};
+
+// An implementation bound to a node and shapes.
+struct Bound {
+  std::function<void(const StepArgs&)> run;
+  int64_t scratch_bytes = 0;
+  // Bit i: output 0 may lie where input i lies, if they have equal bytes.
+  uint32_t inplace = 0;
+};
+
+struct BindRequest {
+  const Node& node;
+  std::span<const Operand> inputs;
+  std::span<const Operand> outputs;
+  PackCache& packs;  // constants in the layout that a kernel wants, made once a program
+  int threads;
+};
+
+// A bound implementation, or the reason why not.
+using BindResult = std::variant<Bound, std::string>;
+
+struct Implementation {
+  std::string_view name;  // "winograd", "direct", ...
+  BindResult (*bind)(const BindRequest&);
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual std::string_view name() const = 0;
+  // Best first; may be empty. The reference compute stands behind every list.
+  virtual std::span<const Implementation> Implementations(const CoreOp& op) const = 0;
+};
+
+}  // namespace sardonyx

@@ -1,0 +1,245 @@
+#include "runtime/executor.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/core/core.h"
+
+namespace sardonyx {
+namespace {
+
+Operand OperandOf(const Datum& datum, const Tensor** constant) {
+  const Tensor* tensor = datum.tensor();
+  if (tensor == nullptr) return {};
+  *constant = tensor;
+  return {tensor->dtype(), tensor->dims(), nullptr};
+}
+
+std::vector<int64_t> KnownDims(const Fact& fact) {
+  std::vector<int64_t> dims;
+  for (Dim dim : *fact.shape) dims.push_back(dim.value());
+  return dims;
+}
+
+// Constants that inference reads are few and small; larger ones only cost time.
+Fact FactOf(const Datum& datum, const Type& type) {
+  const Tensor* tensor = datum.tensor();
+  if (tensor == nullptr) {
+    Fact fact;
+    fact.type = type;
+    return fact;
+  }
+  if (tensor->size() <= 1024) return Fact::Of(*tensor);
+  Fact fact;
+  fact.type = tensor->dtype();
+  fact.shape.emplace(tensor->dims().begin(), tensor->dims().end());
+  return fact;
+}
+
+Type TypeOf(const Node& node, size_t i) { return node.inputs[i]->fact.type; }
+
+}  // namespace
+
+std::vector<Datum> Executor::Run(std::span<const Datum> inputs) {
+  std::vector<Datum> outputs(plan_.outputs.size());
+  Prepare(inputs, &outputs);
+  for (const Step& step : plan_.steps) {
+    try {
+      if (options_.profiler == nullptr) {
+        RunStep(step);
+      } else {
+        const auto start = Profiler::Clock::now();
+        RunStep(step);
+        options_.profiler->Record(*step.node, step.implementation,
+                                  plan_.values[step.outputs[0]].dims, start,
+                                  Profiler::Clock::now(), options_.depth);
+      }
+    } catch (const Error& error) {
+      if (step.node->origin == nullptr) throw;
+      const std::string name = Print(*step.node->origin);
+      if (std::string_view(error.what()).find(name) != std::string_view::npos) throw;
+      throw Error(error.code(), name + ": " + error.what());
+    }
+    for (int dynamic : step.releases) state_.dynamic[dynamic] = Datum();
+  }
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (plan_.outputs[i].in_place) continue;
+    const int id = plan_.outputs[i].value;
+    Datum datum = Read(id);
+    const Tensor* tensor = datum.tensor();
+    // Weights, inputs and the arena are not the caller's to keep; a second name of one output is.
+    const bool own = plan_.values[id].dynamic >= 0 && tensor != nullptr && tensor->owner() &&
+                     std::none_of(inputs.begin(), inputs.end(), [&](const Datum& input) {
+                       return input.tensor() != nullptr && input.tensor()->owner() == tensor->owner();
+                     });
+    outputs[i] = tensor != nullptr && !own ? Datum(Copy(*tensor)) : std::move(datum);
+  }
+  for (Datum& datum : state_.dynamic) datum = Datum();
+  return outputs;
+}
+
+void Executor::Prepare(std::span<const Datum> inputs, std::vector<Datum>* outputs) {
+  if (state_.arena.bytes() < plan_.arena_bytes) {
+    state_.arena = Tensor();
+    state_.arena = Tensor(DType::kUInt8, {plan_.arena_bytes});
+  }
+  state_.bases.assign(kBaseFirst + inputs.size() + outputs->size() + plan_.dynamic_count, nullptr);
+  state_.dynamic.resize(plan_.dynamic_count);
+  state_.inputs.resize(std::max(state_.inputs.size(), plan_.max_operands));
+  state_.outputs.resize(std::max(state_.outputs.size(), plan_.max_operands));
+  state_.bases[kBaseArena] = static_cast<char*>(state_.arena.raw());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const PlannedValue& value = plan_.values[i];
+    if (value.dynamic >= 0) {
+      state_.dynamic[value.dynamic] = inputs[i];
+    } else {
+      state_.bases[kBaseFirst + i] = static_cast<char*>(inputs[i].tensor()->raw());
+    }
+  }
+  for (size_t i = 0; i < outputs->size(); ++i) {
+    if (!plan_.outputs[i].in_place) continue;
+    const PlannedValue& value = plan_.values[plan_.outputs[i].value];
+    Tensor tensor = program_.buffers_->Allocate(value.dtype, value.dims);
+    state_.bases[kBaseFirst + inputs.size() + i] = static_cast<char*>(tensor.raw());
+    (*outputs)[i] = std::move(tensor);
+  }
+}
+
+void Executor::RunStep(const Step& step) {
+  switch (step.kind) {
+    case Step::Kind::kBound: RunBound(step); break;
+    case Step::Kind::kReference: RunReferenceStep(step); break;
+    case Step::Kind::kDynamic: RunDynamic(step); break;
+    case Step::Kind::kControl: RunControl(step); break;
+  }
+}
+
+void Executor::RunBound(const Step& step) {
+  const Address* address = &plan_.addresses[step.first_address];
+  const size_t inputs = step.inputs.size();
+  for (size_t i = 0; i < inputs; ++i, ++address) {
+    state_.inputs[i] = address->base >= 0 ? Pointer(*address) : nullptr;
+  }
+  for (size_t i = 0; i < step.outputs.size(); ++i, ++address) {
+    state_.outputs[i] = Pointer(*address);
+  }
+  const StepArgs args{.in = state_.inputs.data(),
+                      .out = state_.outputs.data(),
+                      .scratch = step.scratch.base >= 0 ? Pointer(step.scratch) : nullptr,
+                      .parallel = {&ThreadPool::Process(), program_.options().threads}};
+  step.bound.run(args);
+}
+
+void Executor::RunReferenceStep(const Step& step) {
+  std::vector<Datum> inputs;
+  for (int id : step.inputs) inputs.push_back(id >= 0 ? Read(id) : Datum());
+  const std::vector<Datum> results = RunReference(*step.node, inputs);
+  for (size_t i = 0; i < results.size(); ++i) {
+    const PlannedValue& value = plan_.values[step.outputs[i]];
+    const Tensor* tensor = results[i].tensor();
+    if (tensor == nullptr || tensor->dims() != value.dims || tensor->dtype() != value.dtype) {
+      Fail(ErrorCode::kInternal, "the reference of '{}' gives {}{}, inference said {}{}",
+           step.node->op->name, tensor != nullptr ? Name(tensor->dtype()) : "no tensor",
+           tensor != nullptr ? PrintDims(tensor->dims()) : "", Name(value.dtype),
+           PrintDims(value.dims));
+    }
+    if (tensor->bytes() > 0) {
+      std::memcpy(Pointer(value.address), tensor->raw(), tensor->bytes());
+    }
+  }
+}
+
+Datum Executor::Read(int id) const {
+  const PlannedValue& value = plan_.values[id];
+  if (value.constant.defined()) return value.constant;
+  if (value.dynamic >= 0) return state_.dynamic[value.dynamic];
+  return Tensor(value.dtype, value.dims, Pointer(value.address), nullptr);
+}
+
+void Executor::Store(int id, Datum datum, const Step& step) {
+  const PlannedValue& value = plan_.values[id];
+  if (const Tensor* tensor = datum.tensor()) {
+    if (value.is_static && (tensor->dims() != value.dims || tensor->dtype() != value.dtype)) {
+      Fail(ErrorCode::kInvalidModel, "'{}' gives {}{} where {}{} was expected", step.node->op->name,
+           Name(tensor->dtype()), PrintDims(tensor->dims()), Name(value.dtype),
+           PrintDims(value.dims));
+    }
+    if (!tensor->owner()) datum = Copy(*tensor);
+    state_.bases[value.address.base] = static_cast<char*>(datum.tensor()->raw());
+  }
+  state_.dynamic[value.dynamic] = std::move(datum);
+}
+
+void Executor::RunDynamic(const Step& step) {
+  const Node& node = *step.node;
+  // A sequence holds on to its parts, so these must own their memory.
+  const bool keeps = std::any_of(node.outputs.begin(), node.outputs.end(), [](const Value* output) {
+    return !output->fact.type.is_tensor();
+  });
+  std::vector<Datum> inputs;
+  std::vector<Fact> facts;
+  facts.reserve(step.inputs.size());
+  std::vector<const Fact*> pointers;
+  for (size_t i = 0; i < step.inputs.size(); ++i) {
+    const int id = step.inputs[i];
+    inputs.push_back(id >= 0 ? Read(id) : Datum());
+    if (keeps && inputs[i].tensor() != nullptr && !inputs[i].tensor()->owner()) {
+      inputs[i] = Copy(*inputs[i].tensor());
+    }
+    facts.push_back(id >= 0 ? FactOf(inputs[i], TypeOf(node, i)) : Fact());
+    pointers.push_back(id >= 0 ? &facts.back() : nullptr);
+  }
+  SymbolTable symbols;
+  const std::vector<Fact> inferred = Infer(node, pointers, symbols);
+  const bool known = std::all_of(inferred.begin(), inferred.end(), [](const Fact& fact) {
+    return fact.type.is_tensor() && fact.type.dtype != DType::kString && fact.static_shape();
+  });
+  if (known && node.op->is_view && inputs[0].tensor() != nullptr) {
+    Store(step.outputs[0], inputs[0].tensor()->Reshaped(KnownDims(inferred[0])), step);
+    return;
+  }
+  if (known) {
+    std::vector<Operand> operands, results;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor* tensor = nullptr;
+      operands.push_back(OperandOf(inputs[i], &tensor));
+      // Small operands are known now; large ones only if they are weights.
+      const bool weight = step.inputs[i] >= 0 && plan_.values[step.inputs[i]].constant.defined();
+      if (tensor != nullptr && (weight || tensor->size() <= 64)) operands.back().constant = tensor;
+    }
+    for (const Fact& fact : inferred) results.push_back({fact.type.dtype, KnownDims(fact), nullptr});
+    // Packing what is not a weight would fill the program's cache.
+    PackCache local;
+    const bool weights_only = std::all_of(operands.begin(), operands.end(), [](const Operand& o) {
+      return o.constant == nullptr || o.constant->owner() != nullptr;
+    });
+    const BindRequest request{node, operands, results, weights_only ? program_.packs() : local,
+                              program_.options().threads};
+    for (const Implementation& candidate : program_.device().Implementations(*node.op)) {
+      BindResult result = candidate.bind(request);
+      Bound* bound = std::get_if<Bound>(&result);
+      if (bound == nullptr) continue;
+      std::vector<const void*> in;
+      std::vector<void*> out;
+      std::vector<Tensor> tensors;
+      for (const Datum& datum : inputs) {
+        in.push_back(datum.tensor() != nullptr ? datum.tensor()->raw() : nullptr);
+      }
+      for (const Operand& operand : results) {
+        tensors.emplace_back(operand.dtype, operand.dims);
+        out.push_back(tensors.back().raw());
+      }
+      const Tensor scratch(DType::kUInt8, {bound->scratch_bytes});
+      bound->run({.in = in.data(),
+                  .out = out.data(),
+                  .scratch = scratch.raw(),
+                  .parallel = {&ThreadPool::Process(), program_.options().threads}});
+      for (size_t i = 0; i < tensors.size(); ++i) Store(step.outputs[i], tensors[i], step);
+      return;
+    }
+  }
+  std::vector<Datum> results = RunReference(node, inputs);
+  for (size_t i = 0; i < results.size(); ++i) Store(step.outputs[i], std::move(results[i]), step);
+}
+
+}  // namespace sardonyx

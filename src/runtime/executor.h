@@ -1,0 +1,42 @@
+#pragma once
+// One run of a plan: walks its steps.
+
+#include <span>
+#include <vector>
+
+#include "runtime/program.h"
+
+namespace sardonyx {
+
+class Executor {
+ public:
+  Executor(Program& program, const Plan& plan, Program::RunState& state, const RunOptions& options)
+      : program_(program), plan_(plan), state_(state), options_(options) {}
+
+  std::vector<Datum> Run(std::span<const Datum> inputs);
+
+ private:
+  void Prepare(std::span<const Datum> inputs, std::vector<Datum>* outputs);
+  void RunStep(const Step& step);
+  void RunBound(const Step& step);
+  void RunReferenceStep(const Step& step);
+  void RunDynamic(const Step& step);
+  void RunControl(const Step& step);  // control.cc
+  std::vector<Datum> RunLoop(const Step& step);
+  std::vector<Datum> RunScan(const Step& step);
+
+  char* Pointer(const Address& address) const { return state_.bases[address.base] + address.offset; }
+  // The value as a datum; tensors that are not dynamic are views of memory that the next steps may
+  // overwrite.
+  Datum Read(int id) const;
+  // Takes over a computed output of a dynamic or control step; copies what does not own its memory.
+  void Store(int id, Datum datum, const Step& step);
+  RunOptions Inner() const { return {options_.profiler, options_.depth + 1}; }
+
+  Program& program_;
+  const Plan& plan_;
+  Program::RunState& state_;
+  const RunOptions& options_;
+};
+
+}  // namespace sardonyx

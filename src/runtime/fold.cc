@@ -1,0 +1,56 @@
+#include "runtime/fold.h"
+
+#include <algorithm>
+
+namespace sardonyx {
+
+std::vector<Tensor> FoldOnDevice(const Node& node, const std::vector<Tensor>& inputs,
+                                 const Device& device, int threads) {
+  std::vector<Fact> facts;
+  std::vector<Datum> data;
+  std::vector<Operand> operands;
+  std::vector<const void*> in;
+  facts.reserve(inputs.size());
+  std::vector<const Fact*> pointers;
+  for (const Tensor& tensor : inputs) {
+    data.push_back(tensor.defined() ? Datum(tensor) : Datum());
+    operands.push_back({tensor.dtype(), tensor.dims(), tensor.defined() ? &tensor : nullptr});
+    in.push_back(tensor.raw());
+    facts.push_back(tensor.defined() ? Fact::Of(tensor) : Fact());
+    pointers.push_back(tensor.defined() ? &facts.back() : nullptr);
+  }
+  SymbolTable symbols;
+  const std::vector<Fact> inferred = Infer(node, pointers, symbols);
+  const bool known = std::all_of(inferred.begin(), inferred.end(), [](const Fact& fact) {
+    return fact.type.is_tensor() && fact.type.dtype != DType::kString && fact.static_shape();
+  });
+  std::vector<Tensor> results;
+  if (known) {
+    std::vector<Operand> outputs;
+    for (const Fact& fact : inferred) {
+      std::vector<int64_t> dims;
+      for (Dim dim : *fact.shape) dims.push_back(dim.value());
+      outputs.push_back({fact.type.dtype, std::move(dims), nullptr});
+    }
+    PackCache packs;
+    for (const Implementation& candidate : device.Implementations(*node.op)) {
+      BindResult result = candidate.bind({node, operands, outputs, packs, threads});
+      Bound* bound = std::get_if<Bound>(&result);
+      if (bound == nullptr) continue;
+      std::vector<void*> out;
+      for (const Operand& output : outputs) {
+        results.emplace_back(output.dtype, output.dims);
+        out.push_back(results.back().raw());
+      }
+      const Tensor scratch(DType::kUInt8, {bound->scratch_bytes});
+      bound->run({in.data(), out.data(), scratch.raw(), {&ThreadPool::Process(), threads}});
+      return results;
+    }
+  }
+  for (const Datum& datum : RunReference(node, data)) {
+    results.push_back(datum.tensor() != nullptr ? *datum.tensor() : Tensor());
+  }
+  return results;
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,102 @@
+#pragma once
+// A compiled model: the optimised graph with packed weights. Immutable to its users; many threads
+// may run it at once.
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "ir/graph.h"
+#include "runtime/buffer_pool.h"
+#include "runtime/device.h"
+#include "runtime/plan.h"
+#include "runtime/profiler.h"
+
+namespace sardonyx {
+
+struct ProgramOptions {
+  int threads = 1;
+  size_t max_plans = 32;  // of the least recently used list
+  // Passes, for graphs that are only made when shapes are known.
+  std::function<void(Graph&)> optimize;
+};
+
+struct RunOptions {
+  Profiler* profiler = nullptr;
+  int depth = 0;  // of bodies within bodies
+};
+
+class Program {
+ public:
+  Program(std::shared_ptr<const Graph> graph, const Device& device,
+          std::shared_ptr<PackCache> packs, ProgramOptions options);
+  ~Program();
+  Program(const Program&) = delete;
+
+  // Outputs for the inputs in the graph's order. Input types and ranks are the caller's to check
+  // for the main graph. Throws sardonyx::Error naming the node.
+  std::vector<Datum> Run(std::span<const Datum> inputs, const RunOptions& options = {});
+
+  const Graph& graph() const { return *graph_; }
+  const Device& device() const { return device_; }
+  PackCache& packs() { return *packs_; }
+  const ProgramOptions& options() const { return options_; }
+
+  // The plan for these shapes, made if there is none.
+  std::shared_ptr<const Plan> PlanFor(const std::vector<std::vector<int64_t>>& input_dims);
+  size_t plan_count() const;
+
+  // Ids number the values of the graph: inputs first, then constants and outputs of nodes.
+  struct NodeIds {
+    std::vector<int> inputs, outputs;
+  };
+  const std::vector<NodeIds>& node_ids() const { return node_ids_; }
+  const std::vector<const Value*>& values() const { return values_; }
+  const std::vector<int>& output_ids() const { return output_ids_; }
+
+  // The program of a body of one of this program's nodes.
+  Program& Body(const Graph& body);
+  // The program of a deferred node for these inputs, all of them known.
+  std::shared_ptr<Program> Deferred(const Node& node, std::span<const Datum> inputs);
+
+ private:
+  friend class Executor;
+  // What one run needs; kept for the next.
+  struct RunState {
+    Tensor arena;
+    std::vector<char*> bases;
+    std::vector<const void*> inputs;
+    std::vector<void*> outputs;
+    std::vector<Datum> dynamic;
+  };
+  std::unique_ptr<RunState> TakeState();
+  void ReturnState(std::unique_ptr<RunState> state);
+
+  std::shared_ptr<const Graph> graph_;
+  const Device& device_;
+  std::shared_ptr<PackCache> packs_;
+  ProgramOptions options_;
+  std::vector<const Value*> values_;
+  std::vector<NodeIds> node_ids_;
+  std::vector<int> output_ids_;
+  std::unordered_map<const Graph*, std::unique_ptr<Program>> bodies_;
+  std::shared_ptr<BufferPool> buffers_ = std::make_shared<BufferPool>();
+
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<const Plan>> plans_;  // most recently used first
+  std::vector<std::unique_ptr<RunState>> states_;
+  struct DeferredProgram {
+    const Node* node;
+    std::string key;
+    std::shared_ptr<Program> program;
+  };
+  std::list<DeferredProgram> deferred_;
+};
+
+}  // namespace sardonyx
