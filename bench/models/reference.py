@@ -1,7 +1,12 @@
-"""What ONNX Runtime says about a model, down to any value inside it, and where others differ."""
+"""What ONNX Runtime says about a model, down to any value inside it, and where others differ.
+
+`python -m bench.models.reference [NAME...]` runs models with Sardonyx and tells for each case whether
+it agrees, and if not, the first value inside the model that differs.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -78,3 +83,41 @@ def first_difference(path: Path, session: Any, feeds: dict[str, np.ndarray]) -> 
 def chunks(names: Sequence[str], size: int) -> Iterator[list[str]]:
     for start in range(0, len(names), size):
         yield list(names[start : start + size])
+
+
+def main() -> int:
+    """Compare the named models, or all; return how many cases fail."""
+    import argparse
+
+    import sardonyx
+
+    from bench.models import cases, collection, ensure
+
+    parser = argparse.ArgumentParser(prog="python -m bench.models.reference")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="models (default: all)")
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    failed = 0
+    for name in options.names or collection():
+        path = ensure(name)
+        peer = open_session(str(path))
+        names = [output.name for output in peer.get_outputs()]
+        session = None
+        for case, feeds in cases(name).items():
+            expected = dict(zip(names, peer.run(names, dict(feeds)), strict=True))
+            try:
+                session = session or sardonyx.load(path, threads=options.threads)
+                actual = session.run(dict(feeds))
+                problems = [mismatch(actual[output], expected[output]) for output in names]
+                verdict = "agrees"
+                if any(problems):
+                    verdict = first_difference(path, session, dict(feeds))
+            except Exception as error:  # the next model is still worth trying
+                verdict = f"{type(error).__name__}: {error}"
+            failed += verdict != "agrees"
+            print(f"{name} {case}: {verdict}", flush=True)
+    return failed
+
+
+if __name__ == "__main__":
+    sys.exit(min(main(), 99))
