@@ -9,8 +9,8 @@
 
 #include <cmath>
 
+#include "kernels/row_math-inl.h"
 #include "kernels/slices.h"
-#include "kernels/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {

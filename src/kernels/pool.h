@@ -9,8 +9,9 @@
 namespace sardonyx {
 
 // x is [batch, in[0], in[1], in[2], channels], y [batch, out[0], out[1], out[2], channels], both
-// contiguous. With one or two spatial axes the leading entries are the defaults below. Output sizes
-// are the caller's (ceil mode is his); every window must begin before the end of the padded input.
+// contiguous and apart. With one or two spatial axes the leading entries are the defaults below.
+// Output sizes are the caller's (ceil mode is his); every window must begin before the end of the
+// padded input.
 struct PoolShape {
   int64_t batch = 1, channels = 1;
   std::array<int64_t, 3> in = {1, 1, 1}, out = {1, 1, 1}, kernel = {1, 1, 1}, stride = {1, 1, 1},
@@ -26,6 +27,7 @@ enum class PoolIndexOrder : uint8_t {
 // padding alone gives the lowest value (-inf for floats), and index -1. indices, if not null, has
 // y's layout and holds for each output the offset of its element in the input flattened as
 // [batch, channels, spatial...], spatial in `order`; among equals the first.
+// A NaN may win or be passed over.
 template <typename T>
 void MaxPool(const PoolShape& shape, const T* x, T* y, int64_t* indices, PoolIndexOrder order,
              const Parallel& par);
@@ -36,6 +38,16 @@ void MaxPool(const PoolShape& shape, const T* x, T* y, int64_t* indices, PoolInd
 template <typename T>
 void AveragePool(const PoolShape& shape, const T* x, T* y, bool count_include_pad,
                  const Parallel& par);
+
+template <>
+void MaxPool<float>(const PoolShape& shape, const float* x, float* y, int64_t* indices,
+                    PoolIndexOrder order, const Parallel& par);
+template <>
+void AveragePool<float>(const PoolShape& shape, const float* x, float* y, bool count_include_pad,
+                        const Parallel& par);
+template <>
+void AveragePool<double>(const PoolShape& shape, const double* x, double* y, bool count_include_pad,
+                         const Parallel& par);
 
 // (sum |x|^p)^(1/p) of each window, p at least 1.
 void LpPool(const PoolShape& shape, const float* x, float* y, int64_t p, const Parallel& par);

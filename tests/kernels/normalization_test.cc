@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "each_target.h"
+#include "random_data.h"
 
 namespace sardonyx {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "each_target.h"
+#include "random_data.h"
 
 namespace sardonyx {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <numeric>
 
-#include "each_target.h"
+#include "random_data.h"
 
 namespace sardonyx {
 namespace {

@@ -1,0 +1,123 @@
+#include "kernels/pool.h"
+
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/pool.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include <limits>
+
+#include "kernels/pool_typed.h"
+#include "kernels/row_math-inl.h"
+#include "kernels/slices.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+// kVectors vectors of channels of one output element. x is at the window's first element within the
+// input; part is 0, or the channels of a last, incomplete vector.
+template <bool kMax, int kVectors>
+HWY_INLINE void PoolChannels(const PoolWindow& window, const float* x, float* y, float factor,
+                             int64_t part) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto load = [&](const float* p)
+                        HWY_ATTR { return part == 0 ? hn::LoadU(d, p) : LoadPart(d, p, part); };
+  const V start = kMax ? hn::Set(d, -std::numeric_limits<float>::infinity()) : hn::Zero(d);
+  V total[kVectors];
+  for (int v = 0; v < kVectors; ++v) total[v] = start;
+  for (int64_t i = 0; i < window.count[0]; ++i) {
+    for (int64_t j = 0; j < window.count[1]; ++j) {
+      const float* row = x + i * window.step[0] + j * window.step[1];
+      // A row of the window is added up on its own: large windows lose less.
+      V acc[kVectors];
+      for (int v = 0; v < kVectors; ++v) acc[v] = start;
+      for (int64_t k = 0; k < window.count[2]; ++k, row += window.step[2]) {
+        for (int v = 0; v < kVectors; ++v) {
+          const V in = load(row + v * lanes);
+          acc[v] = kMax ? hn::Max(acc[v], in) : hn::Add(acc[v], in);
+        }
+      }
+      for (int v = 0; v < kVectors; ++v) {
+        total[v] = kMax ? hn::Max(total[v], acc[v]) : hn::Add(total[v], acc[v]);
+      }
+    }
+  }
+  const V f = hn::Set(d, factor);
+  for (int v = 0; v < kVectors; ++v) {
+    const V out = kMax ? total[v] : hn::Mul(total[v], f);
+    if (part == 0) {
+      hn::StoreU(out, d, y + v * lanes);
+    } else {
+      StorePart(out, d, y, part);
+    }
+  }
+}
+
+template <bool kMax>
+HWY_INLINE void PoolRow(const PoolShape& shape, const float* x, float* y, int64_t row,
+                        bool include_pad) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), channels = shape.channels;
+  PoolRowWindows windows(shape, row);
+  for (int64_t o = 0; o < shape.out[2]; ++o, y += channels) {
+    const PoolWindow window = windows.At(o, include_pad);
+    const float factor = window.counted == 0 ? 0.0f : 1.0f / static_cast<float>(window.counted);
+    const float* from = x + window.offset;
+    int64_t c = 0;
+    for (; c + 4 * lanes <= channels; c += 4 * lanes) {
+      PoolChannels<kMax, 4>(window, from + c, y + c, factor, 0);
+    }
+    for (; c + lanes <= channels; c += lanes) {
+      PoolChannels<kMax, 1>(window, from + c, y + c, factor, 0);
+    }
+    if (c < channels) PoolChannels<kMax, 1>(window, from + c, y + c, factor, channels - c);
+  }
+}
+
+void MaxPoolRow(const PoolShape& shape, const float* x, float* y, int64_t row) {
+  PoolRow<true>(shape, x, y, row, false);
+}
+void AveragePoolRow(const PoolShape& shape, const float* x, float* y, int64_t row,
+                    bool include_pad) {
+  PoolRow<false>(shape, x, y, row, include_pad);
+}
+
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(MaxPoolRow);
+HWY_EXPORT(AveragePoolRow);
+
+template <>
+void MaxPool<float>(const PoolShape& shape, const float* x, float* y, int64_t* indices,
+                    PoolIndexOrder order, const Parallel& par) {
+  if (indices != nullptr) {
+    MaxPoolElements(shape, x, y, indices, order, par);
+    return;
+  }
+  ForEachPoolRow(shape, 4, par, [&](int64_t row) {
+    HWY_DYNAMIC_DISPATCH(MaxPoolRow)(shape, x, y + row * shape.out[2] * shape.channels, row);
+  });
+}
+
+template <>
+void AveragePool<float>(const PoolShape& shape, const float* x, float* y, bool count_include_pad,
+                        const Parallel& par) {
+  ForEachPoolRow(shape, 4, par, [&](int64_t row) {
+    HWY_DYNAMIC_DISPATCH(AveragePoolRow)
+    (shape, x, y + row * shape.out[2] * shape.channels, row, count_include_pad);
+  });
+}
+
+}  // namespace sardonyx
+#endif  // HWY_ONCE

@@ -1,0 +1,364 @@
+#include "kernels/reduce.h"
+
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/reduce.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/reduce_typed.h"
+#include "kernels/row_math-inl.h"
+#include "kernels/slices.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+// Elements a lane adds in float32 before the sum goes into a wider or compensated one.
+constexpr int64_t kChunk = 64;
+
+// How one element joins an accumulator. NaN is returned by x86's min and max only as the second
+// operand, so kMax and kMin look for it themselves.
+template <ReduceKind kKind>
+HWY_INLINE V Join(V acc, V x) {
+  if constexpr (kKind == ReduceKind::kSum) return hn::Add(acc, x);
+  if constexpr (kKind == ReduceKind::kL1) return hn::Add(acc, hn::Abs(x));
+  if constexpr (kKind == ReduceKind::kSumSquare) return hn::MulAdd(x, x, acc);
+  if constexpr (kKind == ReduceKind::kProd) return hn::Mul(acc, x);
+  if constexpr (kKind == ReduceKind::kMax)
+    return hn::IfThenElse(hn::IsNaN(acc), acc, hn::Max(acc, x));
+  if constexpr (kKind == ReduceKind::kMin)
+    return hn::IfThenElse(hn::IsNaN(acc), acc, hn::Min(acc, x));
+}
+
+template <ReduceKind kKind>
+constexpr float Neutral() {
+  if constexpr (kKind == ReduceKind::kProd) return 1.0f;
+  if constexpr (kKind == ReduceKind::kMax) return -std::numeric_limits<float>::infinity();
+  if constexpr (kKind == ReduceKind::kMin) return std::numeric_limits<float>::infinity();
+  return 0.0f;
+}
+
+// Of all lanes, in double; NaN wins in max and min.
+template <ReduceKind kKind>
+HWY_INLINE double JoinLanes(V v) {
+  const D d;
+  HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)];
+  hn::Store(v, d, lanes);
+  double acc = lanes[0];
+  for (size_t i = 1; i < hn::Lanes(d); ++i) acc = JoinPartial(kKind, acc, double{lanes[i]});
+  return acc;
+}
+
+// All n elements at x. Sums: chunks in float32, their total in double.
+template <ReduceKind kKind>
+HWY_INLINE double Row(const float* x, int64_t n) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V neutral = hn::Set(d, Neutral<kKind>());
+  double total = Neutral<kKind>();
+  for (int64_t begin = 0; begin < n;) {
+    const int64_t end = std::min(n, begin + 4 * lanes * kChunk);
+    V a0 = neutral, a1 = neutral, a2 = neutral, a3 = neutral;
+    int64_t i = begin;
+    for (; i + 4 * lanes <= end; i += 4 * lanes) {
+      a0 = Join<kKind>(a0, hn::LoadU(d, x + i));
+      a1 = Join<kKind>(a1, hn::LoadU(d, x + i + lanes));
+      a2 = Join<kKind>(a2, hn::LoadU(d, x + i + 2 * lanes));
+      a3 = Join<kKind>(a3, hn::LoadU(d, x + i + 3 * lanes));
+    }
+    for (; i + lanes <= end; i += lanes) a0 = Join<kKind>(a0, hn::LoadU(d, x + i));
+    if (i < end) a1 = Join<kKind>(a1, LoadPart(d, x + i, end - i, Neutral<kKind>()));
+    // Squares must not be squared again when accumulators join.
+    constexpr ReduceKind kPlain =
+        kKind == ReduceKind::kSumSquare || kKind == ReduceKind::kL1 ? ReduceKind::kSum : kKind;
+    total = JoinPartial(
+        kKind, total, JoinLanes<kPlain>(Join<kPlain>(Join<kPlain>(a0, a1), Join<kPlain>(a2, a3))));
+    begin = end;
+  }
+  return total;
+}
+
+double ReduceRow(ReduceKind kind, const float* x, int64_t n) {
+  switch (kind) {
+    case ReduceKind::kL1: return Row<ReduceKind::kL1>(x, n);
+    case ReduceKind::kSumSquare: return Row<ReduceKind::kSumSquare>(x, n);
+    case ReduceKind::kProd: return Row<ReduceKind::kProd>(x, n);
+    case ReduceKind::kMax: return Row<ReduceKind::kMax>(x, n);
+    case ReduceKind::kMin: return Row<ReduceKind::kMin>(x, n);
+    default: return Row<ReduceKind::kSum>(x, n);
+  }
+}
+
+double ExpSumRow(const float* x, int64_t n, float max) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V shift = hn::Set(d, max);
+  double total = 0.0;
+  for (int64_t begin = 0; begin < n;) {
+    const int64_t end = std::min(n, begin + lanes * kChunk);
+    V sum = hn::Zero(d);
+    int64_t i = begin;
+    for (; i + lanes <= end; i += lanes) {
+      sum = hn::Add(sum, ExpNonPositive(d, hn::Sub(hn::LoadU(d, x + i), shift)));
+    }
+    if (i < end) {
+      const V rest = LoadPart(d, x + i, end - i, -std::numeric_limits<float>::infinity());
+      sum = hn::Add(sum, ExpNonPositive(d, hn::Sub(rest, shift)));
+    }
+    total += SumLanes(d, sum);
+    begin = end;
+  }
+  return total;
+}
+
+// kVectors vectors of adjacent columns of x [n, inner]: y = join over n. Sums are compensated: a
+// chunk's total is added with its rounding error kept aside (Neumaier's sum without the branch).
+template <ReduceKind kKind, int kVectors>
+HWY_INLINE void ColumnBlock(const float* x, float* y, int64_t n, int64_t inner, int64_t part) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr bool kIsSum =
+      kKind == ReduceKind::kSum || kKind == ReduceKind::kL1 || kKind == ReduceKind::kSumSquare;
+  const V neutral = hn::Set(d, Neutral<kKind>());
+  V total[kVectors], lost[kVectors];
+  for (int v = 0; v < kVectors; ++v) total[v] = lost[v] = kIsSum ? hn::Zero(d) : neutral;
+  for (int64_t begin = 0; begin < n; begin += kChunk) {
+    const int64_t end = std::min(n, begin + kChunk);
+    V acc[kVectors];
+    for (int v = 0; v < kVectors; ++v) acc[v] = kIsSum ? neutral : total[v];
+    for (int64_t i = begin; i < end; ++i) {
+      for (int v = 0; v < kVectors; ++v) {
+        const float* p = x + i * inner + v * lanes;
+        acc[v] = Join<kKind>(acc[v], part == 0 ? hn::LoadU(d, p) : LoadPart(d, p, part));
+      }
+    }
+    for (int v = 0; v < kVectors; ++v) {
+      if constexpr (kIsSum) {
+        const V sum = hn::Add(total[v], acc[v]);
+        const V back = hn::Sub(sum, total[v]);
+        const V error = hn::Add(hn::Sub(total[v], hn::Sub(sum, back)), hn::Sub(acc[v], back));
+        lost[v] = hn::Add(lost[v], error);
+        total[v] = sum;
+      } else {
+        total[v] = acc[v];
+      }
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) {
+    V result = total[v];
+    if constexpr (kIsSum) {
+      // Infinite sums leave NaN in the lost part.
+      result = hn::IfThenElse(hn::IsNaN(lost[v]), result, hn::Add(result, lost[v]));
+    }
+    if (part == 0) {
+      hn::StoreU(result, d, y + v * lanes);
+    } else {
+      StorePart(result, d, y, part);
+    }
+  }
+}
+
+template <ReduceKind kKind>
+HWY_INLINE void Columns(const float* x, float* y, int64_t n, int64_t inner, int64_t count) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t c = 0;
+  for (; c + 4 * lanes <= count; c += 4 * lanes) {
+    ColumnBlock<kKind, 4>(x + c, y + c, n, inner, 0);
+  }
+  for (; c + lanes <= count; c += lanes) ColumnBlock<kKind, 1>(x + c, y + c, n, inner, 0);
+  if (c < count) ColumnBlock<kKind, 1>(x + c, y + c, n, inner, count - c);
+}
+
+// `count` columns of x [n, inner].
+void ReduceColumns(ReduceKind kind, const float* x, float* y, int64_t n, int64_t inner,
+                   int64_t count) {
+  switch (kind) {
+    case ReduceKind::kL1: return Columns<ReduceKind::kL1>(x, y, n, inner, count);
+    case ReduceKind::kSumSquare: return Columns<ReduceKind::kSumSquare>(x, y, n, inner, count);
+    case ReduceKind::kProd: return Columns<ReduceKind::kProd>(x, y, n, inner, count);
+    case ReduceKind::kMax: return Columns<ReduceKind::kMax>(x, y, n, inner, count);
+    case ReduceKind::kMin: return Columns<ReduceKind::kMin>(x, y, n, inner, count);
+    default: return Columns<ReduceKind::kSum>(x, y, n, inner, count);
+  }
+}
+
+// Where the row's extreme is: the extreme first, then its first place.
+int64_t ArgRow(bool largest, const float* x, int64_t n) {
+  const float best =
+      static_cast<float>(largest ? Row<ReduceKind::kMax>(x, n) : Row<ReduceKind::kMin>(x, n));
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V wanted = hn::Set(d, best);
+  const bool is_nan = std::isnan(best);
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) {
+    const V v = hn::LoadU(d, x + i);
+    const intptr_t at = hn::FindFirstTrue(d, is_nan ? hn::IsNaN(v) : hn::Eq(v, wanted));
+    if (at >= 0) return i + at;
+  }
+  for (; i < n; ++i) {
+    if (is_nan ? std::isnan(x[i]) : x[i] == best) return i;
+  }
+  return 0;
+}
+
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(ReduceRow);
+HWY_EXPORT(ExpSumRow);
+HWY_EXPORT(ReduceColumns);
+HWY_EXPORT(ArgRow);
+
+namespace {
+
+// What is accumulated for a kind before Finish makes the result of it.
+ReduceKind Accumulated(ReduceKind kind) {
+  switch (kind) {
+    case ReduceKind::kMean:
+    case ReduceKind::kLogSum: return ReduceKind::kSum;
+    case ReduceKind::kL2: return ReduceKind::kSumSquare;
+    default: return kind;
+  }
+}
+
+double LogSumExp(double sum, float max) { return std::isinf(max) ? max : std::log(sum) + max; }
+
+double RowTotal(ReduceKind kind, const float* x, int64_t n) {
+  if (kind != ReduceKind::kLogSumExp) {
+    return HWY_DYNAMIC_DISPATCH(ReduceRow)(Accumulated(kind), x, n);
+  }
+  const float max = static_cast<float>(HWY_DYNAMIC_DISPATCH(ReduceRow)(ReduceKind::kMax, x, n));
+  return LogSumExp(HWY_DYNAMIC_DISPATCH(ExpSumRow)(x, n, max), max);
+}
+
+// Long rows: 64 parts at most, each its own task, joined in order.
+double LongRow(ReduceKind kind, const float* x, int64_t n, const Parallel& par) {
+  constexpr int64_t kPart = 65536, kParts = 64;
+  const int64_t step = std::max(kPart, (n + kParts - 1) / kParts);
+  const int64_t parts = (n + step - 1) / step;
+  double totals[kParts] = {};
+  const auto each_part = [&](auto&& body) {
+    par.For(parts,
+            [&](int64_t i) { totals[i] = body(x + i * step, std::min(step, n - i * step)); });
+  };
+  if (kind == ReduceKind::kLogSumExp) {
+    each_part([](const float* p, int64_t count) {
+      return HWY_DYNAMIC_DISPATCH(ReduceRow)(ReduceKind::kMax, p, count);
+    });
+    double max = totals[0];
+    for (int64_t i = 1; i < parts; ++i) max = JoinPartial(ReduceKind::kMax, max, totals[i]);
+    each_part([max](const float* p, int64_t count) {
+      return HWY_DYNAMIC_DISPATCH(ExpSumRow)(p, count, static_cast<float>(max));
+    });
+    double sum = 0.0;
+    for (int64_t i = 0; i < parts; ++i) sum += totals[i];
+    return LogSumExp(sum, static_cast<float>(max));
+  }
+  const ReduceKind accumulated = Accumulated(kind);
+  each_part([accumulated](const float* p, int64_t count) {
+    return HWY_DYNAMIC_DISPATCH(ReduceRow)(accumulated, p, count);
+  });
+  double total = totals[0];
+  for (int64_t i = 1; i < parts; ++i) total = JoinPartial(accumulated, total, totals[i]);
+  return total;
+}
+
+constexpr int64_t kLongRow = 262144;
+
+void ReduceLastAxis(ReduceKind kind, const float* x, float* y, int64_t rows, int64_t n,
+                    const Parallel& par) {
+  if (rows < 32 && n >= kLongRow) {
+    for (int64_t row = 0; row < rows; ++row) {
+      y[row] = FinishReduce<float>(kind, LongRow(kind, x + row * n, n, par), n);
+    }
+    return;
+  }
+  const Slices slices = Slice(rows, n / 4 + 4);
+  par.For(slices.tasks, [&](int64_t task) {
+    for (int64_t row = slices.Begin(task); row < slices.End(task, rows); ++row) {
+      y[row] = FinishReduce<float>(kind, RowTotal(kind, x + row * n, n), n);
+    }
+  });
+}
+
+void ReduceMiddleAxis(ReduceKind kind, const float* x, float* y, int64_t outer, int64_t n,
+                      int64_t inner, const Parallel& par) {
+  constexpr int64_t kColumns = 128;
+  const int64_t blocks = (inner + kColumns - 1) / kColumns;
+  const ReduceKind accumulated = Accumulated(kind);
+  const Slices slices = Slice(outer * blocks, n * std::min(inner, kColumns) / 4 + 4);
+  par.For(slices.tasks, [&](int64_t task) {
+    for (int64_t i = slices.Begin(task); i < slices.End(task, outer * blocks); ++i) {
+      const int64_t first = i % blocks * kColumns, count = std::min(kColumns, inner - first);
+      float* to = y + i / blocks * inner + first;
+      HWY_DYNAMIC_DISPATCH(ReduceColumns)
+      (accumulated, x + i / blocks * n * inner + first, to, n, inner, count);
+      if (kind == accumulated) continue;
+      for (int64_t c = 0; c < count; ++c) to[c] = FinishReduce<float>(kind, double{to[c]}, n);
+    }
+  });
+}
+
+}  // namespace
+
+template <>
+void Reduce<float>(ReduceKind kind, const float* x, float* y, const ReduceShape& shape,
+                   const Parallel& par) {
+  const auto [outer, n, inner, n2] = shape;
+  if (n * n2 > 0 && inner == 1) {
+    ReduceLastAxis(kind, x, y, outer, n * n2, par);
+  } else if (n * n2 > 0 && n2 == 1 && kind != ReduceKind::kLogSumExp) {
+    ReduceMiddleAxis(kind, x, y, outer, n, inner, par);
+  } else if (n == 1 && n2 > 0) {
+    ReduceLastAxis(kind, x, y, outer * inner, n2, par);
+  } else if (n2 >= 8 && n > 0 && kind != ReduceKind::kLogSumExp) {
+    // Rows of n2 joined in double over n.
+    const ReduceKind accumulated = Accumulated(kind);
+    const Slices slices = Slice(outer * inner, n * (n2 / 4 + 4));
+    par.For(slices.tasks, [&](int64_t task) {
+      for (int64_t i = slices.Begin(task); i < slices.End(task, outer * inner); ++i) {
+        const float* from = x + (i / inner * n * inner + i % inner) * n2;
+        double total = HWY_DYNAMIC_DISPATCH(ReduceRow)(accumulated, from, n2);
+        for (int64_t k = 1; k < n; ++k) {
+          total =
+              JoinPartial(accumulated, total,
+                          HWY_DYNAMIC_DISPATCH(ReduceRow)(accumulated, from + k * inner * n2, n2));
+        }
+        y[i] = FinishReduce<float>(kind, total, n * n2);
+      }
+    });
+  } else {
+    ReduceElements(kind, x, y, shape, par);
+  }
+}
+
+template <>
+void ArgReduce<float>(bool largest, bool select_last, const float* x, int64_t* y, int64_t outer,
+                      int64_t n, int64_t inner, const Parallel& par) {
+  if (inner != 1 || select_last) {
+    ArgReduceElements(largest, select_last, x, y, outer, n, inner, par);
+    return;
+  }
+  const Slices slices = Slice(outer, n / 4 + 4);
+  par.For(slices.tasks, [&](int64_t task) {
+    for (int64_t row = slices.Begin(task); row < slices.End(task, outer); ++row) {
+      y[row] = HWY_DYNAMIC_DISPATCH(ArgRow)(largest, x + row * n, n);
+    }
+  });
+}
+
+}  // namespace sardonyx
+#endif  // HWY_ONCE

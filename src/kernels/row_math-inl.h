@@ -1,0 +1,76 @@
+// What the kernels over rows share on top of kernels/vector_math-inl.h: parts of vectors, joins
+// over lanes, the exponential of softmax. Included once a SIMD target by the kernels' sources.
+#if defined(SARDONYX_KERNELS_ROW_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SARDONYX_KERNELS_ROW_MATH_INL_H_
+#undef SARDONYX_KERNELS_ROW_MATH_INL_H_
+#else
+#define SARDONYX_KERNELS_ROW_MATH_INL_H_
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+
+#include "kernels/vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// The first `count` (less than all) lanes from p, the others `fill`. Reads nothing beyond them.
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> LoadPart(D d, const T* p, int64_t count, T fill = T{0}) {
+#if !HWY_MEM_OPS_MIGHT_FAULT
+  const auto mask = hn::FirstN(d, static_cast<size_t>(count));
+  return hn::IfThenElse(mask, hn::MaskedLoad(mask, d, p), hn::Set(d, fill));
+#else
+  HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
+  hn::Store(hn::Set(d, fill), d, lanes);
+  for (int64_t i = 0; i < count; ++i) lanes[i] = p[i];
+  return hn::Load(d, lanes);
+#endif
+}
+
+// Writes the first `count` lanes and nothing else.
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE void StorePart(hn::Vec<D> v, D d, T* p, int64_t count) {
+#if !HWY_MEM_OPS_MIGHT_FAULT
+  hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(count)), d, p);
+#else
+  HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
+  hn::Store(v, d, lanes);
+  for (int64_t i = 0; i < count; ++i) p[i] = lanes[i];
+#endif
+}
+
+template <class D>
+HWY_INLINE float SumLanes(D d, hn::Vec<D> v) {
+  return hn::GetLane(hn::SumOfLanes(d, v));
+}
+template <class D>
+HWY_INLINE float MaxLane(D d, hn::Vec<D> v) {
+  return hn::GetLane(hn::MaxOfLanes(d, v));
+}
+
+// e^x for x <= 0, or NaN. What is below 1e-38 becomes 0: subnormal terms add nothing to a sum that
+// holds e^0, and are slow.
+template <class D>
+HWY_INLINE hn::Vec<D> ExpNonPositive(D d, hn::Vec<D> x) {
+  const hn::RebindToSigned<D> di;
+  const auto bound = hn::Set(d, -87.3f);
+  const auto inside = AtLeast(d, bound, x);
+  const auto exponent = hn::NearestInt(hn::Mul(inside, hn::Set(d, 1.44269504f)));
+  const auto n = hn::ConvertTo(d, exponent);
+  auto r = hn::NegMulAdd(n, hn::Set(d, 0.693145752f), inside);
+  r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), r);
+  const auto p = Polynomial(d, r, 1.0f, 1.0f, 0.49999994f, 0.1666652f, 0.041668393f, 0.008368781f,
+                            0.0013814465f);
+  const auto power = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(exponent, hn::Set(di, 127))));
+  return hn::IfThenZeroElse(hn::Lt(x, bound), hn::Mul(p, power));
+}
+
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // per-target include guard

@@ -1,0 +1,159 @@
+#include "kernels/pool.h"
+
+#include <gtest/gtest.h>
+
+#include "random_data.h"
+
+namespace sardonyx {
+namespace {
+
+int64_t Elements(const PoolShape& s, const std::array<int64_t, 3>& sizes) {
+  return s.batch * sizes[0] * sizes[1] * sizes[2] * s.channels;
+}
+
+// Calls visit(x offset or -1 in the padding, i, j, k input indices) for each position of the window
+// that lies within the padded input.
+template <typename Visit>
+void Window(const PoolShape& s, int64_t b, std::array<int64_t, 3> out, int64_t c, Visit&& visit) {
+  for (int64_t i = 0; i < s.kernel[0]; ++i) {
+    for (int64_t j = 0; j < s.kernel[1]; ++j) {
+      for (int64_t k = 0; k < s.kernel[2]; ++k) {
+        const std::array<int64_t, 3> at = {
+            out[0] * s.stride[0] - s.pad_begin[0] + i * s.dilation[0],
+            out[1] * s.stride[1] - s.pad_begin[1] + j * s.dilation[1],
+            out[2] * s.stride[2] - s.pad_begin[2] + k * s.dilation[2]};
+        bool inside = true, beyond = false;
+        for (int a = 0; a < 3; ++a) {
+          inside = inside && at[a] >= 0 && at[a] < s.in[a];
+          beyond = beyond || at[a] >= s.in[a] + s.pad_end[a];
+        }
+        if (beyond) continue;
+        visit(inside
+                  ? (((b * s.in[0] + at[0]) * s.in[1] + at[1]) * s.in[2] + at[2]) * s.channels + c
+                  : -1,
+              at);
+      }
+    }
+  }
+}
+
+template <typename Body>
+void ForEachOutput(const PoolShape& s, Body&& body) {
+  int64_t at = 0;
+  for (int64_t b = 0; b < s.batch; ++b) {
+    for (int64_t i = 0; i < s.out[0]; ++i) {
+      for (int64_t j = 0; j < s.out[1]; ++j) {
+        for (int64_t k = 0; k < s.out[2]; ++k) {
+          for (int64_t c = 0; c < s.channels; ++c) body(at++, b, std::array{i, j, k}, c);
+        }
+      }
+    }
+  }
+}
+
+template <typename T>
+void CheckMax(const PoolShape& s, const std::vector<T>& x) {
+  for (PoolIndexOrder order : {PoolIndexOrder::kRowMajor, PoolIndexOrder::kColumnMajor}) {
+    std::vector<T> y(Elements(s, s.out)), with_indices(y.size());
+    std::vector<int64_t> indices(y.size());
+    MaxPool<T>(s, x.data(), y.data(), nullptr, order, test::Threads(2));
+    MaxPool<T>(s, x.data(), with_indices.data(), indices.data(), order, test::Threads(1));
+    ForEachOutput(s, [&](int64_t at, int64_t b, std::array<int64_t, 3> out, int64_t c) {
+      T best = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                                    : std::numeric_limits<T>::lowest();
+      int64_t index = -1;
+      Window(s, b, out, c, [&](int64_t from, std::array<int64_t, 3> in) {
+        if (from < 0 || (index >= 0 && !(x[from] > best))) return;
+        best = x[from];
+        index = order == PoolIndexOrder::kRowMajor ? (in[0] * s.in[1] + in[1]) * s.in[2] + in[2]
+                                                   : (in[2] * s.in[1] + in[1]) * s.in[0] + in[0];
+        index += (b * s.channels + c) * s.in[0] * s.in[1] * s.in[2];
+      });
+      ASSERT_EQ(y[at], best) << at;
+      ASSERT_EQ(with_indices[at], best) << at;
+      ASSERT_EQ(indices[at], index) << at;
+    });
+  }
+}
+
+void CheckSums(const PoolShape& s, const std::vector<float>& x) {
+  for (bool include_pad : {false, true}) {
+    std::vector<float> y(Elements(s, s.out)), two(y.size());
+    AveragePool(s, x.data(), y.data(), include_pad, test::Threads(1));
+    AveragePool(s, x.data(), two.data(), include_pad, test::Threads(2));
+    ASSERT_TRUE(test::SameBits(y, two));
+    const std::vector<double> xd(x.begin(), x.end());
+    std::vector<double> yd(y.size());
+    AveragePool(s, xd.data(), yd.data(), include_pad, test::Threads(1));
+    ForEachOutput(s, [&](int64_t at, int64_t b, std::array<int64_t, 3> out, int64_t c) {
+      double sum = 0;
+      int64_t count = 0;
+      Window(s, b, out, c, [&](int64_t from, std::array<int64_t, 3>) {
+        if (from >= 0) sum += x[from];
+        if (from >= 0 || include_pad) ++count;
+      });
+      const double expected = count == 0 ? 0 : sum / static_cast<double>(count);
+      ASSERT_NEAR(y[at], expected, 1e-6) << at;
+      ASSERT_NEAR(yd[at], expected, 1e-14) << at;
+    });
+  }
+  for (int64_t p : {1, 2, 3}) {
+    std::vector<float> y(Elements(s, s.out));
+    LpPool(s, x.data(), y.data(), p, test::Threads(2));
+    ForEachOutput(s, [&](int64_t at, int64_t b, std::array<int64_t, 3> out, int64_t c) {
+      double sum = 0;
+      Window(s, b, out, c, [&](int64_t from, std::array<int64_t, 3>) {
+        if (from >= 0) sum += std::pow(std::abs(static_cast<double>(x[from])), p);
+      });
+      ASSERT_NEAR(y[at], std::pow(sum, 1.0 / p), 1e-6) << at;
+    });
+  }
+}
+
+std::vector<PoolShape> Shapes(int64_t channels) {
+  std::vector<PoolShape> shapes;
+  // ResNet's: 3x3, stride 2, pad 1.
+  shapes.push_back(
+      {2, channels, {1, 9, 12}, {1, 5, 6}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 1, 1}, {0, 1, 1}});
+  // The last window reaches beyond the padding (ceil mode).
+  shapes.push_back(
+      {1, channels, {1, 8, 8}, {1, 4, 4}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}});
+  // Dilated, unequal padding.
+  shapes.push_back(
+      {1, channels, {1, 10, 7}, {1, 8, 3}, {1, 3, 2}, {1, 1, 2}, {1, 2, 3}, {0, 1, 0}, {0, 1, 1}});
+  // Three axes.
+  shapes.push_back(
+      {2, channels, {4, 5, 6}, {3, 3, 3}, {2, 3, 2}, {1, 2, 2}, {1, 1, 1}, {0, 1, 0}, {0, 1, 0}});
+  // One axis; a window wholly in the padding.
+  shapes.push_back(
+      {1, channels, {1, 1, 5}, {1, 1, 9}, {1, 1, 2}, {1, 1, 1}, {1, 1, 1}, {0, 0, 3}, {0, 0, 2}});
+  return shapes;
+}
+
+TEST(Pool, FloatAgreesWithDouble) {
+  test::ForEachTarget([] {
+    for (int64_t channels : {1, 3, 8, 17, 64, 75}) {
+      for (const PoolShape& shape : Shapes(channels)) {
+        const auto x = test::RandomFloats(Elements(shape, shape.in), 2);
+        CheckMax(shape, x);
+        CheckSums(shape, x);
+      }
+    }
+  });
+}
+
+template <typename T>
+class PoolTyped : public testing::Test {};
+using Types = testing::Types<double, int8_t, uint8_t>;
+TYPED_TEST_SUITE(PoolTyped, Types);
+
+TYPED_TEST(PoolTyped, Max) {
+  for (const PoolShape& shape : Shapes(3)) {
+    std::vector<TypeParam> x(Elements(shape, shape.in));
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<TypeParam>(i * 37 % 101);
+    CheckMax(shape, x);
+  }
+}
+
+}  // namespace
+}  // namespace sardonyx
