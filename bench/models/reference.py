@@ -1,7 +1,7 @@
 """What ONNX Runtime says about a model, down to any value inside it, and where others differ.
 
-`python -m bench.models.reference [NAME...]` runs models with Sardonyx and tells for each case whether
-it agrees, and if not, the first value inside the model that differs.
+`python -m bench.models.reference [NAME...]` runs models with Sardonyx and tells for each case
+whether it agrees, and if not, the first value inside the model that differs.
 """
 
 from __future__ import annotations
