@@ -6,6 +6,10 @@ target_compile_options(sardonyx_flags INTERFACE -Wall -Wextra)
 add_library(sardonyx_version INTERFACE)
 target_compile_definitions(sardonyx_version INTERFACE SARDONYX_VERSION="${PROJECT_VERSION}")
 
+if(BUILD_SHARED_LIBS)
+  add_compile_definitions(SARDONYX_SHARED)
+endif()
+
 # sardonyx_folder(<folder of src/> DEPENDS <libraries>): the static library sardonyx_<last part of
 # the folder's path> of all its sources. A folder without sources only passes on its dependencies.
 function(sardonyx_folder folder)

@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "sardonyx/export.hpp"
+
 namespace sardonyx {
 
 enum class ErrorCode {
@@ -18,7 +20,7 @@ enum class ErrorCode {
 
 // Thrown at the border where the user's input is known to be wrong. what() is a full sentence that
 // names the model, the node, the operator and the value concerned, as far as they are known.
-class Error : public std::runtime_error {
+class SARDONYX_API Error : public std::runtime_error {
  public:
   Error(ErrorCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
   ErrorCode code() const { return code_; }

@@ -18,16 +18,17 @@
 
 #include "sardonyx/dtype.hpp"
 #include "sardonyx/error.hpp"
+#include "sardonyx/export.hpp"
 #include "sardonyx/tensor.hpp"
 
 namespace sardonyx {
 
 // "0.1.0"
-std::string_view Version();
+SARDONYX_API std::string_view Version();
 
 // The name of an element type as ONNX writes it ("float", "int64"), and back (kUndefined if none).
-std::string_view DTypeName(DType dtype);
-DType DTypeByName(std::string_view name);
+SARDONYX_API std::string_view DTypeName(DType dtype);
+SARDONYX_API DType DTypeByName(std::string_view name);
 
 struct Options {
   // Threads that a run may use; 0: as many as the machine (container quota, affinity) gives.
@@ -60,7 +61,7 @@ struct ValueInfo {
 using NamedData = std::vector<std::pair<std::string, Datum>>;
 
 // A model ready to run. Copies share it; any number of threads may run one at the same time.
-class Session {
+class SARDONYX_API Session {
  public:
   // Loads a file. Throws Error.
   explicit Session(const std::string& path, const Options& options = {});
@@ -114,17 +115,17 @@ struct ModelSummary {
   std::vector<std::string> unsupported;  // a line an operator, with the reason and its nodes
   std::map<std::string, std::string> metadata;
 };
-ModelSummary Inspect(const std::string& path);
+SARDONYX_API ModelSummary Inspect(const std::string& path);
 
 // Names of the passes with a line each, in order.
-std::vector<std::pair<std::string, std::string>> PassNames();
+SARDONYX_API std::vector<std::pair<std::string, std::string>> PassNames();
 // Whether an operator of the standard runs ("" or "ai.onnx": default domain; version: opset).
-bool Supports(std::string_view op_type, std::string_view domain = "", int64_t opset = 0);
+SARDONYX_API bool Supports(std::string_view op_type, std::string_view domain = "", int64_t opset = 0);
 // "avx2", "avx512", "baseline", ...: the instruction set that kernels use on this machine.
-std::string_view TargetName();
+SARDONYX_API std::string_view TargetName();
 
 // A TensorProto, SequenceProto or OptionalProto in the protobuf wire format, as in the .pb files of
 // ONNX test data. `type` is the kind to read: "tensor", "sequence", "optional".
-Datum ReadProtobuf(std::string_view bytes, std::string_view type = "tensor");
+SARDONYX_API Datum ReadProtobuf(std::string_view bytes, std::string_view type = "tensor");
 
 }  // namespace sardonyx

@@ -9,12 +9,13 @@
 #include <vector>
 
 #include "sardonyx/dtype.hpp"
+#include "sardonyx/export.hpp"
 
 namespace sardonyx {
 
 // A dense, row-major array: element type, dimensions and shared memory. Copies share the memory.
 // Elements below a byte are packed as in ONNX's raw_data (low bits first); strings are std::string.
-class Tensor {
+class SARDONYX_API Tensor {
  public:
   Tensor() = default;
   // Allocates memory aligned to 64 bytes; numbers are left uninitialised, strings are empty.
