@@ -29,8 +29,8 @@ uint64_t ReadNumber(std::string_view key, std::string_view text) {
 std::vector<std::string> Components(std::string_view location) {
   const auto refuse = [&](std::string_view reason) {
     Fail(ErrorCode::kInvalidModel,
-         "external data '{}': {}; external data must lie beneath the model's folder", location,
-         reason);
+         "external data '{}': {}; external data must lie beneath the model's folder",
+         location.substr(0, location.find('\0')), reason);
   };
   if (location.empty()) refuse("the location is empty");
   if (location.front() == '/') refuse("the path is absolute");

@@ -48,7 +48,8 @@ void CollectFreeNames(const GraphProto& graph, NameSet& result) {
   }
 }
 
-// The nodes of one cycle, in the order of the data; empty when there is none.
+// The nodes of one cycle, in the order of the data from the first in the file; empty when there is
+// none.
 std::vector<size_t> FindCycle(const std::vector<NodeProto>& nodes) {
   std::unordered_map<std::string_view, size_t> producer;
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -86,6 +87,7 @@ std::vector<size_t> FindCycle(const std::vector<NodeProto>& nodes) {
       if (marks[source] == Mark::kOpen) {
         path.erase(path.begin(), std::find(path.begin(), path.end(), source));
         std::reverse(path.begin(), path.end());
+        std::rotate(path.begin(), std::min_element(path.begin(), path.end()), path.end());
         return path;
       }
       if (marks[source] == Mark::kNew) {
