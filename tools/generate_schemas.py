@@ -14,9 +14,8 @@ import re
 import sys
 from pathlib import Path
 
-from onnx.defs import OpSchema
-
 import onnx
+from onnx.defs import OpSchema
 
 ONNX_VERSION = "1.23.2"
 OUTPUT_FOLDER = Path(__file__).resolve().parent.parent / "src" / "onnx"

@@ -12,10 +12,10 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-
 import onnx
-from bench.models.table import packaged
 from onnx import numpy_helper
+
+from bench.models.table import packaged
 
 # Range of a parameter by the operator and the input that it feeds.
 RANGES = {

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnxruntime as ort
-
 import onnx
+import onnxruntime as ort
 
 RTOL, ATOL = 1e-4, 1e-5
 

@@ -7,11 +7,10 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
-from onnx.backend.test import loader
-
 import onnx
+import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.backend.test import loader
 
 sys.path.insert(0, str(Path(__file__).parent))
 from onnx_tool import rewrite, run_tool
