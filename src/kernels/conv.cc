@@ -1,0 +1,96 @@
+#include "kernels/conv.h"
+
+#include <algorithm>
+
+#include "kernels/conv_internal.h"
+
+namespace sardonyx {
+
+namespace {
+
+// One row an algorithm, in the order of ConvAlgorithm.
+struct Entry {
+  std::string_view name;
+  std::string_view (*refusal)(const ConvShape&);
+  size_t (*packed_bytes)(const ConvShape&);
+  void (*pack)(const ConvShape&, const float*, float*, const Parallel&);
+  size_t (*scratch_bytes)(const ConvShape&, int);
+  void (*run)(const ConvShape&, const float*, const float*, float*, const Epilogue&, void*,
+              const Parallel&);
+};
+
+template <class Winograd>
+constexpr Entry WinogradEntry(std::string_view name) {
+  return {name,           Winograd::Refusal,      Winograd::PackedBytes,
+          Winograd::Pack, Winograd::ScratchBytes, Winograd::Run};
+}
+
+constexpr Entry kEntries[kConvAlgorithmCount] = {
+    {"gemm", [](const ConvShape&) { return std::string_view(); }, conv_gemm::PackedBytes,
+     conv_gemm::Pack, conv_gemm::ScratchBytes, conv_gemm::Run},
+    {"depthwise", conv_depthwise::Refusal, conv_depthwise::PackedBytes, conv_depthwise::Pack,
+     conv_depthwise::ScratchBytes, conv_depthwise::Run},
+    WinogradEntry<ConvWinograd<4>>("winograd4"),
+    WinogradEntry<ConvWinograd<2>>("winograd2"),
+};
+
+const Entry& EntryOf(ConvAlgorithm algorithm) { return kEntries[static_cast<int>(algorithm)]; }
+
+// Estimated microseconds on one thread.
+double WinogradCost(const ConvShape& s, int m) {
+  const double tiles = static_cast<double>(s.batch * CeilDiv(s.out[1], m) * CeilDiv(s.out[2], m));
+  const double positions = (m + 2) * (m + 2);
+  const auto cin = static_cast<double>(s.cin), cout = static_cast<double>(s.cout);
+  const double product = 2 * tiles * positions * cin * cout * 1.0e-5;
+  const double transforms = tiles * positions * (cin + cout) * 4 * 1.0e-4;
+  const double weights = positions * cin * cout * 4 * 4.0e-5;
+  return std::max(product, weights) + 0.3 * std::min(product, weights) + transforms;
+}
+
+double GemmCost(const ConvShape& s) {
+  const double product = static_cast<double>(s.Flops()) * 1.0e-5;
+  const double weights =
+      static_cast<double>(s.KernelSize() * s.cin / s.groups * s.cout) * 4 * 4.0e-5;
+  const double gather =
+      static_cast<double>(s.OutPixels() * s.KernelSize() * s.cin) * 4 * 2.5e-5;
+  return std::max(product, weights) + gather;
+}
+
+}  // namespace
+
+std::string_view Name(ConvAlgorithm algorithm) { return EntryOf(algorithm).name; }
+
+std::string_view ConvRefusal(ConvAlgorithm algorithm, const ConvShape& shape) {
+  return EntryOf(algorithm).refusal(shape);
+}
+
+ConvAlgorithm ChooseConv(const ConvShape& shape, int, bool allow_winograd) {
+  if (conv_depthwise::Refusal(shape).empty()) return ConvAlgorithm::kDepthwise;
+  if (!allow_winograd || !ConvWinograd<4>::Refusal(shape).empty()) return ConvAlgorithm::kGemm;
+  // Few channels leave the transforms more to do than the products save.
+  if (std::min(shape.cin, shape.cout) < 16) return ConvAlgorithm::kGemm;
+  const double gemm = GemmCost(shape), four = WinogradCost(shape, 4), two = WinogradCost(shape, 2);
+  if (gemm <= std::min(four, two)) return ConvAlgorithm::kGemm;
+  return four <= two ? ConvAlgorithm::kWinograd4 : ConvAlgorithm::kWinograd2;
+}
+
+size_t ConvPackedBytes(ConvAlgorithm algorithm, const ConvShape& shape) {
+  return EntryOf(algorithm).packed_bytes(shape);
+}
+
+void ConvPack(ConvAlgorithm algorithm, const ConvShape& shape, const float* weights, float* packed,
+              const Parallel& par) {
+  EntryOf(algorithm).pack(shape, weights, packed, par);
+}
+
+size_t ConvScratchBytes(ConvAlgorithm algorithm, const ConvShape& shape, int threads) {
+  return EntryOf(algorithm).scratch_bytes(shape, threads);
+}
+
+void Conv(ConvAlgorithm algorithm, const ConvShape& shape, const float* x, const float* packed,
+          float* y, const Epilogue& epilogue, void* scratch, const Parallel& par) {
+  if (shape.OutPixels() == 0 || shape.cout == 0) return;
+  EntryOf(algorithm).run(shape, x, packed, y, epilogue, scratch, par);
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,214 @@
+// Convolution of each channel by itself: vectors run over channels, a few output pixels at a time.
+
+#include <algorithm>
+
+#include "kernels/conv_internal.h"
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/conv_depthwise.cc"
+#include "hwy/foreach_target.h"  // before highway.h
+
+#include "hwy/highway.h"
+
+#ifndef SARDONYX_CONV_DEPTHWISE_ONCE
+#define SARDONYX_CONV_DEPTHWISE_ONCE
+namespace sardonyx {
+
+// Output pixels first ... last - 1 of one line of the output, all channels.
+struct DepthwiseLine {
+  const ConvShape& s;
+  const float* x;        // line (d, h) = (0, 0) of the item
+  const float* weights;  // [kernel position, channel]
+  float* y;              // pixel 0 of the line
+  int64_t d0, h0;        // input position of kernel position 0
+  int64_t first, last;
+  TileEpilogue epilogue;  // from pixel 0 of the line
+};
+
+}  // namespace sardonyx
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using Wide = hn::ScalableTag<float>;
+using Narrow = hn::CappedTag<float, 4>;
+using One = hn::CappedTag<float, 1>;
+
+// Range of kernel positions that lie inside of the input.
+struct Range {
+  int64_t begin, end;
+};
+HWY_INLINE Range Inside(int64_t position, int64_t kernel, int64_t dilation, int64_t size) {
+  const int64_t begin = position >= 0 ? 0 : CeilDiv(-position, dilation);
+  const int64_t end = position >= size ? 0 : CeilDiv(size - position, dilation);
+  return {begin, std::max(begin, std::min(kernel, end))};
+}
+
+// kP neighbouring output pixels from `ow` on, kNV vectors of channels from c on.
+template <int kP, int kNV, class D>
+HWY_INLINE void Pixels(D d, const DepthwiseLine& line, Range depth, Range height, Range width,
+                       int64_t ow, int64_t c) {
+  using V = hn::Vec<D>;
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  const ConvShape& s = line.s;
+  const int64_t step = s.stride[2] * s.x_stride, tap = s.dilation[2] * s.x_stride;
+  const int64_t w0 = ow * s.stride[2] - s.pad_begin[2];
+  V acc[kP][kNV];
+#pragma GCC unroll 4
+  for (int v = 0; v < kNV; ++v) {
+    const V start = line.epilogue.bias == nullptr
+                        ? hn::Zero(d)
+                        : hn::LoadU(d, line.epilogue.bias + c + v * kL);
+#pragma GCC unroll 4
+    for (int p = 0; p < kP; ++p) acc[p][v] = start;
+  }
+  for (int64_t kd = depth.begin; kd < depth.end; ++kd) {
+    for (int64_t kh = height.begin; kh < height.end; ++kh) {
+      const int64_t in = ((line.d0 + kd * s.dilation[0]) * s.in[1] + line.h0 +
+                          kh * s.dilation[1]) * s.in[2] + w0;
+      const float* x = line.x + in * s.x_stride + width.begin * tap + c;
+      const float* w =
+          line.weights + ((kd * s.kernel[1] + kh) * s.kernel[2] + width.begin) * s.cin + c;
+      for (int64_t kw = width.begin; kw < width.end; ++kw, x += tap, w += s.cin) {
+        V wv[kNV];
+#pragma GCC unroll 4
+        for (int v = 0; v < kNV; ++v) wv[v] = hn::LoadU(d, w + v * kL);
+#pragma GCC unroll 4
+        for (int p = 0; p < kP; ++p) {
+#pragma GCC unroll 4
+          for (int v = 0; v < kNV; ++v) {
+            acc[p][v] = hn::MulAdd(wv[v], hn::LoadU(d, x + p * step + v * kL), acc[p][v]);
+          }
+        }
+      }
+    }
+  }
+  const TileEpilogue& e = line.epilogue;
+  float* y = line.y + ow * s.y_stride + c;
+#pragma GCC unroll 4
+  for (int p = 0; p < kP; ++p) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kNV; ++v) {
+      V value = acc[p][v];
+      if (e.residual != nullptr) {
+        value = hn::Add(value, hn::LoadU(d, e.residual + (ow + p) * e.residual_ld + c + v * kL));
+      }
+      if (e.clamp) value = hn::Min(hn::Set(d, e.hi), hn::Max(hn::Set(d, e.lo), value));
+      hn::StoreU(value, d, y + p * s.y_stride + v * kL);
+    }
+  }
+}
+
+// Pixels first ... last - 1 that see the same range of the kernel's width, channels [c0, c1) in
+// blocks of kNV vectors; returns where the last whole block ends.
+template <int kP, int kNV, class D>
+HWY_NOINLINE int64_t Block(D d, const DepthwiseLine& line, Range depth, Range height, Range width,
+                           int64_t first, int64_t last, int64_t c0, int64_t c1) {
+  constexpr int64_t kStep = kNV * static_cast<int64_t>(hn::MaxLanes(D()));
+  int64_t c = c0;
+  for (; c + kStep <= c1; c += kStep) {
+    int64_t ow = first;
+    for (; ow + kP <= last; ow += kP) Pixels<kP, kNV>(d, line, depth, height, width, ow, c);
+    if constexpr (kP > 2) {
+      for (; ow + 2 <= last; ow += 2) Pixels<2, kNV>(d, line, depth, height, width, ow, c);
+    }
+    for (; ow < last; ++ow) Pixels<1, kNV>(d, line, depth, height, width, ow, c);
+  }
+  return c;
+}
+
+void Line(const DepthwiseLine& line) {
+  const ConvShape& s = line.s;
+  const Range depth = Inside(line.d0, s.kernel[0], s.dilation[0], s.in[0]);
+  const Range height = Inside(line.h0, s.kernel[1], s.dilation[1], s.in[1]);
+  // Pixels that see the whole width of the kernel.
+  const int64_t reach = (s.kernel[2] - 1) * s.dilation[2];
+  const int64_t inner0 =
+      std::clamp(CeilDiv(s.pad_begin[2], s.stride[2]), line.first, line.last);
+  const int64_t room = s.in[2] - 1 - reach + s.pad_begin[2];
+  const int64_t inner1 =
+      std::clamp(room < 0 ? int64_t{0} : room / s.stride[2] + 1, inner0, line.last);
+  const Range whole{0, s.kernel[2]};
+  int64_t c = Block<4, 2>(Wide(), line, depth, height, whole, inner0, inner1, 0, s.cin);
+  c = Block<4, 1>(Wide(), line, depth, height, whole, inner0, inner1, c, s.cin);
+  c = Block<4, 1>(Narrow(), line, depth, height, whole, inner0, inner1, c, s.cin);
+  Block<1, 1>(One(), line, depth, height, whole, inner0, inner1, c, s.cin);
+  for (int64_t ow = line.first; ow < line.last; ++ow) {
+    if (ow == inner0) ow = inner1;
+    if (ow >= line.last) break;
+    const Range width = Inside(ow * s.stride[2] - s.pad_begin[2], s.kernel[2], s.dilation[2],
+                               s.in[2]);
+    c = Block<1, 4>(Wide(), line, depth, height, width, ow, ow + 1, 0, s.cin);
+    c = Block<1, 1>(Wide(), line, depth, height, width, ow, ow + 1, c, s.cin);
+    c = Block<1, 1>(Narrow(), line, depth, height, width, ow, ow + 1, c, s.cin);
+    Block<1, 1>(One(), line, depth, height, width, ow, ow + 1, c, s.cin);
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace sardonyx
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(Line);
+
+namespace conv_depthwise {
+
+std::string_view Refusal(const ConvShape& s) {
+  if (s.groups != s.cin || s.cout != s.cin) return "a group has more than one channel";
+  return {};
+}
+
+size_t PackedBytes(const ConvShape& s) { return AlignBytes(FloatBytes(s.KernelSize() * s.cin)); }
+
+void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel&) {
+  TransposeCopy(weights, s.KernelSize(), s.KernelSize(), s.cin, packed, s.cin);
+}
+
+size_t ScratchBytes(const ConvShape&, int) { return 0; }
+
+void Run(const ConvShape& s, const float* x, const float* packed, float* y,
+         const Epilogue& epilogue, void*, const Parallel& par) {
+  const PreparedEpilogue prepared(epilogue);
+  const int64_t lines = s.batch * s.out[0] * s.out[1];
+  const double bytes = 4.0 * static_cast<double>((s.InPixels() + s.OutPixels()) * s.cin);
+  const int64_t wanted = WantedTasks(2.0 * static_cast<double>(s.Flops()), bytes);
+  // Lines are cut only where there are too few of them.
+  const int64_t segments =
+      lines >= wanted ? 1 : std::clamp<int64_t>(CeilDiv(wanted, lines), 1, CeilDiv(s.out[2], 16));
+  const int64_t units = lines * segments, tasks = std::min(wanted, units);
+  par.For(tasks, [&](int64_t task) {
+    for (int64_t i = units * task / tasks; i < units * (task + 1) / tasks; ++i) {
+      const int64_t index = i / segments, segment = i % segments;
+      const int64_t oh = index % s.out[1], od = index / s.out[1] % s.out[0];
+      const int64_t item = index / (s.out[1] * s.out[0]);
+      const int64_t pixel = index * s.out[2];
+      DepthwiseLine line{s,
+                         x + item * s.in[0] * s.in[1] * s.in[2] * s.x_stride,
+                         packed,
+                         y + pixel * s.y_stride,
+                         od * s.stride[0] - s.pad_begin[0],
+                         oh * s.stride[1] - s.pad_begin[1],
+                         s.out[2] * segment / segments,
+                         s.out[2] * (segment + 1) / segments,
+                         prepared.InRegisters() ? prepared.Tile(pixel, 0) : TileEpilogue()};
+      HWY_DYNAMIC_DISPATCH(Line)(line);
+      if (!prepared.InRegisters()) {
+        prepared.Apply(line.y + line.first * s.y_stride, s.y_stride, pixel + line.first,
+                       line.last - line.first, 0, s.cout);
+      }
+    }
+  });
+}
+
+}  // namespace conv_depthwise
+}  // namespace sardonyx
+#endif  // HWY_ONCE

@@ -1,0 +1,215 @@
+// Convolution as a matrix product, [pixels, kernel * cin] x [kernel * cin, cout]: the left matrix is
+// the input itself where it can be, else gathered a block at a time.
+
+#include <algorithm>
+
+#include "kernels/conv_internal.h"
+#include "kernels/gemm.h"
+#include "kernels/scratch_slots.h"
+
+namespace sardonyx::conv_gemm {
+
+namespace {
+
+constexpr int64_t kBlockABytes = 192 << 10;
+constexpr int64_t kBlockCBytes = 256 << 10;
+constexpr int64_t kAheadBytes = 4 << 20;
+
+struct Cut {
+  int64_t k = 0, n = 0, pixels = 0;  // of a group's product
+  int64_t row_parts = 1, column_parts = 1, column_step = 0;
+  int64_t kc = 0, rows = 0;
+  enum class Source { kDirect, kAhead, kInTask } source = Source::kInTask;
+  int64_t a_ld = 0;
+  size_t ahead_bytes = 0, slot_bytes = 0;
+};
+
+int64_t PackedFloats(const Cut& cut) {
+  return static_cast<int64_t>(GemmPackedBytes(cut.k, cut.n) / sizeof(float));
+}
+
+bool IsPointwise(const ConvShape& s) {
+  for (int i = 0; i < 3; ++i) {
+    if (s.kernel[i] != 1 || s.stride[i] != 1 || s.pad_begin[i] != 0 || s.in[i] != s.out[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Cut CutConv(const ConvShape& s) {
+  Cut cut;
+  const int64_t panel = GemmPanelWidth(), tile = GemmTileRows();
+  cut.k = s.KernelSize() * (s.cin / s.groups);
+  cut.n = s.cout / s.groups;
+  cut.pixels = s.OutPixels();
+  const int64_t wanted =
+      WantedTasks(static_cast<double>(s.Flops()), 4.0 * static_cast<double>(cut.k * s.cout));
+  const int64_t parts = CeilDiv(wanted, s.groups);
+  const int64_t panels = CeilDiv(cut.n, panel), tiles = CeilDiv(cut.pixels, tile);
+
+  // Rows first, for then every value is gathered once; columns where there are few rows.
+  cut.row_parts = std::clamp<int64_t>(parts, 1, std::max<int64_t>(1, tiles / 2));
+  cut.column_parts = std::min(panels, CeilDiv(parts, cut.row_parts));
+  if (cut.column_parts > 1) cut.row_parts = CeilDiv(parts, cut.column_parts);
+  const int64_t step = CeilDiv(panels, cut.column_parts);
+  cut.column_parts = CeilDiv(panels, step);
+  cut.column_step = step * panel;
+
+  cut.kc = cut.k <= 640 ? cut.k : CeilDiv(cut.k, CeilDiv(cut.k, 448));
+  const int64_t a_rows = kBlockABytes / (std::max<int64_t>(cut.kc, 16) * 4);
+  const int64_t c_rows = kBlockCBytes / (cut.column_step * 4);
+  cut.rows = std::max(tile, std::min(a_rows, c_rows) / tile * tile);
+
+  const bool collides = s.x_stride % 1024 == 0 && cut.pixels > 4;
+  if (IsPointwise(s) && !collides) {
+    cut.source = Cut::Source::kDirect;
+    return cut;
+  }
+  const int64_t ahead_ld = RoundUp(cut.k, 16) + 16;
+  if (cut.column_parts > 2 && FloatBytes(ahead_ld * cut.pixels * s.groups) <= kAheadBytes) {
+    cut.source = Cut::Source::kAhead;
+    cut.a_ld = ahead_ld;
+    cut.ahead_bytes = AlignBytes(FloatBytes(ahead_ld * cut.pixels * s.groups));
+  } else {
+    cut.a_ld = RoundUp(cut.kc, 16) + 16;
+    cut.slot_bytes = AlignBytes(FloatBytes(cut.rows * cut.a_ld));
+  }
+  return cut;
+}
+
+// Packs panel `panel` of a group: weights[(n * channels + c) * taps + t] goes to row
+// t * channels + c, column n. Blocks of channels keep what is written in the cache.
+void PackPanel(const float* weights, int64_t channels, int64_t taps, int64_t columns, float* to) {
+  const int64_t width = RoundUp(columns, kPanelGranule);
+  constexpr int64_t kBlock = 16;
+  for (int64_t c0 = 0; c0 < channels; c0 += kBlock) {
+    const int64_t c1 = std::min(channels, c0 + kBlock);
+    for (int64_t n = 0; n < width; ++n) {
+      for (int64_t c = c0; c < c1; ++c) {
+        const float* from = weights + (n * channels + c) * taps;
+        float* target = to + c * width + n;
+        for (int64_t t = 0; t < taps; ++t) {
+          target[t * channels * width] = n < columns ? from[t] : 0.0f;
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+
+size_t PackedBytes(const ConvShape& s) {
+  return static_cast<size_t>(s.groups) *
+         GemmPackedBytes(s.KernelSize() * (s.cin / s.groups), s.cout / s.groups);
+}
+
+void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel& par) {
+  const int64_t taps = s.KernelSize(), channels = s.cin / s.groups, n = s.cout / s.groups;
+  const int64_t k = taps * channels, panel = GemmPanelWidth();
+  const auto group_floats = static_cast<int64_t>(GemmPackedBytes(k, n) / sizeof(float));
+  const int64_t panels = CeilDiv(n, panel), all = panels * s.groups;
+  const int64_t parts = std::clamp<int64_t>(s.cout * k / 65536, 1, std::min<int64_t>(all, 32));
+  par.For(parts, [&](int64_t part) {
+    for (int64_t i = all * part / parts; i < all * (part + 1) / parts; ++i) {
+      const int64_t group = i / panels, n0 = i % panels * panel;
+      const float* from = weights + group * n * k;
+      float* to = packed + group * group_floats;
+      if (taps == 1) {
+        PackPanels(k, n, from, k, true, n0, std::min(n, n0 + panel), to);
+      } else {
+        PackPanel(from + n0 * k, channels, taps, std::min(panel, n - n0), to + n0 * k);
+      }
+    }
+  });
+}
+
+size_t ScratchBytes(const ConvShape& shape, int threads) {
+  const Cut cut = CutConv(shape);
+  return cut.ahead_bytes +
+         cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(threads));
+}
+
+void Run(const ConvShape& s, const float* x, const float* packed, float* y,
+         const Epilogue& epilogue, void* scratch, const Parallel& par) {
+  const Cut cut = CutConv(s);
+  const PreparedEpilogue prepared(epilogue);
+  const int64_t packed_floats = PackedFloats(cut);
+  const int64_t channels = s.cin / s.groups;
+  auto* const ahead = static_cast<float*>(scratch);
+  ScratchSlots slots(static_cast<std::byte*>(scratch) + cut.ahead_bytes, cut.slot_bytes,
+                     ScratchSlots::CountFor(par.threads));
+
+  if (cut.source == Cut::Source::kAhead) {
+    const int64_t parts = std::clamp<int64_t>(cut.pixels * cut.k / 65536, 1, 16);
+    par.For(parts * s.groups, [&](int64_t task) {
+      const int64_t group = task / parts, part = task % parts;
+      const int64_t begin = cut.pixels * part / parts, end = cut.pixels * (part + 1) / parts;
+      Gather(s, group, x, begin, end - begin, 0, cut.k,
+             ahead + (group * cut.pixels + begin) * cut.a_ld, cut.a_ld);
+    });
+  }
+  const int64_t tile = GemmTileRows(), tiles = CeilDiv(cut.pixels, tile);
+  const int64_t parts = cut.row_parts * cut.column_parts;
+  const int64_t tasks = WantedTasks(static_cast<double>(s.Flops()), 0) == 1 && parts == 1
+                            ? 1  // many groups, little work
+                            : s.groups * parts;
+  const auto run_part = [&](int64_t index, float* slot) {
+    const int64_t group = index / parts;
+    const int64_t row_part = index % parts % cut.row_parts;
+    const int64_t column_part = index % parts / cut.row_parts;
+    const int64_t n0 = column_part * cut.column_step, n1 = std::min(cut.n, n0 + cut.column_step);
+    const int64_t m0 = tiles * row_part / cut.row_parts * tile;
+    const int64_t m1 = std::min(cut.pixels, tiles * (row_part + 1) / cut.row_parts * tile);
+    if (m0 >= m1) return;
+    // Blocks of even height.
+    const int64_t step = RoundUp(CeilDiv(m1 - m0, CeilDiv(m1 - m0, cut.rows)), tile);
+    GemmBlockArgs args{};
+    args.b = packed + group * packed_floats;
+    args.k_total = cut.k;
+    args.n_total = cut.n;
+    args.n0 = n0;
+    args.n1 = n1;
+    args.ldc = s.y_stride;
+    for (int64_t row = m0; row < m1; row += step) {
+      args.rows = std::min(step, m1 - row);
+      args.c = y + row * s.y_stride + group * cut.n;
+      const TileEpilogue tile_epilogue = prepared.Tile(row, group * cut.n);
+      for (int64_t k0 = 0; k0 < cut.k; k0 += args.kc) {
+        args.k0 = k0;
+        args.kc = std::min(cut.kc, cut.k - k0);
+        switch (cut.source) {
+          case Cut::Source::kDirect:
+            args.a = x + row * s.x_stride + group * channels + k0;
+            args.lda = s.x_stride;
+            break;
+          case Cut::Source::kAhead:
+            args.a = ahead + (group * cut.pixels + row) * cut.a_ld + k0;
+            args.lda = cut.a_ld;
+            break;
+          case Cut::Source::kInTask:
+            Gather(s, group, x, row, args.rows, k0, args.kc, slot, cut.a_ld);
+            args.a = slot;
+            args.lda = cut.a_ld;
+            break;
+        }
+        args.accumulate = k0 > 0;
+        args.epilogue =
+            k0 + args.kc == cut.k && prepared.InRegisters() ? &tile_epilogue : nullptr;
+        GemmBlock(args);
+      }
+      if (!prepared.InRegisters()) {
+        prepared.Apply(args.c + n0, s.y_stride, row, args.rows, group * cut.n + n0, n1 - n0);
+      }
+    }
+  };
+  par.For(tasks, [&](int64_t task) {
+    const ScratchSlots::Lease lease(slots);
+    const int64_t all = s.groups * parts;
+    for (int64_t i = all * task / tasks; i < all * (task + 1) / tasks; ++i) {
+      run_part(i, lease.floats());
+    }
+  });
+}
+
+}  // namespace sardonyx::conv_gemm

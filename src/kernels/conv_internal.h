@@ -1,0 +1,62 @@
+#pragma once
+// The algorithms behind kernels/conv.h: one set of functions each. Those that every algorithm has are
+// called through the table in conv.cc.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/conv.h"
+#include "kernels/gemm_block.h"
+#include "kernels/gemm_epilogue.h"
+
+namespace sardonyx {
+
+inline size_t AlignBytes(size_t bytes) { return (bytes + 63) / 64 * 64; }
+inline size_t FloatBytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
+
+// Into how many tasks work of this many operations and bytes is worth cutting: parts of about 8
+// microseconds at 100 GFLOP/s and 20 GB/s, at most `most`; one for less than 20.
+inline int64_t WantedTasks(double flops, double bytes, int64_t most = 24) {
+  const double us = flops * 1e-5 + bytes * 5e-5;
+  if (us < 20) return 1;
+  return us / 8 > static_cast<double>(most) ? most : static_cast<int64_t>(us / 8);
+}
+
+namespace conv_gemm {
+size_t PackedBytes(const ConvShape& shape);
+void Pack(const ConvShape& shape, const float* weights, float* packed, const Parallel& par);
+size_t ScratchBytes(const ConvShape& shape, int threads);
+void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
+         const Epilogue& epilogue, void* scratch, const Parallel& par);
+
+// Gathers rows of the matrix that a convolution multiplies: for output pixels first ... first + rows
+// - 1 of group `group` the values k0 ... k0 + kc - 1, in order (kernel position, channel), into
+// to[row * ldto].
+void Gather(const ConvShape& shape, int64_t group, const float* x, int64_t first, int64_t rows,
+            int64_t k0, int64_t kc, float* to, int64_t ldto);
+}  // namespace conv_gemm
+
+namespace conv_depthwise {
+std::string_view Refusal(const ConvShape& shape);
+size_t PackedBytes(const ConvShape& shape);
+void Pack(const ConvShape& shape, const float* weights, float* packed, const Parallel& par);
+size_t ScratchBytes(const ConvShape& shape, int threads);
+void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
+         const Epilogue& epilogue, void* scratch, const Parallel& par);
+}  // namespace conv_depthwise
+
+// F(m x m, 3 x 3) for m = 4 and 2.
+template <int kM>
+struct ConvWinograd {
+  static std::string_view Refusal(const ConvShape& shape);
+  static size_t PackedBytes(const ConvShape& shape);
+  static void Pack(const ConvShape& shape, const float* weights, float* packed,
+                   const Parallel& par);
+  static size_t ScratchBytes(const ConvShape& shape, int threads);
+  static void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
+                  const Epilogue& epilogue, void* scratch, const Parallel& par);
+};
+extern template struct ConvWinograd<4>;
+extern template struct ConvWinograd<2>;
+
+}  // namespace sardonyx

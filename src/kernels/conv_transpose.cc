@@ -1,0 +1,216 @@
+// Transposed convolution, output pixel by output pixel: those of a line that have the same remainder
+// modulo the stride see the same kernel positions and neighbouring input pixels, so each kernel
+// position is a matrix product straight on the input, summed in place.
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/conv_internal.h"
+#include "kernels/gemm.h"
+
+namespace sardonyx {
+
+namespace {
+
+constexpr int64_t kChunkBytes = 384 << 10;
+
+struct Cut {
+  int64_t channels, n;            // of a group
+  int64_t column_step, column_parts;
+  int64_t lines;                  // output lines of the batch
+  int64_t units;                  // of a group and column part: remainder of the width x line
+  int64_t tasks;
+  int64_t x_ld;                   // pixel stride of the copy of x, or 0 if x is read itself
+};
+
+Cut CutTranspose(const ConvShape& s) {
+  Cut cut;
+  cut.channels = s.cin / s.groups;
+  cut.n = s.cout / s.groups;
+  const int64_t panel = GemmPanelWidth(), panels = CeilDiv(cut.n, panel);
+  const int64_t fitting =
+      std::max<int64_t>(1, kChunkBytes / (std::max<int64_t>(cut.channels, 1) * panel * 4));
+  const int64_t step = CeilDiv(panels, CeilDiv(panels, fitting));
+  cut.column_step = step * panel;
+  cut.column_parts = CeilDiv(panels, step);
+  cut.lines = s.batch * s.out[0] * s.out[1];
+  cut.units = cut.lines * s.stride[2];
+  const double flops = 2.0 * static_cast<double>(s.InPixels()) *
+                       static_cast<double>(s.KernelSize() * cut.channels * s.cout);
+  const int64_t all = s.groups * cut.column_parts * cut.units;
+  cut.tasks = std::min(all, WantedTasks(flops, 4.0 * static_cast<double>(s.OutPixels() * s.cout)));
+  cut.x_ld = s.x_stride % 1024 == 0 ? s.cin + 16 : 0;
+  return cut;
+}
+
+int64_t MatrixFloats(const Cut& cut) {
+  return static_cast<int64_t>(GemmPackedBytes(cut.channels, cut.n) / sizeof(float));
+}
+
+// The input position that kernel position t takes to output position o, or -1.
+int64_t Source(int64_t o, int64_t t, int64_t stride, int64_t dilation, int64_t pad, int64_t size) {
+  const int64_t scaled = o + pad - t * dilation;
+  if (scaled < 0 || scaled % stride != 0 || scaled / stride >= size) return -1;
+  return scaled / stride;
+}
+
+// Lines in the order of their remainder modulo the stride, so that neighbours use the same weights.
+struct Line {
+  int64_t item, d, h;
+};
+Line LineAt(const ConvShape& s, int64_t index) {
+  for (int64_t phase = 0;; ++phase) {
+    const int64_t per_image = CeilDiv(s.out[1] - phase, s.stride[1]);
+    const int64_t count = s.batch * s.out[0] * std::max<int64_t>(per_image, 0);
+    if (index < count) {
+      const int64_t image = index / per_image;
+      return {image / s.out[0], image % s.out[0], phase + index % per_image * s.stride[1]};
+    }
+    index -= count;
+  }
+}
+
+// Output pixels phase, phase + stride, ... of one line, columns [n0, n1) of one group.
+void RunLine(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, int64_t n1,
+             int64_t phase, const Line& line, const float* x, int64_t x_ld, const float* packed,
+             float* y, const PreparedEpilogue& prepared) {
+  const int64_t pixels = CeilDiv(s.out[2] - phase, s.stride[2]);
+  if (pixels <= 0) return;
+  // Output pixel j of the run takes input pixel j + (phase + pad - t * dilation) / stride.
+  const auto FirstInput = [&](int64_t t, int64_t* first) {
+    const int64_t scaled = phase + s.pad_begin[2] - t * s.dilation[2];
+    if (scaled % s.stride[2] != 0) return false;
+    *first = scaled / s.stride[2];
+    return true;
+  };
+  const int64_t y_line = ((line.item * s.out[0] + line.d) * s.out[1] + line.h) * s.out[2];
+  for (int64_t begin = 0; begin < pixels;) {
+    // The longest run from here on in which each kernel position is either inside or outside.
+    int64_t end = pixels;
+    for (int64_t t = 0; t < s.kernel[2]; ++t) {
+      int64_t first;
+      if (!FirstInput(t, &first)) continue;
+      for (const int64_t edge : {-first, s.in[2] - first}) {
+        if (edge > begin) end = std::min(end, edge);
+      }
+    }
+    GemmBlockArgs args{};
+    args.rows = end - begin;
+    args.lda = x_ld;
+    args.k_total = cut.channels;
+    args.n_total = cut.n;
+    args.n0 = n0;
+    args.n1 = n1;
+    const int64_t pixel = y_line + phase + begin * s.stride[2];
+    args.c = y + pixel * s.y_stride + group * cut.n;
+    args.ldc = s.stride[2] * s.y_stride;
+    for (int64_t kd = 0; kd < s.kernel[0]; ++kd) {
+      const int64_t d =
+          Source(line.d, kd, s.stride[0], s.dilation[0], s.pad_begin[0], s.in[0]);
+      if (d < 0) continue;
+      for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
+        const int64_t h =
+            Source(line.h, kh, s.stride[1], s.dilation[1], s.pad_begin[1], s.in[1]);
+        if (h < 0) continue;
+        for (int64_t kw = 0; kw < s.kernel[2]; ++kw) {
+          int64_t first;
+          if (!FirstInput(kw, &first)) continue;
+          if (begin + first < 0 || begin + first >= s.in[2]) continue;
+          const int64_t in = ((line.item * s.in[0] + d) * s.in[1] + h) * s.in[2] + begin + first;
+          const int64_t tap = (kd * s.kernel[1] + kh) * s.kernel[2] + kw;
+          const float* a = x + in * x_ld + group * cut.channels;
+          args.b = packed + (group * s.KernelSize() + tap) * MatrixFloats(cut);
+          const int64_t step =
+              cut.channels <= 640 ? cut.channels : CeilDiv(cut.channels, CeilDiv(cut.channels, 448));
+          for (int64_t k0 = 0; k0 < cut.channels; k0 += step) {
+            args.k0 = k0;
+            args.kc = std::min(step, cut.channels - k0);
+            args.a = a + k0;
+            GemmBlock(args);
+            args.accumulate = true;
+          }
+        }
+      }
+    }
+    // A product of depth 0 clears pixels that nothing reaches, and applies what is applied in
+    // registers.
+    TileEpilogue tile = prepared.Tile(pixel, group * cut.n);
+    tile.residual_ld *= s.stride[2];
+    if (!args.accumulate || (prepared.InRegisters() &&
+                             (tile.bias != nullptr || tile.residual != nullptr || tile.clamp))) {
+      args.a = x;
+      args.k0 = args.kc = 0;
+      args.b = packed;
+      args.epilogue = prepared.InRegisters() ? &tile : nullptr;
+      GemmBlock(args);
+    }
+    begin = end;
+  }
+  if (!prepared.InRegisters()) {
+    // The run's pixels are not neighbours: a line a time.
+    for (int64_t j = 0; j < pixels; ++j) {
+      const int64_t pixel = y_line + phase + j * s.stride[2];
+      prepared.Apply(y + pixel * s.y_stride + group * cut.n + n0, s.y_stride, pixel, 1,
+                     group * cut.n + n0, n1 - n0);
+    }
+  }
+}
+
+}  // namespace
+
+size_t ConvTransposePackedBytes(const ConvShape& s) {
+  return static_cast<size_t>(s.groups * s.KernelSize()) *
+         GemmPackedBytes(s.cin / s.groups, s.cout / s.groups);
+}
+
+void ConvTransposePack(const ConvShape& s, const float* weights, float* packed,
+                       const Parallel& par) {
+  const Cut cut = CutTranspose(s);
+  const int64_t taps = s.KernelSize(), panel = GemmPanelWidth(), panels = CeilDiv(cut.n, panel);
+  par.For(s.groups * panels, [&](int64_t task) {
+    const int64_t group = task / panels, n0 = task % panels * panel;
+    const int64_t columns = std::min(panel, cut.n - n0), width = RoundUp(columns, kPanelGranule);
+    for (int64_t c = 0; c < cut.channels; ++c) {
+      const float* from = weights + ((group * cut.channels + c) * cut.n + n0) * taps;
+      for (int64_t t = 0; t < taps; ++t) {
+        float* to = packed + (group * taps + t) * MatrixFloats(cut) + n0 * cut.channels + c * width;
+        for (int64_t j = 0; j < width; ++j) to[j] = j < columns ? from[j * taps + t] : 0.0f;
+      }
+    }
+  });
+}
+
+size_t ConvTransposeScratchBytes(const ConvShape& s, int) {
+  return AlignBytes(FloatBytes(s.InPixels() * CutTranspose(s).x_ld));
+}
+
+void ConvTranspose(const ConvShape& s, const float* x, const float* packed, float* y,
+                   const Epilogue& epilogue, void* scratch, const Parallel& par) {
+  const Cut cut = CutTranspose(s);
+  const PreparedEpilogue prepared(epilogue);
+  int64_t x_ld = s.x_stride;
+  if (cut.x_ld != 0) {
+    auto* const copy = static_cast<float*>(scratch);
+    const int64_t pixels = s.InPixels();
+    const int64_t parts = std::clamp<int64_t>(pixels * s.cin / 65536, 1, 16);
+    par.For(parts, [&](int64_t part) {
+      for (int64_t i = pixels * part / parts; i < pixels * (part + 1) / parts; ++i) {
+        std::memcpy(copy + i * cut.x_ld, x + i * s.x_stride, FloatBytes(s.cin));
+      }
+    });
+    x = copy;
+    x_ld = cut.x_ld;
+  }
+  const int64_t all = s.groups * cut.column_parts * cut.units;
+  par.For(cut.tasks, [&](int64_t task) {
+    for (int64_t i = all * task / cut.tasks; i < all * (task + 1) / cut.tasks; ++i) {
+      const int64_t unit = i % cut.units, part = i / cut.units % cut.column_parts;
+      const int64_t group = i / (cut.units * cut.column_parts);
+      const int64_t n0 = part * cut.column_step, n1 = std::min(cut.n, n0 + cut.column_step);
+      RunLine(s, cut, group, n0, n1, unit / cut.lines, LineAt(s, unit % cut.lines), x, x_ld, packed,
+              y, prepared);
+    }
+  });
+}
+
+}  // namespace sardonyx

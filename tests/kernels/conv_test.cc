@@ -1,0 +1,299 @@
+#include "kernels/conv.h"
+
+#include <cmath>
+#include <string>
+
+#include "each_target.h"
+
+namespace sardonyx {
+namespace {
+
+// One spatial dimension of a convolution.
+struct Axis {
+  int64_t in = 1, kernel = 1, stride = 1, dilation = 1, pad_begin = 0, pad_end = 0;
+};
+
+ConvShape Shape(int64_t batch, int64_t cin, int64_t cout, std::vector<Axis> axes,
+                int64_t groups = 1) {
+  ConvShape s;
+  s.batch = batch;
+  s.cin = cin;
+  s.cout = cout;
+  s.groups = groups;
+  s.x_stride = cin;
+  s.y_stride = cout;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const Axis& a = axes[i];
+    const size_t to = 3 - axes.size() + i;
+    s.in[to] = a.in;
+    s.kernel[to] = a.kernel;
+    s.stride[to] = a.stride;
+    s.dilation[to] = a.dilation;
+    s.pad_begin[to] = a.pad_begin;
+    s.out[to] =
+        (a.in + a.pad_begin + a.pad_end - (a.kernel - 1) * a.dilation - 1) / a.stride + 1;
+  }
+  return s;
+}
+
+ConvShape Transposed(ConvShape s, std::vector<Axis> axes) {
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const Axis& a = axes[i];  // pad_end less output_padding
+    s.out[3 - axes.size() + i] =
+        (a.in - 1) * a.stride + (a.kernel - 1) * a.dilation + 1 - a.pad_begin - a.pad_end;
+  }
+  return s;
+}
+
+std::string Text(const ConvShape& s) {
+  std::string text = std::to_string(s.batch) + "x" + std::to_string(s.cin) + "->" +
+                     std::to_string(s.cout) + " groups " + std::to_string(s.groups);
+  for (int i = 0; i < 3; ++i) {
+    text += " [" + std::to_string(s.in[i]) + "->" + std::to_string(s.out[i]) + " k" +
+            std::to_string(s.kernel[i]) + " s" + std::to_string(s.stride[i]) + " d" +
+            std::to_string(s.dilation[i]) + " p" + std::to_string(s.pad_begin[i]) + "]";
+  }
+  return text;
+}
+
+// The sum and the sum of magnitudes of every output, [pixels, cout].
+struct Reference {
+  std::vector<double> sum, size;
+};
+
+Reference Direct(const ConvShape& s, bool transposed, const float* x, const float* w) {
+  Reference r;
+  r.sum.assign(static_cast<size_t>(s.OutPixels() * s.cout), 0.0);
+  r.size = r.sum;
+  const int64_t cin_g = s.cin / s.groups, cout_g = s.cout / s.groups, taps = s.KernelSize();
+  // A transposed convolution swaps the parts of input and output positions.
+  const int64_t* const small = transposed ? s.in : s.out;
+  const int64_t* const large = transposed ? s.out : s.in;
+  for (int64_t n = 0; n < s.batch; ++n) {
+    for (int64_t i = 0; i < small[0] * small[1] * small[2]; ++i) {
+      const int64_t o[3] = {i / (small[1] * small[2]), i / small[2] % small[1], i % small[2]};
+      for (int64_t t = 0; t < taps; ++t) {
+        const int64_t k[3] = {t / (s.kernel[1] * s.kernel[2]), t / s.kernel[2] % s.kernel[1],
+                              t % s.kernel[2]};
+        int64_t position = 0;
+        bool inside = true;
+        for (int a = 0; a < 3; ++a) {
+          const int64_t p = o[a] * s.stride[a] + k[a] * s.dilation[a] - s.pad_begin[a];
+          inside = inside && p >= 0 && p < large[a];
+          position = position * large[a] + p;
+        }
+        if (!inside) continue;
+        const int64_t in_pixel = transposed ? n * s.in[0] * s.in[1] * s.in[2] + i
+                                            : n * s.in[0] * s.in[1] * s.in[2] + position;
+        const int64_t out_pixel = transposed ? n * s.out[0] * s.out[1] * s.out[2] + position
+                                             : n * s.out[0] * s.out[1] * s.out[2] + i;
+        for (int64_t co = 0; co < s.cout; ++co) {
+          const int64_t g = co / cout_g;
+          for (int64_t c = 0; c < cin_g; ++c) {
+            const float weight = transposed ? w[((g * cin_g + c) * cout_g + co % cout_g) * taps + t]
+                                            : w[(co * cin_g + c) * taps + t];
+            const double product = static_cast<double>(x[in_pixel * s.x_stride + g * cin_g + c]) *
+                                   static_cast<double>(weight);
+            r.sum[static_cast<size_t>(out_pixel * s.cout + co)] += product;
+            r.size[static_cast<size_t>(out_pixel * s.cout + co)] += std::fabs(product);
+          }
+        }
+      }
+    }
+  }
+  return r;
+}
+
+enum class Finish { kNone, kBiasRelu, kResidual, kInterpreted };
+
+void Check(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish,
+           bool strided = false) {
+  SCOPED_TRACE(Text(s) + (transposed ? " transposed" : " " + std::string(Name(algorithm))) +
+               " epilogue " + std::to_string(static_cast<int>(finish)));
+  if (strided) {
+    s.x_stride += 5;
+    s.y_stride += 3;
+  }
+  const Floats x = Floats::Random(s.InPixels() * s.x_stride, 1);
+  const Floats w = Floats::Random(s.cout * (s.cin / s.groups) * s.KernelSize(), 2);
+  const Floats bias = Floats::Random(s.cout, 3);
+  const Floats residual = Floats::Random(s.OutPixels() * (s.cout + 1), 4);
+  const Reference reference = Direct(s, transposed, x.get(), w.get());
+
+  const Expression expressions[] = {
+      Expression(), Expression::Parse("(float, float) add(0,1):float relu(2):float"),
+      Expression::Parse("(float, float, float) add(0,1):float add(3,2):float"),
+      Expression::Parse("(float, float) add(0,1):float tanh(2):float")};
+  const EpilogueOperand operands[2] = {
+      {bias.get(), DType::kFloat32, 0, 1, {0, 0}},
+      {residual.get(), DType::kFloat32, s.cout + 1, 1, {0, 0}}};
+  Epilogue epilogue;
+  if (finish != Finish::kNone) epilogue = {&expressions[static_cast<int>(finish)], operands};
+
+  ForEachTarget([&] {
+    const size_t packed_bytes =
+        transposed ? ConvTransposePackedBytes(s) : ConvPackedBytes(algorithm, s);
+    const Floats packed(static_cast<int64_t>(packed_bytes / sizeof(float)));
+    if (transposed) {
+      ConvTransposePack(s, w.get(), packed.get(), TwoThreads());
+    } else {
+      ConvPack(algorithm, s, w.get(), packed.get(), TwoThreads());
+    }
+    ASSERT_TRUE(packed.Intact());
+    const Floats y(s.OutPixels() * s.y_stride), y2(s.OutPixels() * s.y_stride);
+    for (const bool second : {false, true}) {
+      const Parallel par = second ? TwoThreads() : OneThread();
+      const size_t scratch_bytes = transposed ? ConvTransposeScratchBytes(s, par.threads)
+                                              : ConvScratchBytes(algorithm, s, par.threads);
+      const Floats scratch(static_cast<int64_t>(scratch_bytes / sizeof(float)));
+      float* const to = second ? y2.get() : y.get();
+      if (transposed) {
+        ConvTranspose(s, x.get(), packed.get(), to, epilogue, scratch.get(), par);
+      } else {
+        Conv(algorithm, s, x.get(), packed.get(), to, epilogue, scratch.get(), par);
+      }
+      ASSERT_TRUE(scratch.Intact());
+    }
+    EXPECT_TRUE(y.Intact());
+    EXPECT_TRUE(y.SameBits(y2)) << "differs between one and two threads";
+    const bool winograd =
+        algorithm == ConvAlgorithm::kWinograd4 || algorithm == ConvAlgorithm::kWinograd2;
+    for (int64_t i = 0; i < s.OutPixels(); ++i) {
+      for (int64_t c = 0; c < s.cout; ++c) {
+        double wanted = reference.sum[static_cast<size_t>(i * s.cout + c)];
+        const double size = reference.size[static_cast<size_t>(i * s.cout + c)];
+        if (finish != Finish::kNone) wanted += bias[c];
+        if (finish == Finish::kBiasRelu) wanted = std::max(wanted, 0.0);
+        if (finish == Finish::kResidual) wanted += residual[i * (s.cout + 1) + c];
+        if (finish == Finish::kInterpreted) wanted = std::tanh(wanted);
+        ASSERT_NEAR(y[i * s.y_stride + c], wanted, winograd ? 4e-6 + 1e-6 * size : 1e-6 + 4e-7 * size)
+            << "pixel " << i << " channel " << c;
+      }
+      for (int64_t c = s.cout; c < s.y_stride; ++c) {
+        ASSERT_TRUE(std::isnan(y[i * s.y_stride + c])) << "wrote beyond pixel " << i;
+      }
+    }
+  });
+}
+
+// Every algorithm that takes the shape, with every kind of epilogue.
+void CheckConv(const ConvShape& s) {
+  for (int a = 0; a < kConvAlgorithmCount; ++a) {
+    const auto algorithm = static_cast<ConvAlgorithm>(a);
+    if (!ConvRefusal(algorithm, s).empty()) continue;
+    for (const Finish finish :
+         {Finish::kNone, Finish::kBiasRelu, Finish::kResidual, Finish::kInterpreted}) {
+      Check(s, algorithm, false, finish, finish == Finish::kResidual);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+}
+
+void CheckTransposed(const ConvShape& s) {
+  for (const Finish finish :
+       {Finish::kNone, Finish::kBiasRelu, Finish::kResidual, Finish::kInterpreted}) {
+    Check(s, ConvAlgorithm::kGemm, true, finish, finish == Finish::kResidual);
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+TEST(Conv, Pointwise) {
+  CheckConv(Shape(1, 20, 30, {{7}, {9}}));
+  CheckConv(Shape(2, 8, 24, {{14}, {14}}));
+  CheckConv(Shape(1, 13, 7, {{5, 1, 2}, {6, 1, 3}}));
+  CheckConv(Shape(1, 1024, 40, {{3}, {5}}));
+  CheckConv(Shape(1, 70, 90, {{40}, {40}}));
+}
+
+TEST(Conv, ThreeByThree) {
+  for (const int64_t side : {1, 2, 3, 5, 8, 13}) {
+    CheckConv(Shape(1, 17, 21, {{side, 3, 1, 1, 1, 1}, {side + 1, 3, 1, 1, 1, 1}}));
+  }
+  CheckConv(Shape(2, 32, 40, {{12, 3, 1, 1, 1, 1}, {10, 3, 1, 1, 0, 2}}));
+  CheckConv(Shape(3, 5, 6, {{9, 3, 1, 1, 2, 0}, {7, 3, 1, 1, 0, 0}}));
+  CheckConv(Shape(1, 48, 64, {{57, 3, 1, 1, 1, 1}, {58, 3, 1, 1, 1, 1}}));
+  CheckConv(Shape(1, 512, 33, {{6, 3, 1, 1, 1, 1}, {6, 3, 1, 1, 1, 1}}));
+  CheckConv(Shape(1, 18, 20, {{11, 3, 2, 1, 1, 1}, {12, 3, 2, 1, 1, 1}}));
+  CheckConv(Shape(1, 18, 20, {{11, 3, 1, 2, 2, 2}, {12, 3, 1, 3, 3, 3}}));
+}
+
+TEST(Conv, FirstLayers) {
+  CheckConv(Shape(1, 3, 16, {{23, 7, 2, 1, 3, 3}, {22, 7, 2, 1, 3, 3}}));
+  CheckConv(Shape(1, 1, 9, {{9, 3, 1, 1, 1, 1}, {30, 3, 1, 1, 1, 1}}));
+  CheckConv(Shape(2, 3, 20, {{16, 4, 4}, {16, 4, 4}}));
+}
+
+TEST(Conv, OddKernels) {
+  CheckConv(Shape(1, 6, 10, {{9, 1, 1, 1, 0, 0}, {12, 7, 1, 1, 3, 3}}));
+  CheckConv(Shape(1, 6, 10, {{9, 2, 1, 1, 0, 1}, {12, 4, 3, 2, 5, 1}}));
+  CheckConv(Shape(1, 4, 4, {{2, 5, 1, 1, 4, 4}, {2, 5, 1, 1, 4, 4}}));
+}
+
+TEST(Conv, OneAndThreeDimensions) {
+  CheckConv(Shape(2, 10, 12, {{50, 5, 2, 1, 2, 2}}));
+  CheckConv(Shape(1, 7, 9, {{20, 3, 1, 4, 4, 4}}));
+  CheckConv(Shape(1, 5, 6, {{5, 3, 1, 1, 1, 1}, {6, 3, 2, 1, 1, 1}, {7, 3, 1, 2, 2, 2}}));
+  CheckConv(Shape(1, 6, 6, {{5, 3, 1, 1, 1, 1}, {6, 3, 2, 1, 1, 1}, {7, 3, 1, 2, 2, 2}}, 6));
+  CheckConv(Shape(1, 40, 40, {{100, 9, 1, 1, 4, 4}}, 40));
+}
+
+TEST(Conv, Groups) {
+  CheckConv(Shape(1, 24, 36, {{6, 3, 1, 1, 1, 1}, {7, 3, 1, 1, 1, 1}}, 4));
+  CheckConv(Shape(1, 12, 24, {{6, 3, 1, 1, 1, 1}, {7, 3, 1, 1, 1, 1}}, 12));
+  CheckConv(Shape(2, 32, 32, {{5}, {6}}, 2));
+}
+
+TEST(Conv, Depthwise) {
+  for (const int64_t channels : {1, 3, 8, 19, 32, 61, 96}) {
+    CheckConv(Shape(1, channels, channels, {{9, 3, 1, 1, 1, 1}, {11, 3, 1, 1, 1, 1}}, channels));
+  }
+  for (const int64_t stride : {1, 2, 3}) {
+    CheckConv(Shape(2, 40, 40, {{13, 5, stride, 1, 2, 2}, {14, 5, stride, 1, 2, 2}}, 40));
+    CheckConv(Shape(1, 40, 40, {{9, 7, stride, 1, 3, 3}, {5, 7, stride, 1, 3, 3}}, 40));
+    CheckConv(Shape(1, 24, 24, {{9, 3, stride, 2, 2, 2}, {15, 3, stride, 2, 0, 0}}, 24));
+  }
+  CheckConv(Shape(1, 48, 48, {{64, 3, 1, 1, 1, 1}, {64, 3, 1, 1, 1, 1}}, 48));
+  CheckConv(Shape(1, 16, 16, {{1, 9, 1, 1, 4, 4}, {2, 9, 1, 1, 4, 4}}, 16));
+}
+
+TEST(Conv, FewPixelsManyChannels) {
+  CheckConv(Shape(1, 96, 640, {{7, 3, 1, 1, 1, 1}, {7, 3, 1, 1, 1, 1}}));
+  CheckConv(Shape(1, 96, 640, {{7, 3, 2, 1, 1, 1}, {7, 3, 2, 1, 1, 1}}));
+}
+
+TEST(ConvTranspose, KernelEqualsStride) {
+  const std::vector<Axis> axes = {{5, 2, 2}, {7, 2, 2}};
+  CheckTransposed(Transposed(Shape(2, 20, 30, axes), axes));
+  CheckTransposed(Transposed(Shape(1, 1024, 40, axes), axes));
+  CheckTransposed(Transposed(Shape(1, 700, 140, axes), axes));
+}
+
+TEST(ConvTranspose, Overlapping) {
+  const std::vector<Axis> two = {{5, 4, 2, 1, 1, 1}, {6, 4, 2, 1, 1, 1}};
+  CheckTransposed(Transposed(Shape(1, 12, 10, two), two));
+  CheckTransposed(Transposed(Shape(2, 12, 10, two, 2), two));
+  const std::vector<Axis> padded = {{5, 3, 2, 1, 1, 0}, {6, 3, 2, 1, 0, -1}};
+  CheckTransposed(Transposed(Shape(1, 9, 33, padded), padded));
+  const std::vector<Axis> dilated = {{5, 3, 1, 2, 2, 1}, {6, 3, 3, 2, 1, 4}};
+  CheckTransposed(Transposed(Shape(1, 9, 12, dilated, 3), dilated));
+  const std::vector<Axis> sparse = {{4, 2, 5}, {3, 1, 4}};
+  CheckTransposed(Transposed(Shape(1, 9, 12, sparse), sparse));
+  const std::vector<Axis> one = {{20, 5, 3, 1, 2, 2}};
+  CheckTransposed(Transposed(Shape(2, 9, 12, one), one));
+  const std::vector<Axis> three = {{3, 3, 2, 1, 1, 1}, {4, 2, 2}, {5, 3, 1, 1, 1, 1}};
+  CheckTransposed(Transposed(Shape(1, 6, 8, three), three));
+}
+
+TEST(Conv, Choice) {
+  const ConvShape depthwise = Shape(1, 32, 32, {{9, 3}, {9, 3}}, 32);
+  EXPECT_EQ(ChooseConv(depthwise, 1), ConvAlgorithm::kDepthwise);
+  const ConvShape large = Shape(1, 64, 64, {{56, 3, 1, 1, 1, 1}, {56, 3, 1, 1, 1, 1}});
+  EXPECT_EQ(ChooseConv(large, 1), ConvAlgorithm::kWinograd4);
+  EXPECT_EQ(ChooseConv(large, 1, false), ConvAlgorithm::kGemm);
+  EXPECT_EQ(ChooseConv(Shape(1, 64, 64, {{56}, {56}}), 1), ConvAlgorithm::kGemm);
+  EXPECT_EQ(ConvRefusal(ConvAlgorithm::kWinograd4, Shape(1, 8, 8, {{9, 3, 2}, {9, 3, 2}})),
+            "stride is not 1");
+}
+
+}  // namespace
+}  // namespace sardonyx
