@@ -135,6 +135,12 @@ Dim SymbolTable::CeilDiv(Dim a, Dim b) {
     return -FloorDivide(-a.value(), b.value());
   }
   if (a == b) return 1;
+  Dim factor;
+  int64_t coefficient;
+  SplitCoefficient(a, &factor, &coefficient);
+  if (b.known() && b.value() != 0 && coefficient % b.value() == 0) {
+    return Mul(factor, Dim(coefficient / b.value()));
+  }
   return Intern(Kind::kCeilDiv, a, b);
 }
 
@@ -160,6 +166,19 @@ Dim SymbolTable::Broadcast(Dim a, Dim b) {
   if (b.known()) return b;
   if (a.symbol() > b.symbol()) std::swap(a, b);
   return Intern(Kind::kBroadcast, a, b);
+}
+
+bool SymbolTable::NonNegative(Dim dim) const {
+  if (dim.known()) return dim.value() >= 0;
+  const Entry& entry = entries_[dim.symbol()];
+  switch (entry.kind) {
+    case Kind::kNamed:
+    case Kind::kFresh:
+    case Kind::kBroadcast: return true;
+    case Kind::kSub: return false;
+    case Kind::kMax: return NonNegative(entry.a) || NonNegative(entry.b);
+    default: return NonNegative(entry.a) && NonNegative(entry.b);
+  }
 }
 
 Dim SymbolTable::Product(const Dims& dims) {

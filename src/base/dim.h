@@ -52,6 +52,8 @@ class SymbolTable {
   // Broadcast of two dimensions of which neither is known to be 1 and not both are known: equal to
   // whichever is not 1 at run time.
   Dim Broadcast(Dim a, Dim b);
+  // Whether the dimension can be shown to be at least 0: a size, or made of sizes without subtraction.
+  bool NonNegative(Dim dim) const;
   Dim Product(const Dims& dims);
   // Product(numerator) / Product(denominator) with common factors cancelled.
   Dim Quotient(Dims numerator, Dims denominator);

@@ -86,9 +86,47 @@ std::vector<Fact> Infer(const Node& node, std::span<const Fact* const> inputs,
   return outputs;
 }
 
+Tensor& ComputeContext::Allocate(size_t output) {
+  const Fact& fact = inferred_[output];
+  std::vector<int64_t> dims;
+  for (Dim dim : *fact.shape) {
+    if (!dim.known()) Fail(ErrorCode::kInternal, "{}: a dimension depends on data", node_.op->name);
+    dims.push_back(dim.value());
+  }
+  return Allocate(output, fact.type.dtype, std::move(dims));
+}
+
+Fact FactOf(const Datum& datum) {
+  if (const Tensor* tensor = datum.tensor()) return Fact::Of(*tensor);
+  Fact fact;
+  Type element;
+  if (const Sequence* sequence = datum.sequence()) {
+    fact.type.kind = Type::Kind::kSequence;
+    if (!sequence->empty()) element = FactOf(sequence->front()).type;
+  } else if (const Map* map = datum.map()) {
+    fact.type.kind = Type::Kind::kMap;
+    fact.type.dtype = map->keys.dtype();
+    if (!map->values.empty()) element = FactOf(map->values.front()).type;
+  } else {
+    fact.type.kind = Type::Kind::kOptional;
+  }
+  fact.type.element = std::make_shared<const Type>(std::move(element));
+  return fact;
+}
+
 std::vector<Datum> RunReference(const Node& node, std::span<const Datum> inputs) {
+  std::vector<Fact> facts(inputs.size());
+  std::vector<const Fact*> pointers(inputs.size(), nullptr);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    // An absent input and an empty optional look alike; the node knows.
+    if (!inputs[i].has_value() && node.input(i) == nullptr) continue;
+    facts[i] = FactOf(inputs[i]);
+    pointers[i] = &facts[i];
+  }
+  SymbolTable symbols;
+  const std::vector<Fact> inferred = Infer(node, pointers, symbols);
   std::vector<Datum> outputs(node.outputs.size());
-  ComputeContext context(node, inputs, outputs);
+  ComputeContext context(node, inputs, inferred, outputs);
   Named(node, [&] { node.op->reference(context); });
   return outputs;
 }

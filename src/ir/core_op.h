@@ -69,8 +69,10 @@ class InferContext {
 // What a reference compute gets: concrete inputs, and outputs to set.
 class ComputeContext {
  public:
-  ComputeContext(const Node& node, std::span<const Datum> inputs, std::span<Datum> outputs)
-      : node_(node), inputs_(inputs), outputs_(outputs) {}
+  // `inferred`: a fact for each output, as the operation's own inference gives it for these inputs.
+  ComputeContext(const Node& node, std::span<const Datum> inputs, std::span<const Fact> inferred,
+                 std::span<Datum> outputs)
+      : node_(node), inputs_(inputs), inferred_(inferred), outputs_(outputs) {}
 
   const Node& node() const { return node_; }
   const Attributes& attributes() const { return node_.attributes; }
@@ -79,8 +81,10 @@ class ComputeContext {
   bool has(size_t i) const { return i < inputs_.size() && inputs_[i].has_value(); }
   const Tensor& input(size_t i) const { return *inputs_[i].tensor(); }
   const Datum& datum(size_t i) const { return inputs_[i]; }
-  // Output dimensions as this operation's own inference gives them for these inputs; for
-  // operations whose shape depends on data alone, compute them yourself.
+  const Fact& inferred(size_t output) const { return inferred_[output]; }
+  // A tensor of the inferred type and dimensions. Operations whose dimensions depend on data compute
+  // these themselves and call the other form.
+  Tensor& Allocate(size_t output);
   Tensor& Allocate(size_t output, DType dtype, std::vector<int64_t> dims) {
     outputs_[output] = Tensor(dtype, std::move(dims));
     return const_cast<Tensor&>(*outputs_[output].tensor());
@@ -90,6 +94,7 @@ class ComputeContext {
  private:
   const Node& node_;
   std::span<const Datum> inputs_;
+  std::span<const Fact> inferred_;
   std::span<Datum> outputs_;
 };
 
@@ -100,13 +105,17 @@ struct CoreOp {
   void (*infer)(InferContext&);
   // Plain, portable, any type and shape the operation allows: the oracle of all devices.
   void (*reference)(ComputeContext&);
-  // For elementwise operations: the expression that the node computes. Null for all others.
+  // For elementwise operations: the expression that the node computes; one without inputs where the
+  // node has a meaning that expressions lack (a cast that does not saturate). Null for all others.
   Expression (*expression)(const Node&, std::span<const DType> inputs) = nullptr;
   bool is_view = false;  // output 0 is input 0's memory with other dimensions
   bool is_pure = true;   // same inputs give the same outputs: may be folded, merged and dropped
 };
 
-// Outputs of one node with the reference compute; checks inference first so that errors read well.
+// What is known of a value at run time: all of a tensor, the element type of a sequence.
+Fact FactOf(const Datum& datum);
+// Outputs of one node with the reference compute. Inference runs first, on the concrete inputs: it
+// finds what is wrong with them and says how large the outputs are.
 std::vector<Datum> RunReference(const Node& node, std::span<const Datum> inputs);
 // Infers a node's outputs from input facts (null: absent), with the node's origin in errors.
 std::vector<Fact> Infer(const Node& node, std::span<const Fact* const> inputs, SymbolTable& symbols);

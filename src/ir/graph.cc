@@ -71,7 +71,8 @@ Fact Fact::Of(Tensor tensor) {
   fact.type = tensor.dtype();
   fact.shape.emplace(tensor.dims().begin(), tensor.dims().end());
   if (tensor.rank() <= 1 && tensor.size() <= kMaxElements &&
-      (tensor.dtype() == DType::kInt64 || tensor.dtype() == DType::kInt32)) {
+      (tensor.dtype() == DType::kInt64 || tensor.dtype() == DType::kInt32 ||
+       tensor.dtype() == DType::kBool)) {
     const std::vector<int64_t> ints = ToInts(tensor);
     fact.elements.emplace(ints.begin(), ints.end());
   }

@@ -42,7 +42,7 @@ struct Fact {
   Type type;
   std::optional<Dims> shape;     // absent: rank unknown
   Tensor constant;               // defined if the value itself is known
-  std::optional<Dims> elements;  // of an int64 tensor of rank <= 1 in a shape computation
+  std::optional<Dims> elements;  // of an int64, int32 or bool tensor of rank <= 1, few
 
   bool ranked() const { return shape.has_value(); }
   int rank() const { return static_cast<int>(shape->size()); }

@@ -1,0 +1,360 @@
+#include "base/cast.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <string>
+
+namespace sardonyx {
+namespace {
+
+// A floating-point format of at most eight bits. Its values are sign, exponent and mantissa with
+// subnormals; what the top codes mean differs.
+struct SmallFloat {
+  DType type;
+  int exponent_bits;
+  int mantissa_bits;
+  int bias;
+  bool has_infinity;   // the all-ones exponent is infinity and NaN, as in IEEE 754
+  bool negative_zero;  // false: the code of -0 is the only NaN
+  bool has_nan;
+  double largest;
+};
+
+// OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats 1.0; the FNUZ formats after
+// Noune et al., "8-bit Numerical Formats for Deep Neural Networks" (2022).
+constexpr SmallFloat kSmallFloats[] = {
+    {DType::kFloat8E4M3FN, 4, 3, 7, false, true, true, 448},
+    {DType::kFloat8E4M3FNUZ, 4, 3, 8, false, false, true, 240},
+    {DType::kFloat8E5M2, 5, 2, 15, true, true, true, 57344},
+    {DType::kFloat8E5M2FNUZ, 5, 2, 16, false, false, true, 57344},
+    {DType::kFloat4E2M1, 2, 1, 1, false, true, false, 6},
+    {DType::kFloat6E2M3, 2, 3, 1, false, true, false, 7.5},
+    {DType::kFloat6E3M2, 3, 2, 3, false, true, false, 28},
+};
+
+const SmallFloat* FindSmallFloat(DType type) {
+  for (const SmallFloat& format : kSmallFloats) {
+    if (format.type == type) return &format;
+  }
+  return nullptr;
+}
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+// float8e8m0: a biased exponent alone; 255 is NaN.
+constexpr int kScaleBias = 127;
+constexpr uint32_t kScaleNaN = 255;
+
+double Decode(const SmallFloat& format, uint32_t bits) {
+  const int width = 1 + format.exponent_bits + format.mantissa_bits;
+  const uint32_t sign_bit = 1u << (width - 1);
+  if (!format.negative_zero && bits == sign_bit) return kNaN;
+  const uint32_t magnitude = bits & (sign_bit - 1);
+  const int exponent = static_cast<int>(magnitude >> format.mantissa_bits);
+  const uint32_t mantissa = magnitude & ((1u << format.mantissa_bits) - 1);
+  const double sign = (bits & sign_bit) != 0 ? -1.0 : 1.0;
+  if (format.has_infinity && exponent == (1 << format.exponent_bits) - 1) {
+    return mantissa == 0 ? sign * kInfinity : kNaN;
+  }
+  // E4M3FN has no infinity, and one NaN a sign.
+  if (format.type == DType::kFloat8E4M3FN && magnitude == sign_bit - 1) return kNaN;
+  const int scale = std::max(exponent, 1) - format.bias - format.mantissa_bits;
+  const uint32_t significand = exponent == 0 ? mantissa : mantissa | (1u << format.mantissa_bits);
+  return sign * std::ldexp(static_cast<double>(significand), scale);
+}
+
+uint32_t Encode(const SmallFloat& format, double value, bool saturate) {
+  const int width = 1 + format.exponent_bits + format.mantissa_bits;
+  const uint32_t sign_bit = 1u << (width - 1);
+  const bool negative = std::signbit(value);
+  const uint32_t sign = negative ? sign_bit : 0;
+  const uint32_t infinity = ((1u << format.exponent_bits) - 1) << format.mantissa_bits;
+  const uint32_t nan = !format.negative_zero ? sign_bit
+                       : format.has_infinity ? (sign | infinity | (1u << (format.mantissa_bits - 1)))
+                                             : (sign | (sign_bit - 1));
+  if (std::isnan(value)) return format.has_nan ? nan : sign_bit;
+  double magnitude = std::abs(value);
+  // Round to a multiple of the unit in the last place, half to even.
+  int exponent = 1 - format.bias;
+  if (magnitude > 0 && std::isfinite(magnitude)) {
+    exponent = std::max(exponent, std::ilogb(magnitude));
+    const int unit = exponent - format.mantissa_bits;
+    magnitude = std::ldexp(std::nearbyint(std::ldexp(magnitude, -unit)), unit);
+  }
+  if (magnitude > format.largest) {
+    if (!saturate && format.has_nan) return format.has_infinity ? sign | infinity : nan;
+    magnitude = format.largest;
+  }
+  if (magnitude == 0) return format.negative_zero ? sign : 0;
+  exponent = std::max(1 - format.bias, std::ilogb(magnitude));
+  const uint32_t significand =
+      static_cast<uint32_t>(std::ldexp(magnitude, format.mantissa_bits - exponent));
+  // A subnormal has no leading one, and its exponent field is one less.
+  const uint32_t leading = 1u << format.mantissa_bits;
+  if (significand < leading) return sign | significand;
+  return sign | (static_cast<uint32_t>(exponent + format.bias) << format.mantissa_bits) |
+         (significand - leading);
+}
+
+uint32_t EncodeScale(double value, bool saturate, ScaleRounding rounding) {
+  if (std::isnan(value)) return kScaleNaN;
+  const double magnitude = std::abs(value);
+  const double least = std::ldexp(1.0, -kScaleBias), most = std::ldexp(1.0, kScaleBias);
+  if (magnitude > most) return saturate ? kScaleNaN - 1 : kScaleNaN;
+  if (magnitude < least) return saturate ? 0 : kScaleNaN;
+  int exponent = std::ilogb(magnitude);
+  const double fraction = std::ldexp(magnitude, -exponent);  // in [1, 2)
+  if (rounding == ScaleRounding::kUp ? fraction > 1.0
+                                     : rounding == ScaleRounding::kNearest && fraction >= 1.5) {
+    ++exponent;
+  }
+  return static_cast<uint32_t>(std::min(exponent, kScaleBias) + kScaleBias);
+}
+
+// The small integers' and floats' code of an element, whatever its width.
+uint32_t ReadBits(DType type, const void* data, int64_t i) {
+  const int bits = BitWidth(type);
+  return bits == 8 ? static_cast<const uint8_t*>(data)[i] : ReadPacked(data, bits, i);
+}
+void WriteBits(DType type, void* data, int64_t i, uint32_t value) {
+  const int bits = BitWidth(type);
+  if (bits == 8) {
+    static_cast<uint8_t*>(data)[i] = static_cast<uint8_t>(value);
+  } else {
+    WritePacked(data, bits, i, value);
+  }
+}
+
+// 2- and 4-bit integers and every float below 16 bits.
+bool IsSmall(DType type) {
+  return (IsPacked(type) || FindSmallFloat(type) != nullptr || type == DType::kFloat8E8M0);
+}
+
+int8_t SmallInteger(DType type, uint32_t bits) {
+  const int width = BitWidth(type);
+  if (IsSigned(type) && (bits >> (width - 1)) != 0) return static_cast<int8_t>(bits | (0xffu << width));
+  return static_cast<int8_t>(bits);
+}
+
+template <typename From, typename To>
+To ConvertNumber(From from) {
+  if constexpr (std::is_same_v<From, To>) {
+    return from;
+  } else if constexpr (std::is_same_v<To, bool>) {
+    return static_cast<ComputeType<From>>(from) != 0;
+  } else if constexpr (std::is_integral_v<To> && !std::is_integral_v<From>) {
+    using Real = ComputeType<From>;
+    const Real value = static_cast<Real>(from);
+    if (std::isnan(value)) return 0;
+    // 2^digits is exact in both float types, the largest integer is not.
+    const Real bound = std::ldexp(Real{1}, std::numeric_limits<To>::digits);
+    if (value >= bound) return std::numeric_limits<To>::max();
+    if (std::is_signed_v<To> ? value < -bound : value <= -1) return std::numeric_limits<To>::min();
+    return static_cast<To>(value);
+  } else {
+    return static_cast<To>(static_cast<ComputeType<From>>(from));
+  }
+}
+
+template <typename From>
+std::string PrintNumber(From from) {
+  if constexpr (std::is_same_v<From, bool>) {
+    return from ? "True" : "False";
+  } else if constexpr (std::is_integral_v<From>) {
+    return fmt::format("{}", from);
+  } else if constexpr (!std::is_same_v<ComputeType<From>, From>) {
+    // Fewest digits that read back as the same 16-bit number.
+    const float value = from;
+    if (std::isfinite(value)) {
+      for (int digits = 1; digits <= 9; ++digits) {
+        const std::string text = fmt::format("{:.{}g}", value, digits);
+        if (From(std::strtof(text.c_str(), nullptr)).bits == from.bits) {
+          return PrintNumber(std::strtod(text.c_str(), nullptr));
+        }
+      }
+    }
+    return PrintNumber(value);
+  } else {
+    std::string text = fmt::format("{}", from);
+    if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+    return text;
+  }
+}
+
+std::string_view Strip(std::string_view text) {
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
+  return text;
+}
+
+// std::from_chars reads "inf" and "nan" in any case as well; a leading plus is ours to take.
+template <typename Number>
+bool Parse(std::string_view text, Number* value) {
+  if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
+  if (error == std::errc::result_out_of_range && std::is_floating_point_v<Number>) {
+    const std::string copy(text);
+    *value = static_cast<Number>(std::strtod(copy.c_str(), nullptr));
+    return true;
+  }
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+template <typename To>
+To ParseNumber(const std::string& source) {
+  const std::string_view text = Strip(source);
+  if constexpr (std::is_integral_v<To> && !std::is_same_v<To, bool>) {
+    std::conditional_t<std::is_signed_v<To>, int64_t, uint64_t> integer = 0;
+    if (Parse(text, &integer)) return static_cast<To>(integer);
+  }
+  double real = 0;
+  if (Parse(text, &real)) {
+    if constexpr (std::is_same_v<To, float>) {
+      // Straight to float: rounding twice may differ in the last bit.
+      float value = 0;
+      if (Parse(text, &value)) return value;
+    }
+    return ConvertNumber<double, To>(real);
+  }
+  if constexpr (std::is_same_v<To, bool>) {
+    if (text == "True" || text == "true") return true;
+    if (text == "False" || text == "false") return false;
+  }
+  Fail(ErrorCode::kInvalidArgument, "cannot cast the string '{}' to {}", source,
+       Name(kDTypeOf<To>));
+}
+
+// Small formats go through double, which holds each of them exactly.
+void Widen(DType from, const void* in, double* out, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t bits = ReadBits(from, in, i);
+    out[i] = IsInteger(from)
+                 ? (IsSigned(from) ? SmallInteger(from, bits) : static_cast<double>(bits))
+                 : DecodeSmallFloat(from, bits);
+  }
+}
+
+void Narrow(const double* in, DType to, void* out, int64_t count, bool saturate,
+            ScaleRounding rounding) {
+  const SmallFloat* format = FindSmallFloat(to);
+  for (int64_t i = 0; i < count; ++i) {
+    uint32_t bits;
+    if (to == DType::kFloat8E8M0) {
+      bits = EncodeScale(in[i], saturate, rounding);
+    } else if (format != nullptr) {
+      bits = Encode(*format, in[i], saturate);
+    } else {
+      // Low bits of the truncated value, as between the wider integers.
+      bits = static_cast<uint32_t>(ConvertNumber<double, int64_t>(in[i])) & ((1u << BitWidth(to)) - 1);
+    }
+    WriteBits(to, out, i, bits);
+  }
+}
+
+constexpr int64_t kBlock = 256;
+
+// Blocks begin on whole bytes, for kBlock elements of any width fill whole bytes.
+template <typename Pointer>
+auto* At(DType type, Pointer* data, int64_t i) {
+  using Byte = std::conditional_t<std::is_const_v<Pointer>, const char, char>;
+  return reinterpret_cast<Byte*>(data) + ByteSize(type, i);
+}
+
+void CheckSupported(DType type) {
+  if (type == DType::kUndefined || type == DType::kComplex64 || type == DType::kComplex128) {
+    Fail(ErrorCode::kUnsupported, "cast: element type {} is not supported", Name(type));
+  }
+}
+
+}  // namespace
+
+uint32_t ReadPacked(const void* data, int bits, int64_t i) {
+  const auto* bytes = static_cast<const uint8_t*>(data);
+  const int64_t at = i * bits;
+  const int shift = static_cast<int>(at % 8);
+  uint32_t value = bytes[at / 8] >> shift;
+  if (shift + bits > 8) value |= static_cast<uint32_t>(bytes[at / 8 + 1]) << (8 - shift);
+  return value & ((1u << bits) - 1);
+}
+
+void WritePacked(void* data, int bits, int64_t i, uint32_t value) {
+  auto* bytes = static_cast<uint8_t*>(data);
+  const int64_t at = i * bits;
+  const int shift = static_cast<int>(at % 8);
+  const uint32_t mask = (1u << bits) - 1;
+  value &= mask;
+  bytes[at / 8] = static_cast<uint8_t>((bytes[at / 8] & ~(mask << shift)) | (value << shift));
+  if (shift + bits > 8) {
+    uint8_t& next = bytes[at / 8 + 1];
+    next = static_cast<uint8_t>((next & ~(mask >> (8 - shift))) | (value >> (8 - shift)));
+  }
+}
+
+double DecodeSmallFloat(DType type, uint32_t bits) {
+  if (type == DType::kFloat8E8M0) {
+    return bits == kScaleNaN ? kNaN : std::ldexp(1.0, static_cast<int>(bits) - kScaleBias);
+  }
+  const SmallFloat* format = FindSmallFloat(type);
+  if (format == nullptr) Fail(ErrorCode::kInternal, "{} is no small float format", Name(type));
+  return Decode(*format, bits);
+}
+
+void ConvertElements(DType from, const void* in, DType to, void* out, int64_t count, bool saturate,
+                     ScaleRounding rounding) {
+  CheckSupported(from);
+  CheckSupported(to);
+  if (from == to) {
+    if (from == DType::kString) {
+      std::copy_n(static_cast<const std::string*>(in), count, static_cast<std::string*>(out));
+    } else if (count > 0) {
+      std::memcpy(out, in, ByteSize(from, count));
+    }
+  } else if (IsSmall(from) || IsSmall(to)) {
+    double block[kBlock];
+    const DType wide = DType::kFloat64;
+    for (int64_t begin = 0; begin < count; begin += kBlock) {
+      const int64_t n = std::min(kBlock, count - begin);
+      const void* source = At(from, in, begin);
+      void* target = At(to, out, begin);
+      if (IsSmall(from)) {
+        Widen(from, source, block, n);
+      } else {
+        ConvertElements(from, source, wide, block, n, saturate, rounding);
+      }
+      if (IsSmall(to)) {
+        Narrow(block, to, target, n, saturate, rounding);
+      } else {
+        ConvertElements(wide, block, to, target, n, saturate, rounding);
+      }
+    }
+  } else if (from == DType::kString) {
+    DispatchReal(to, "cast", [&](auto tag) {
+      using To = typename decltype(tag)::type;
+      for (int64_t i = 0; i < count; ++i) {
+        static_cast<To*>(out)[i] = ParseNumber<To>(static_cast<const std::string*>(in)[i]);
+      }
+    });
+  } else if (to == DType::kString) {
+    DispatchReal(from, "cast", [&](auto tag) {
+      using From = typename decltype(tag)::type;
+      for (int64_t i = 0; i < count; ++i) {
+        static_cast<std::string*>(out)[i] = PrintNumber(static_cast<const From*>(in)[i]);
+      }
+    });
+  } else {
+    DispatchReal(from, "cast", [&](auto from_tag) {
+      using From = typename decltype(from_tag)::type;
+      DispatchReal(to, "cast", [&](auto to_tag) {
+        using To = typename decltype(to_tag)::type;
+        const From* source = static_cast<const From*>(in);
+        To* target = static_cast<To*>(out);
+        for (int64_t i = 0; i < count; ++i) target[i] = ConvertNumber<From, To>(source[i]);
+      });
+    });
+  }
+}
+
+}  // namespace sardonyx

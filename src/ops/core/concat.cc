@@ -1,0 +1,155 @@
+// Joining tensors along an axis, and cutting one into parts.
+
+#include "ops/core/core.h"
+#include "ops/core/reference.h"
+
+namespace sardonyx::core {
+namespace {
+
+void InferConcat(InferContext& context) {
+  if (context.input_count() == 0) context.Fail("concat needs at least one input");
+  const DType type = context.dtype(0);
+  std::optional<Dims> shape;
+  size_t model = 0;
+  for (size_t i = 0; i < context.input_count(); ++i) {
+    if (context.dtype(i) != type) {
+      context.Fail("cannot concatenate {} and {}", Name(type), Name(context.dtype(i)));
+    }
+    if (shape || !context.ranked(i)) continue;
+    shape = context.shape(i);
+    model = i;
+  }
+  if (!shape) return context.Set(0, type, {});
+  const int axis = context.Axis(context.attributes().Int("axis"), static_cast<int>(shape->size()));
+  Dim total = 0;
+  bool all_ranked = true;
+  for (size_t i = 0; i < context.input_count(); ++i) {
+    if (!context.ranked(i)) {
+      all_ranked = false;
+      continue;
+    }
+    const Dims& part = context.shape(i);
+    const Dims& first = context.shape(model);
+    bool fits = part.size() == first.size();
+    for (size_t k = 0; fits && k < part.size(); ++k) {
+      if (static_cast<int>(k) == axis) continue;
+      fits = !part[k].known() || !first[k].known() || part[k] == first[k];
+      // A known size is worth more than a symbol.
+      if (part[k].known()) (*shape)[k] = part[k];
+    }
+    if (!fits) {
+      context.Fail("cannot concatenate {} and {} along axis {}: other dimensions differ",
+                   context.Print(first), context.Print(part), axis);
+    }
+    total = context.symbols().Add(total, part[axis]);
+  }
+  (*shape)[axis] = all_ranked ? total : context.symbols().Fresh();
+  const bool vector = shape->size() == 1;
+  context.Set(0, type, std::move(shape));
+  if (!vector) return;
+  Dims elements;
+  for (size_t i = 0; i < context.input_count(); ++i) {
+    const Dims* part = context.elements(i);
+    if (part == nullptr) return;
+    elements.insert(elements.end(), part->begin(), part->end());
+  }
+  context.SetElements(0, std::move(elements));
+}
+
+void ComputeConcat(ComputeContext& context) {
+  Tensor& y = context.Allocate(0);
+  const int64_t given = context.attributes().Int("axis");
+  const int64_t axis = given < 0 ? given + y.rank() : given;
+  const std::vector<int64_t> strides = RowMajorStrides(y.dims());
+  int64_t position = 0;
+  for (size_t i = 0; i < context.input_count(); ++i) {
+    const Tensor& part = context.input(i);
+    CopyStrided(part, 0, RowMajorStrides(part.dims()), y, position * strides[axis], strides, part.dims());
+    position += part.dims()[axis];
+  }
+}
+
+void InferSplit(InferContext& context) {
+  const DType type = context.dtype(0);
+  const size_t parts = context.output_count();
+  if (!context.ranked(0)) {
+    for (size_t i = 0; i < parts; ++i) context.Set(i, type, {});
+    return;
+  }
+  Dims shape = context.shape(0);
+  const int axis = context.Axis(context.attributes().Int("axis"), context.rank(0));
+  const Dim whole = shape[axis];
+  const Dims* elements = context.elements(0);
+  Dims sizes;
+  if (context.has(1)) {
+    if (const Dims* given = context.elements(1)) {
+      if (given->size() != parts) {
+        context.Fail("split into {} parts with {} sizes", parts, given->size());
+      }
+      Dim sum = 0;
+      for (Dim size : *given) {
+        if (size.known() && size.value() < 0) context.Fail("split with a negative size {}", size.value());
+        sum = context.symbols().Add(sum, size);
+      }
+      if (sum.known() && whole.known() && !(sum == whole)) {
+        context.Fail("cannot split axis {} of {} into {}: the sizes sum to {}", axis, context.Print(shape),
+                     context.Print(*given), sum.value());
+      }
+      sizes = *given;
+    } else {
+      for (size_t i = 0; i < parts; ++i) sizes.push_back(context.symbols().Fresh());
+    }
+  } else {
+    const Dim count = static_cast<int64_t>(parts);
+    if (whole.known()) {
+      // All parts but the last have the rounded-up size.
+      const int64_t size = (whole.value() + count.value() - 1) / count.value();
+      const int64_t last = whole.value() - size * (count.value() - 1);
+      if (last < 0) {
+        context.Fail("cannot split axis {} of {} into {} parts", axis, context.Print(shape), parts);
+      }
+      sizes.assign(parts, size);
+      sizes.back() = last;
+    } else {
+      const Dim size = context.symbols().CeilDiv(whole, count);
+      sizes.assign(parts, size);
+      sizes.back() = context.symbols().Sub(whole, context.symbols().Mul(size, Dim(count.value() - 1)));
+    }
+  }
+  size_t begin = 0;
+  for (size_t i = 0; i < parts; ++i) {
+    shape[axis] = sizes[i];
+    context.Set(i, type, shape);
+    if (elements == nullptr || !sizes[i].known() || shape.size() != 1) {
+      elements = nullptr;
+      continue;
+    }
+    const size_t end = begin + static_cast<size_t>(sizes[i].value());
+    if (end > elements->size()) {
+      elements = nullptr;
+      continue;
+    }
+    context.SetElements(i, Dims(elements->begin() + begin, elements->begin() + end));
+    begin = end;
+  }
+}
+
+void ComputeSplit(ComputeContext& context) {
+  const Tensor& x = context.input(0);
+  const int64_t given = context.attributes().Int("axis");
+  const int64_t axis = given < 0 ? given + x.rank() : given;
+  const std::vector<int64_t> strides = RowMajorStrides(x.dims());
+  int64_t position = 0;
+  for (size_t i = 0; i < context.output_count(); ++i) {
+    Tensor& part = context.Allocate(i);
+    CopyStrided(x, position * strides[axis], strides, part, 0, RowMajorStrides(part.dims()), part.dims());
+    position += part.dims()[axis];
+  }
+}
+
+}  // namespace
+
+const CoreOp concat = {.name = "concat", .infer = InferConcat, .reference = ComputeConcat};
+const CoreOp split = {.name = "split", .infer = InferSplit, .reference = ComputeSplit};
+
+}  // namespace sardonyx::core

@@ -1,0 +1,171 @@
+// Pools over spatial windows, channels-last.
+
+#include <cmath>
+
+#include "ops/core/core.h"
+#include "ops/core/reference.h"
+#include "ops/core/window.h"
+
+namespace sardonyx::core {
+namespace {
+
+void InferPool(InferContext& context) {
+  const std::vector<int64_t>& kernel = context.attributes().Ints("kernel");
+  if (context.input_count() != 1) context.Fail("a pool takes one input");
+  if (kernel.empty()) context.Fail("a pool needs the attribute kernel");
+  std::optional<Dims> shape;
+  if (context.ranked(0)) {
+    const Dims& x = context.shape(0);
+    if (x.size() != kernel.size() + 2) {
+      context.Fail("cannot pool {} (channels last) with a kernel {}", context.Print(x), PrintDims(kernel));
+    }
+    shape = InferWindow(context, Dims(x.begin() + 1, x.end() - 1), kernel);
+    shape->insert(shape->begin(), x[0]);
+    shape->push_back(x.back());
+  }
+  context.Set(0, context.dtype(0), shape);
+  if (context.output_count() > 1) context.Set(1, DType::kInt64, shape);
+}
+
+// Calls element(batch and channel offset, output offset, offsets of the window's input pixels) for
+// each output. `pixels` are offsets of elements within the image, channel 0.
+struct Pooling {
+  Window window;
+  std::vector<int64_t> in;
+  int64_t batch, channels;
+
+  explicit Pooling(ComputeContext& context) {
+    const std::vector<int64_t>& dims = context.input(0).dims();
+    in.assign(dims.begin() + 1, dims.end() - 1);
+    window = ResolveWindow(context.attributes(), in, context.attributes().Ints("kernel"));
+    batch = dims.front();
+    channels = dims.back();
+  }
+
+  // body(output pixel, input pixels of its window, number of positions within the padded input).
+  template <typename Body>
+  void ForEachWindow(Body&& body) const {
+    std::vector<int64_t> pixels;
+    int64_t out = 0;
+    for (Walk o(window.out, {}); !o.done(); o.Next(), ++out) {
+      pixels.clear();
+      int64_t padded = 0;
+      for (Walk t(window.kernel, {}); !t.done(); t.Next()) {
+        int64_t pixel = 0;
+        bool inside = true, inside_padded = true;
+        for (size_t i = 0; i < in.size(); ++i) {
+          const int64_t at = o.index()[i] * window.strides[i] + t.index()[i] * window.dilations[i] -
+                             window.pads_begin[i];
+          inside = inside && at >= 0 && at < in[i];
+          // ceil_mode may reach beyond the padding; what lies there does not count.
+          inside_padded = inside_padded && at < in[i] + window.pads_end[i];
+          pixel = pixel * in[i] + at;
+        }
+        if (inside) pixels.push_back(pixel);
+        padded += inside_padded;
+      }
+      body(out, pixels, padded);
+    }
+  }
+};
+
+// Index of a pixel within one channel's image, counted row-major or, with storage_order 1, with the
+// first spatial axis innermost.
+int64_t StoredIndex(const std::vector<int64_t>& in, int64_t pixel, bool column_major) {
+  if (!column_major) return pixel;
+  int64_t index = 0;
+  std::vector<int64_t> position(in.size());
+  for (size_t i = in.size(); i-- > 0; pixel /= in[i]) position[i] = pixel % in[i];
+  for (size_t i = in.size(); i-- > 0;) index = index * in[i] + position[i];
+  return index;
+}
+
+void ComputeMaxPool(ComputeContext& context) {
+  const Pooling pooling(context);
+  const Tensor& x = context.input(0);
+  Tensor& y = context.Allocate(0);
+  int64_t* indices = context.output_count() > 1 ? context.Allocate(1).data<int64_t>() : nullptr;
+  const bool column_major = context.attributes().Int("storage_order") != 0;
+  const int64_t image = ElementCount(pooling.in), out_image = ElementCount(pooling.window.out);
+  const int64_t channels = pooling.channels;
+  DispatchReal(x.dtype(), "max_pool", [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using C = ComputeType<T>;
+    pooling.ForEachWindow([&](int64_t out, const std::vector<int64_t>& pixels, int64_t) {
+      for (int64_t n = 0; n < pooling.batch; ++n) {
+        for (int64_t c = 0; c < channels; ++c) {
+          const T* from = x.data<T>() + n * image * channels + c;
+          // A window of padding alone has no largest element.
+          T best = static_cast<T>(LeastOf<C>());
+          int64_t at = -1;
+          for (int64_t pixel : pixels) {
+            const C value = static_cast<C>(from[pixel * channels]);
+            if (at < 0 || value > static_cast<C>(best) || value != value) {
+              best = from[pixel * channels];
+              at = pixel;
+              if (value != value) break;
+            }
+          }
+          const int64_t target = (n * out_image + out) * channels + c;
+          y.data<T>()[target] = best;
+          if (indices != nullptr) {
+            indices[target] =
+                at < 0 ? -1 : (n * channels + c) * image + StoredIndex(pooling.in, at, column_major);
+          }
+        }
+      }
+    });
+  });
+}
+
+// y = finish(sum of term(x), pixels in the window, positions in the padded input).
+template <typename Term, typename Finish>
+void ComputeSumPool(ComputeContext& context, Term&& term, Finish&& finish) {
+  const Pooling pooling(context);
+  const Tensor& x = context.input(0);
+  Tensor& y = context.Allocate(0);
+  const int64_t image = ElementCount(pooling.in), out_image = ElementCount(pooling.window.out);
+  const int64_t channels = pooling.channels;
+  DispatchReal(x.dtype(), context.node().op->name, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    pooling.ForEachWindow([&](int64_t out, const std::vector<int64_t>& pixels, int64_t padded) {
+      for (int64_t n = 0; n < pooling.batch; ++n) {
+        for (int64_t c = 0; c < channels; ++c) {
+          const T* from = x.data<T>() + n * image * channels + c;
+          double sum = 0;
+          for (int64_t pixel : pixels) {
+            sum += term(static_cast<double>(static_cast<ComputeType<T>>(from[pixel * channels])));
+          }
+          y.data<T>()[(n * out_image + out) * channels + c] =
+              static_cast<T>(finish(sum, static_cast<double>(pixels.size()), static_cast<double>(padded)));
+        }
+      }
+    });
+  });
+}
+
+void ComputeAveragePool(ComputeContext& context) {
+  const bool include_pad = context.attributes().Int("count_include_pad") != 0;
+  ComputeSumPool(
+      context, [](double x) { return x; },
+      [include_pad](double sum, double pixels, double padded) {
+        const double count = include_pad ? padded : pixels;
+        return count > 0 ? sum / count : 0.0;
+      });
+}
+
+void ComputeLpPool(ComputeContext& context) {
+  const double p = static_cast<double>(context.attributes().Int("p", 2));
+  ComputeSumPool(
+      context, [p](double x) { return std::pow(std::abs(x), p); },
+      [p](double sum, double, double) { return std::pow(sum, 1.0 / p); });
+}
+
+}  // namespace
+
+const CoreOp max_pool = {.name = "max_pool", .infer = InferPool, .reference = ComputeMaxPool};
+const CoreOp average_pool = {
+    .name = "average_pool", .infer = InferPool, .reference = ComputeAveragePool};
+const CoreOp lp_pool = {.name = "lp_pool", .infer = InferPool, .reference = ComputeLpPool};
+
+}  // namespace sardonyx::core
