@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <system_error>
 #include <utility>
 
@@ -66,6 +67,14 @@ std::shared_ptr<const MappedFile> MappedFile::FromDescriptor(int descriptor,
 
 MappedFile::MappedFile(const char* data, size_t size, std::string path)
     : data_(data), size_(size), path_(std::move(path)) {}
+
+void MappedFile::DropPages(std::string_view part) const {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = (reinterpret_cast<uintptr_t>(part.data()) + page - 1) / page * page;
+  const auto end = reinterpret_cast<uintptr_t>(part.data() + part.size()) / page * page;
+  // Only advice: when it fails, nothing but memory is lost.
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
 
 MappedFile::~MappedFile() {
   if (data_ != nullptr) munmap(const_cast<char*>(data_), size_);

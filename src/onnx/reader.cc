@@ -10,7 +10,6 @@
 #include <type_traits>
 
 #include "base/error.h"
-#include "base/mapped_file.h"
 #include "onnx/external_data.h"
 #include "onnx/fields.h"
 
@@ -309,12 +308,14 @@ std::string_view GuessFormat(std::string_view bytes) {
 
 std::shared_ptr<const ModelFile> ReadModel(std::string name, std::string_view bytes,
                                            std::shared_ptr<const void> owner,
+                                           std::shared_ptr<const MappedFile> mapping,
                                            const std::string& folder, const ReadOptions& options) {
   if (bytes.empty()) Fail(ErrorCode::kInvalidModel, "{}: not an ONNX model: it is empty", name);
   auto file = std::make_shared<ModelFile>();
   file->name = std::move(name);
   file->bytes = bytes;
   file->owner = std::move(owner);
+  file->mapping = std::move(mapping);
   file->options = options;
   file->external_files = std::make_shared<ExternalFiles>(folder);
   const std::string_view guess = GuessFormat(bytes);
@@ -332,18 +333,18 @@ std::shared_ptr<const ModelFile> ReadModel(std::string name, std::string_view by
 }  // namespace
 
 std::shared_ptr<const ModelFile> OpenModel(const std::string& path, const ReadOptions& options) {
-  auto mapping = MappedFile::Open(path);
+  const auto mapping = MappedFile::Open(path);
   const std::string_view bytes = mapping->bytes();
   std::string folder = std::filesystem::path(path).parent_path().string();
   if (folder.empty()) folder = ".";
-  return ReadModel(path, bytes, std::move(mapping), folder, options);
+  return ReadModel(path, bytes, mapping, mapping, folder, options);
 }
 
 std::shared_ptr<const ModelFile> ParseModel(std::string_view bytes,
                                             std::shared_ptr<const void> owner,
                                             const ReadOptions& options) {
-  return ReadModel("model given as bytes", bytes, std::move(owner), options.external_data_folder,
-                   options);
+  return ReadModel("model given as bytes", bytes, std::move(owner), nullptr,
+                   options.external_data_folder, options);
 }
 
 ModelProto ParseModelProto(std::string_view bytes, std::string_view what) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/mapped_file.h"
 #include "onnx/model.h"
 
 namespace sardonyx::onnx {
@@ -30,6 +31,7 @@ struct ModelFile {
   std::string name;                   // for messages: the path as given, or "model given as bytes"
   std::string_view bytes;             // the whole file
   std::shared_ptr<const void> owner;  // keeps `bytes`, and all strings of `model`, alive
+  std::shared_ptr<const MappedFile> mapping;  // the owner when the model is a file, else null
   ReadOptions options;
   std::shared_ptr<ExternalFiles> external_files;  // never null
   ModelProto model;                               // has a graph

@@ -53,9 +53,9 @@ bool HasOtherThanZeroAndOne(std::string_view bytes) {
   return std::any_of(bytes.begin(), bytes.end(), [](char c) { return (c & ~1) != 0; });
 }
 
-// `bytes` hold exactly the elements.
+// `bytes` hold exactly the elements; they lie in `mapping` when that is not null.
 Tensor FromBytes(DType type, const std::vector<int64_t>& dims, std::string_view bytes,
-                 const std::shared_ptr<const void>& owner) {
+                 const std::shared_ptr<const void>& owner, const MappedFile* mapping) {
   const bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % AlignmentOf(type) == 0;
   const bool rewrite = type == DType::kBool && HasOtherThanZeroAndOne(bytes);
   // Tensors do not write through memory they do not own, so the const_cast is never a write.
@@ -63,7 +63,13 @@ Tensor FromBytes(DType type, const std::vector<int64_t>& dims, std::string_view 
     return Tensor(type, dims, const_cast<char*>(bytes.data()), owner);
   }
   Tensor copy(type, dims);
-  if (!bytes.empty()) std::memcpy(copy.raw(), bytes.data(), bytes.size());
+  // In steps, so that file and copy together never take much more memory than the copy.
+  constexpr size_t kStep = size_t{4} << 20;
+  for (size_t done = 0; done < bytes.size(); done += kStep) {
+    const std::string_view step = bytes.substr(done, kStep);
+    std::memcpy(static_cast<char*>(copy.raw()) + done, step.data(), step.size());
+    if (mapping != nullptr) mapping->DropPages(step);
+  }
   if (rewrite) {
     auto* values = copy.data<uint8_t>();
     for (int64_t i = 0; i < copy.size(); ++i) values[i] = values[i] != 0;
@@ -79,7 +85,7 @@ Tensor FromRawData(DType type, const std::vector<int64_t>& dims, int64_t count,
     Fail(ErrorCode::kInvalidModel, "raw_data has {} bytes, but {}{} takes {}", bytes.size(),
          Name(type), PrintDims(dims), expected);
   }
-  return FromBytes(type, dims, bytes, file.owner);
+  return FromBytes(type, dims, bytes, file.owner, file.mapping.get());
 }
 
 Tensor FromExternalData(DType type, const std::vector<int64_t>& dims, int64_t count,
@@ -103,7 +109,7 @@ Tensor FromExternalData(DType type, const std::vector<int64_t>& dims, int64_t co
         "{}",
         info.location, bytes.size(), Name(type), PrintDims(dims), expected, info.offset);
   }
-  return FromBytes(type, dims, bytes.substr(info.offset, expected), data);
+  return FromBytes(type, dims, bytes.substr(info.offset, expected), data, data.get());
 }
 
 void CheckFieldCount(std::string_view field, size_t found, int64_t expected, DType type,
