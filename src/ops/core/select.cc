@@ -1,0 +1,156 @@
+// Operations that choose elements by their values or positions: nonzero, compress, one_hot, trilu.
+
+#include <algorithm>
+
+#include "ops/core/core.h"
+#include "ops/core/reference.h"
+
+namespace sardonyx::core {
+namespace {
+
+// Which elements are not zero (not empty).
+std::vector<bool> NonzeroMask(const Tensor& x) {
+  std::vector<bool> mask(x.size());
+  if (x.dtype() == DType::kString) {
+    for (int64_t i = 0; i < x.size(); ++i) mask[i] = !x.data<std::string>()[i].empty();
+    return mask;
+  }
+  DispatchReal(x.dtype(), "nonzero", [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (int64_t i = 0; i < x.size(); ++i) {
+      mask[i] = static_cast<ComputeType<T>>(x.data<T>()[i]) != ComputeType<T>{0};
+    }
+  });
+  return mask;
+}
+
+void InferNonzero(InferContext& context) {
+  SymbolTable& symbols = context.symbols();
+  const Dim rank = context.ranked(0) ? Dim(context.rank(0)) : symbols.Fresh();
+  context.Set(0, DType::kInt64, Dims{rank, symbols.Fresh()});
+}
+
+void ComputeNonzero(ComputeContext& context) {
+  const Tensor& x = context.input(0);
+  const std::vector<bool> mask = NonzeroMask(x);
+  const int64_t count = std::count(mask.begin(), mask.end(), true);
+  int64_t* y = context.Allocate(0, DType::kInt64, {x.rank(), count}).data<int64_t>();
+  int64_t column = 0, i = 0;
+  for (Walk walk(x.dims(), {}); !walk.done(); walk.Next(), ++i) {
+    if (!mask[i]) continue;
+    for (int axis = 0; axis < x.rank(); ++axis) y[axis * count + column] = walk.index()[axis];
+    ++column;
+  }
+}
+
+void InferCompress(InferContext& context) {
+  if (context.input_count() != 2) context.Fail("compress takes an input and a condition");
+  if (context.dtype(1) != DType::kBool) {
+    context.Fail("the condition of compress is bool, not {}", Name(context.dtype(1)));
+  }
+  if (context.ranked(1) && context.rank(1) != 1) {
+    context.Fail("the condition of compress is a vector, not {}", context.Print(context.shape(1)));
+  }
+  const Dim count = context.symbols().Fresh();
+  if (context.attributes().Find("axis") == nullptr) return context.Set(0, context.dtype(0), Dims{count});
+  if (!context.ranked(0)) return context.Set(0, context.dtype(0), {});
+  Dims shape = context.shape(0);
+  shape[context.Axis(context.attributes().Int("axis"), context.rank(0))] = count;
+  context.Set(0, context.dtype(0), std::move(shape));
+}
+
+void ComputeCompress(ComputeContext& context) {
+  const Tensor& condition = context.input(1);
+  const bool flat = context.attributes().Find("axis") == nullptr;
+  const Tensor x = flat ? context.input(0).Reshaped({context.input(0).size()}) : context.input(0);
+  const int64_t given = flat ? 0 : context.attributes().Int("axis");
+  const int axis = static_cast<int>(given < 0 ? given + x.rank() : given);
+  const AxisSplit split = SplitAt(x.dims(), axis);
+  std::vector<int64_t> kept;
+  for (int64_t i = 0; i < condition.size(); ++i) {
+    if (!condition.data<bool>()[i]) continue;
+    if (i >= split.size) {
+      Fail(ErrorCode::kInvalidArgument, "compress: the condition has {} elements, the axis {}",
+           condition.size(), split.size);
+    }
+    kept.push_back(i);
+  }
+  std::vector<int64_t> dims = x.dims();
+  dims[axis] = static_cast<int64_t>(kept.size());
+  Tensor& y = context.Allocate(0, x.dtype(), dims);
+  const int64_t row = dims[axis] * split.inner;
+  CopyElements(x, y, y.size(), [&](int64_t i) {
+    const int64_t index = kept[i % row / split.inner];
+    return std::pair((i / row * split.size + index) * split.inner + i % split.inner, i);
+  });
+}
+
+void InferOneHot(InferContext& context) {
+  if (context.input_count() != 3) context.Fail("one_hot takes indices, depth and values");
+  if (context.ranked(2) && !(context.shape(2) == Dims{Dim(2)}) &&
+      (context.rank(2) != 1 || context.shape(2)[0].known())) {
+    context.Fail("one_hot takes the values [off, on], not {}", context.Print(context.shape(2)));
+  }
+  if (!context.ranked(0)) return context.Set(0, context.dtype(2), {});
+  Dims shape = context.shape(0);
+  const int axis = context.Axis(context.attributes().Int("axis", -1), context.rank(0) + 1);
+  Dim depth = context.symbols().Fresh();
+  if (const Dims* elements = context.elements(1)) {
+    depth = elements->front();
+  } else if (context.constant(1) != nullptr && context.constant(1)->size() == 1) {
+    depth = static_cast<int64_t>(ToDoubles(*context.constant(1))[0]);
+  }
+  if (depth.known() && depth.value() < 0) context.Fail("one_hot with a negative depth {}", depth.value());
+  shape.insert(shape.begin() + axis, depth);
+  context.Set(0, context.dtype(2), std::move(shape));
+}
+
+void ComputeOneHot(ComputeContext& context) {
+  const Tensor &indices = context.input(0), &values = context.input(2);
+  Tensor& y = context.Allocate(0);
+  const int64_t given = context.attributes().Int("axis", -1);
+  const AxisSplit split = SplitAt(y.dims(), static_cast<int>(given < 0 ? given + y.rank() : given));
+  const std::vector<double> positions = ToDoubles(indices);
+  CopyElements(values, y, y.size(), [&](int64_t i) {
+    const int64_t at = i / split.inner % split.size;
+    double index = positions[i / (split.inner * split.size) * split.inner + i % split.inner];
+    if (index < 0) index += static_cast<double>(split.size);
+    return std::pair<int64_t, int64_t>(static_cast<double>(at) == index ? 1 : 0, i);
+  });
+}
+
+void InferTrilu(InferContext& context) {
+  if (!context.ranked(0)) return context.Set(0, context.dtype(0), {});
+  if (context.rank(0) < 2) {
+    context.Fail("trilu takes matrices, not {}", context.Print(context.shape(0)));
+  }
+  if (const Dims* k = context.elements(1); k != nullptr && k->size() != 1) {
+    context.Fail("k of trilu is one number, not {}", k->size());
+  }
+  context.Set(0, context.dtype(0), context.shape(0));
+}
+
+void ComputeTrilu(ComputeContext& context) {
+  const Tensor& x = context.input(0);
+  Tensor& y = context.Allocate(0);
+  const bool upper = context.attributes().Int("upper", 1) != 0;
+  const int64_t k = context.has(1) ? ToInts(context.input(1))[0] : 0;
+  const int64_t rows = x.dims()[x.rank() - 2], columns = x.dims().back();
+  // Beyond the matrix, k changes nothing; bounded, it cannot overflow.
+  const int64_t diagonal = std::clamp(k, -rows - 1, columns + 1);
+  Fill(y, nullptr);
+  CopyElements(x, y, x.size(), [&](int64_t i) {
+    const int64_t row = i / columns % rows, column = i % columns;
+    const bool kept = upper ? column >= row + diagonal : column <= row + diagonal;
+    return std::pair<int64_t, int64_t>(kept ? i : -1, i);
+  });
+}
+
+}  // namespace
+
+const CoreOp nonzero = {.name = "nonzero", .infer = InferNonzero, .reference = ComputeNonzero};
+const CoreOp compress = {.name = "compress", .infer = InferCompress, .reference = ComputeCompress};
+const CoreOp one_hot = {.name = "one_hot", .infer = InferOneHot, .reference = ComputeOneHot};
+const CoreOp trilu = {.name = "trilu", .infer = InferTrilu, .reference = ComputeTrilu};
+
+}  // namespace sardonyx::core
