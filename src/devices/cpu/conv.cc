@@ -1,0 +1,147 @@
+#include "kernels/conv.h"
+
+#include "devices/cpu/epilogue_binding.h"
+#include "devices/cpu/families.h"
+#include "ops/core/window.h"
+
+namespace sardonyx::cpu {
+namespace {
+
+// Fills the shape from channels-last operands; a reason if the kernels do not do it.
+std::string MakeShape(const BindRequest& request, bool transposed, ConvShape* shape) {
+  const Operand& x = request.inputs[0];
+  const Operand& w = request.inputs[1];
+  const Operand& y = request.outputs[0];
+  if (x.dtype != DType::kFloat32 || y.dtype != DType::kFloat32) {
+    return fmt::format("element type is {}, not float", Name(x.dtype));
+  }
+  const int spatial = x.rank() - 2;
+  if (spatial < 1 || spatial > 3) return fmt::format("{} spatial dimensions, not 1 to 3", spatial);
+  const std::span<const int64_t> sizes(x.dims.data() + 1, spatial);
+  const std::span<const int64_t> kernel(w.dims.data() + 2, spatial);
+  const core::Window window =
+      transposed ? core::ResolveTransposedWindow(request.node.attributes, sizes, kernel)
+                 : core::ResolveWindow(request.node.attributes, sizes, kernel);
+  shape->batch = x.dims[0];
+  shape->cin = x.dims.back();
+  shape->cout = y.dims.back();
+  shape->groups = request.node.attributes.Int("group", 1);
+  for (int i = 0; i < spatial; ++i) {
+    const int to = 3 - spatial + i;
+    shape->in[to] = sizes[i];
+    shape->out[to] = window.out[i];
+    shape->kernel[to] = kernel[i];
+    shape->stride[to] = window.strides[i];
+    shape->dilation[to] = window.dilations[i];
+    shape->pad_begin[to] = window.pads_begin[i];
+  }
+  shape->x_stride = shape->cin;
+  shape->y_stride = shape->cout;
+  if (x.size() == 0 || y.size() == 0) return "no elements";
+  return "";
+}
+
+std::string LayoutName(std::string_view algorithm, const ConvShape& shape) {
+  return fmt::format("{} {}x{}x{} g{}", algorithm, shape.kernel[0], shape.kernel[1],
+                     shape.kernel[2], shape.groups);
+}
+
+EpilogueBinding::Layout PixelsByChannels(int rank) {
+  EpilogueBinding::Layout layout;
+  layout.rows = {0, rank - 1};
+  layout.columns = {rank - 1, rank};
+  return layout;
+}
+
+int64_t AlignUp(size_t bytes) { return static_cast<int64_t>((bytes + 63) / 64 * 64); }
+
+// Weights that are not constant are packed at each run, into scratch.
+template <typename Pack>
+std::shared_ptr<const void> PackNow(const BindRequest& request, const std::string& layout,
+                                    size_t bytes, const Pack& pack) {
+  const Tensor* weights = request.inputs[1].constant;
+  if (weights == nullptr) return nullptr;
+  return request.packs.Get(*weights, layout, static_cast<int64_t>(bytes), [&](void* to) {
+    pack(weights->data<float>(), static_cast<float*>(to),
+         Parallel{&ThreadPool::Process(), request.threads});
+  });
+}
+
+template <ConvAlgorithm kAlgorithm>
+BindResult Bind(const BindRequest& request) {
+  ConvShape shape;
+  if (std::string why = MakeShape(request, false, &shape); !why.empty()) return why;
+  if (std::string_view why = ConvRefusal(kAlgorithm, shape); !why.empty()) return std::string(why);
+  const ConvAlgorithm choice = ChooseConv(shape, request.threads);
+  if (choice != kAlgorithm && kAlgorithm != ConvAlgorithm::kGemm) {
+    return Refuse("{} is expected to be faster", Name(choice));
+  }
+  const size_t packed_bytes = ConvPackedBytes(kAlgorithm, shape);
+  auto packed = PackNow(request, LayoutName(Name(kAlgorithm), shape), packed_bytes,
+                        [&](const float* w, float* to, const Parallel& par) {
+                          ConvPack(kAlgorithm, shape, w, to, par);
+                        });
+  Bound bound;
+  const int64_t own = AlignUp(ConvScratchBytes(kAlgorithm, shape, request.threads));
+  bound.scratch_bytes = own + (packed == nullptr ? AlignUp(packed_bytes) : 0);
+  auto epilogue = std::make_shared<const EpilogueBinding>(
+      request, 2, PixelsByChannels(request.outputs[0].rank()));
+  bound.run = [shape, packed, own, epilogue](const StepArgs& args) {
+    const float* weights = static_cast<const float*>(packed.get());
+    if (weights == nullptr) {
+      float* to = reinterpret_cast<float*>(static_cast<char*>(args.scratch) + own);
+      ConvPack(kAlgorithm, shape, static_cast<const float*>(args.in[1]), to, args.parallel);
+      weights = to;
+    }
+    epilogue->With(args, [&](const Epilogue& fused) {
+      Conv(kAlgorithm, shape, static_cast<const float*>(args.in[0]), weights,
+           static_cast<float*>(args.out[0]), fused, args.scratch, args.parallel);
+    });
+    epilogue->Finish(args);
+  };
+  return bound;
+}
+
+BindResult BindTransposed(const BindRequest& request) {
+  ConvShape shape;
+  if (std::string why = MakeShape(request, true, &shape); !why.empty()) return why;
+  const size_t packed_bytes = ConvTransposePackedBytes(shape);
+  auto packed = PackNow(request,
+                        fmt::format("{} s{}x{}x{}", LayoutName("transposed", shape), shape.stride[0],
+                                    shape.stride[1], shape.stride[2]),
+                        packed_bytes, [&](const float* w, float* to, const Parallel& par) {
+                          ConvTransposePack(shape, w, to, par);
+                        });
+  Bound bound;
+  const int64_t own = AlignUp(ConvTransposeScratchBytes(shape, request.threads));
+  bound.scratch_bytes = own + (packed == nullptr ? AlignUp(packed_bytes) : 0);
+  auto epilogue = std::make_shared<const EpilogueBinding>(
+      request, 2, PixelsByChannels(request.outputs[0].rank()));
+  bound.run = [shape, packed, own, epilogue](const StepArgs& args) {
+    const float* weights = static_cast<const float*>(packed.get());
+    if (weights == nullptr) {
+      float* to = reinterpret_cast<float*>(static_cast<char*>(args.scratch) + own);
+      ConvTransposePack(shape, static_cast<const float*>(args.in[1]), to, args.parallel);
+      weights = to;
+    }
+    epilogue->With(args, [&](const Epilogue& fused) {
+      ConvTranspose(shape, static_cast<const float*>(args.in[0]), weights,
+                    static_cast<float*>(args.out[0]), fused, args.scratch, args.parallel);
+    });
+    epilogue->Finish(args);
+  };
+  return bound;
+}
+
+constexpr Implementation kConv[] = {{"depthwise", Bind<ConvAlgorithm::kDepthwise>},
+                                    {"winograd4", Bind<ConvAlgorithm::kWinograd4>},
+                                    {"winograd2", Bind<ConvAlgorithm::kWinograd2>},
+                                    {"gemm", Bind<ConvAlgorithm::kGemm>}};
+constexpr Implementation kTransposed[] = {{"gemm", BindTransposed}};
+
+}  // namespace
+
+std::span<const Implementation> ConvList() { return kConv; }
+std::span<const Implementation> ConvTransposeList() { return kTransposed; }
+
+}  // namespace sardonyx::cpu

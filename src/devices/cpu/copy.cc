@@ -1,0 +1,244 @@
+// Operations that only move elements: all are copies between strides, or a few of them.
+
+#include <algorithm>
+#include <cstring>
+
+#include "devices/cpu/families.h"
+#include "kernels/strided_copy.h"
+
+namespace sardonyx::cpu {
+namespace {
+
+// One copy from byte offset `from` of an input to byte offset `to` of an output.
+struct Move {
+  StridedCopyPlan plan;
+  int input = 0;
+  int output = 0;
+  int64_t from = 0;
+  int64_t to = 0;
+};
+
+Bound RunMoves(std::vector<Move> moves) {
+  Bound bound;
+  bound.run = [moves = std::move(moves)](const StepArgs& args) {
+    for (const Move& move : moves) {
+      StridedCopy(move.plan, static_cast<const char*>(args.in[move.input]) + move.from,
+                  static_cast<char*>(args.out[move.output]) + move.to, args.parallel);
+    }
+  };
+  return bound;
+}
+
+// Element width in bytes, 0 if it is not one that is copied.
+int Width(DType dtype) {
+  const int bits = BitWidth(dtype);
+  return bits >= 8 && dtype != DType::kString ? bits / 8 : 0;
+}
+
+BindResult NoWidth(DType dtype) { return Refuse("elements of type {} are packed", Name(dtype)); }
+
+BindResult BindTranspose(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  const int width = Width(x.dtype);
+  if (width == 0) return NoWidth(x.dtype);
+  const std::vector<int64_t> own = RowMajorStrides(x.dims);
+  std::vector<int64_t> strides;
+  for (int64_t axis : request.node.attributes.Ints("perm")) strides.push_back(own[axis]);
+  const std::vector<int64_t>& dims = request.outputs[0].dims;
+  return RunMoves({{PrepareStridedCopy(dims, strides, RowMajorStrides(dims), width)}});
+}
+
+BindResult BindExpand(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  const int width = Width(x.dtype);
+  if (width == 0) return NoWidth(x.dtype);
+  const std::vector<int64_t>& dims = request.outputs[0].dims;
+  return RunMoves(
+      {{PrepareStridedCopy(dims, BroadcastStrides(x.dims, dims), RowMajorStrides(dims), width)}});
+}
+
+BindResult BindTile(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  const int width = Width(x.dtype);
+  if (width == 0) return NoWidth(x.dtype);
+  const std::vector<int64_t> own = RowMajorStrides(x.dims);
+  std::vector<int64_t> dims, strides;  // [repeat, size] a dimension
+  for (int i = 0; i < x.rank(); ++i) {
+    if (x.dims[i] == 0) return Refuse("no elements");
+    dims.push_back(request.outputs[0].dims[i] / x.dims[i]);
+    strides.push_back(0);
+    dims.push_back(x.dims[i]);
+    strides.push_back(own[i]);
+  }
+  return RunMoves({{PrepareStridedCopy(dims, strides, RowMajorStrides(dims), width)}});
+}
+
+BindResult BindSlice(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  const int width = Width(x.dtype);
+  if (width == 0) return NoWidth(x.dtype);
+  auto ints = [&](size_t i, std::vector<int64_t>* values) {
+    if (i >= request.inputs.size() || !request.inputs[i].present()) return true;
+    if (request.inputs[i].constant == nullptr) return false;
+    *values = ToInts(*request.inputs[i].constant);
+    return true;
+  };
+  std::vector<int64_t> starts, axes, steps;
+  if (!ints(1, &starts) || !ints(3, &axes) || !ints(4, &steps)) {
+    return Refuse("starts, axes or steps are not known");
+  }
+  if (axes.empty()) {
+    for (size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
+  }
+  const std::vector<int64_t> own = RowMajorStrides(x.dims);
+  std::vector<int64_t> strides = own;
+  int64_t from = 0;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t axis = axes[i] < 0 ? axes[i] + x.rank() : axes[i];
+    const int64_t step = steps.empty() ? 1 : steps[i];
+    const int64_t size = x.dims[axis];
+    int64_t start = starts[i] < 0 ? starts[i] + size : starts[i];
+    start = step > 0 ? std::clamp<int64_t>(start, 0, size) : std::clamp<int64_t>(start, -1, size - 1);
+    if (request.outputs[0].dims[axis] > 0) from += start * own[axis];
+    strides[axis] = own[axis] * step;
+  }
+  const std::vector<int64_t>& dims = request.outputs[0].dims;
+  return RunMoves({{PrepareStridedCopy(dims, strides, RowMajorStrides(dims), width), 0, 0, from * width}});
+}
+
+// Blocks of rows of one side of a concat or split: [outer, part] of [outer, whole].
+Move Part(const std::vector<int64_t>& part, const std::vector<int64_t>& whole, int64_t axis,
+          int width, bool into_whole) {
+  int64_t outer = 1, inner = 1;
+  for (int64_t i = 0; i < axis; ++i) outer *= part[i];
+  for (size_t i = axis; i < part.size(); ++i) inner *= part[i];
+  int64_t whole_inner = 1;
+  for (size_t i = axis; i < whole.size(); ++i) whole_inner *= whole[i];
+  const int64_t dims[] = {outer, inner};
+  const int64_t dense[] = {inner, 1};
+  const int64_t wide[] = {whole_inner, 1};
+  return {PrepareStridedCopy(dims, into_whole ? dense : wide, into_whole ? wide : dense, width)};
+}
+
+int64_t AxisOf(const BindRequest& request, int rank) {
+  const int64_t axis = request.node.attributes.Int("axis");
+  return axis < 0 ? axis + rank : axis;
+}
+
+BindResult BindConcat(const BindRequest& request) {
+  const Operand& y = request.outputs[0];
+  const int width = Width(y.dtype);
+  if (width == 0) return NoWidth(y.dtype);
+  const int64_t axis = AxisOf(request, y.rank());
+  std::vector<Move> moves;
+  int64_t to = 0;
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const Operand& x = request.inputs[i];
+    Move move = Part(x.dims, y.dims, axis, width, true);
+    move.input = static_cast<int>(i);
+    move.to = to;
+    moves.push_back(move);
+    int64_t inner = 1;
+    for (int d = static_cast<int>(axis); d < x.rank(); ++d) inner *= x.dims[d];
+    to += inner * width;
+  }
+  return RunMoves(std::move(moves));
+}
+
+BindResult BindSplit(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  const int width = Width(x.dtype);
+  if (width == 0) return NoWidth(x.dtype);
+  const int64_t axis = AxisOf(request, x.rank());
+  std::vector<Move> moves;
+  int64_t from = 0;
+  for (size_t i = 0; i < request.outputs.size(); ++i) {
+    const Operand& y = request.outputs[i];
+    Move move = Part(y.dims, x.dims, axis, width, false);
+    move.output = static_cast<int>(i);
+    move.from = from;
+    moves.push_back(move);
+    int64_t inner = 1;
+    for (int d = static_cast<int>(axis); d < y.rank(); ++d) inner *= y.dims[d];
+    from += inner * width;
+  }
+  return RunMoves(std::move(moves));
+}
+
+BindResult BindPad(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  const Operand& y = request.outputs[0];
+  const int width = Width(x.dtype);
+  if (width == 0) return NoWidth(x.dtype);
+  if (request.node.attributes.String("mode", "constant") != "constant") {
+    return Refuse("mode is not constant");
+  }
+  if (request.inputs[1].constant == nullptr) return Refuse("pads are not known");
+  const std::vector<int64_t> pads = ToInts(*request.inputs[1].constant);
+  std::vector<int64_t> axes;
+  if (request.inputs.size() > 3 && request.inputs[3].present()) {
+    if (request.inputs[3].constant == nullptr) return Refuse("axes are not known");
+    axes = ToInts(*request.inputs[3].constant);
+  } else {
+    for (int i = 0; i < x.rank(); ++i) axes.push_back(i);
+  }
+  const std::vector<int64_t> in_strides = RowMajorStrides(x.dims);
+  const std::vector<int64_t> out_strides = RowMajorStrides(y.dims);
+  std::vector<int64_t> inside = x.dims;
+  int64_t from = 0, to = 0;
+  bool pads_any = false;
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t axis = axes[i] < 0 ? axes[i] + x.rank() : axes[i];
+    const int64_t begin = pads[i], end = pads[axes.size() + i];
+    inside[axis] += std::min<int64_t>(begin, 0) + std::min<int64_t>(end, 0);
+    if (inside[axis] <= 0) return Refuse("nothing of the input is left");
+    from += std::max<int64_t>(-begin, 0) * in_strides[axis];
+    to += std::max<int64_t>(begin, 0) * out_strides[axis];
+    pads_any = pads_any || begin > 0 || end > 0;
+  }
+  const bool has_value = request.inputs.size() > 2 && request.inputs[2].present();
+  const StridedCopyPlan plan = PrepareStridedCopy(inside, in_strides, out_strides, width);
+  Bound bound;
+  bound.run = [plan, pads_any, has_value, width, from, to, count = y.size()](const StepArgs& args) {
+    static constexpr char kZero[16] = {};
+    if (pads_any) Fill(args.out[0], count, has_value ? args.in[2] : kZero, width, args.parallel);
+    StridedCopy(plan, static_cast<const char*>(args.in[0]) + from * width,
+                static_cast<char*>(args.out[0]) + to * width, args.parallel);
+  };
+  return bound;
+}
+
+BindResult BindConstantOfShape(const BindRequest& request) {
+  const Operand& y = request.outputs[0];
+  const int width = Width(y.dtype);
+  if (width == 0) return NoWidth(y.dtype);
+  const Tensor value = request.node.attributes.TensorValue("value");
+  Bound bound;
+  bound.run = [value, width, count = y.size()](const StepArgs& args) {
+    static constexpr char kZero[16] = {};
+    Fill(args.out[0], count, value.defined() ? value.raw() : kZero, width, args.parallel);
+  };
+  return bound;
+}
+
+constexpr Implementation kTranspose[] = {{"strided copy", BindTranspose}};
+constexpr Implementation kSlice[] = {{"strided copy", BindSlice}};
+constexpr Implementation kExpand[] = {{"strided copy", BindExpand}};
+constexpr Implementation kTile[] = {{"strided copy", BindTile}};
+constexpr Implementation kConcat[] = {{"strided copy", BindConcat}};
+constexpr Implementation kSplit[] = {{"strided copy", BindSplit}};
+constexpr Implementation kPad[] = {{"strided copy", BindPad}};
+constexpr Implementation kConstantOfShape[] = {{"fill", BindConstantOfShape}};
+
+}  // namespace
+
+std::span<const Implementation> TransposeList() { return kTranspose; }
+std::span<const Implementation> SliceList() { return kSlice; }
+std::span<const Implementation> ExpandList() { return kExpand; }
+std::span<const Implementation> TileList() { return kTile; }
+std::span<const Implementation> ConcatList() { return kConcat; }
+std::span<const Implementation> SplitList() { return kSplit; }
+std::span<const Implementation> PadList() { return kPad; }
+std::span<const Implementation> ConstantOfShapeList() { return kConstantOfShape; }
+
+}  // namespace sardonyx::cpu

@@ -1,0 +1,66 @@
+#include "devices/cpu/cpu_device.h"
+
+#include <unordered_map>
+
+#include "devices/cpu/families.h"
+#include "kernels/targets.h"
+#include "ops/core/core.h"
+
+namespace sardonyx {
+namespace {
+
+class Cpu : public Device {
+ public:
+  Cpu() {
+    ApplyTargetFromEnvironment();
+    using namespace cpu;  // NOLINT: a table reads better without
+    lists_ = {{&core::matmul, MatMulList()},
+              {&core::conv, ConvList()},
+              {&core::conv_transpose, ConvTransposeList()},
+              {&core::max_pool, MaxPoolList()},
+              {&core::average_pool, AveragePoolList()},
+              {&core::lp_pool, LpPoolList()},
+              {&core::reduce, ReduceList()},
+              {&core::arg_reduce, ArgReduceList()},
+              {&core::softmax, SoftmaxList()},
+              {&core::layer_norm, LayerNormList()},
+              {&core::resize, ResizeList()},
+              {&core::lstm, RecurrentList()},
+              {&core::gru, RecurrentList()},
+              {&core::rnn, RecurrentList()},
+              {&core::transpose, TransposeList()},
+              {&core::slice, SliceList()},
+              {&core::expand, ExpandList()},
+              {&core::tile, TileList()},
+              {&core::concat, ConcatList()},
+              {&core::split, SplitList()},
+              {&core::pad, PadList()},
+              {&core::constant_of_shape, ConstantOfShapeList()},
+              {&core::gather, GatherList()},
+              {&core::gather_elements, GatherElementsList()},
+              {&core::gather_nd, GatherNdList()},
+              {&core::scatter_elements, ScatterElementsList()},
+              {&core::scatter_nd, ScatterNdList()}};
+  }
+
+  std::string_view name() const override { return "cpu"; }
+
+  std::span<const Implementation> Implementations(const CoreOp& op) const override {
+    // The scalar functions and the chains that passes make of them are one family.
+    if (op.expression != nullptr) return cpu::ElementwiseList();
+    auto it = lists_.find(&op);
+    return it != lists_.end() ? it->second : std::span<const Implementation>();
+  }
+
+ private:
+  std::unordered_map<const CoreOp*, std::span<const Implementation>> lists_;
+};
+
+}  // namespace
+
+const Device& CpuDevice() {
+  static const Cpu kDevice;
+  return kDevice;
+}
+
+}  // namespace sardonyx

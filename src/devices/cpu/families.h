@@ -1,0 +1,49 @@
+#pragma once
+// The ordered lists of implementations, one function a family; cpu_device.cc says which core
+// operation uses which.
+
+#include <span>
+
+#include "runtime/device.h"
+
+namespace sardonyx::cpu {
+
+std::span<const Implementation> ElementwiseList();
+std::span<const Implementation> MatMulList();
+std::span<const Implementation> ConvList();
+std::span<const Implementation> ConvTransposeList();
+std::span<const Implementation> MaxPoolList();
+std::span<const Implementation> AveragePoolList();
+std::span<const Implementation> LpPoolList();
+std::span<const Implementation> ReduceList();
+std::span<const Implementation> ArgReduceList();
+std::span<const Implementation> SoftmaxList();
+std::span<const Implementation> LayerNormList();
+std::span<const Implementation> ResizeList();
+std::span<const Implementation> RecurrentList();
+std::span<const Implementation> TransposeList();
+std::span<const Implementation> SliceList();
+std::span<const Implementation> ExpandList();
+std::span<const Implementation> TileList();
+std::span<const Implementation> ConcatList();
+std::span<const Implementation> SplitList();
+std::span<const Implementation> PadList();
+std::span<const Implementation> ConstantOfShapeList();
+std::span<const Implementation> GatherList();
+std::span<const Implementation> GatherElementsList();
+std::span<const Implementation> GatherNdList();
+std::span<const Implementation> ScatterElementsList();
+std::span<const Implementation> ScatterNdList();
+
+// Strides in elements that read `operand` over an output of shape `dims` (numpy broadcast): 0 along
+// dimensions of size 1 and those that the operand lacks.
+std::vector<int64_t> BroadcastStrides(const std::vector<int64_t>& operand,
+                                      std::span<const int64_t> dims);
+
+// Refusal with a formatted reason.
+template <typename... Args>
+BindResult Refuse(fmt::format_string<Args...> text, Args&&... args) {
+  return fmt::format(text, std::forward<Args>(args)...);
+}
+
+}  // namespace sardonyx::cpu

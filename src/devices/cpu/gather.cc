@@ -1,0 +1,184 @@
+#include "kernels/gather.h"
+
+#include <cstring>
+
+#include "devices/cpu/families.h"
+
+namespace sardonyx::cpu {
+namespace {
+
+int64_t AxisOf(const BindRequest& request) {
+  const int64_t axis = request.node.attributes.Int("axis");
+  return axis < 0 ? axis + request.inputs[0].rank() : axis;
+}
+
+bool IsIndex(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kInt64; }
+
+// `bad` is the position of the first index out of range, -1 if there is none.
+void Check(int64_t bad) {
+  if (bad >= 0) {
+    Fail(ErrorCode::kInvalidArgument, "element {} of the indices is outside of its axis", bad);
+  }
+}
+
+// Calls body with the indices as int32 or int64.
+template <typename Body>
+auto WithIndices(DType dtype, const void* indices, Body&& body) {
+  return dtype == DType::kInt32 ? body(static_cast<const int32_t*>(indices))
+                                : body(static_cast<const int64_t*>(indices));
+}
+
+BindResult BindGather(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  const Operand& indices = request.inputs[1];
+  if (IsPacked(x.dtype)) return Refuse("elements of type {} are packed", Name(x.dtype));
+  const int64_t axis = AxisOf(request);
+  int64_t outer = 1, inner = 1;
+  for (int64_t i = 0; i < axis; ++i) outer *= x.dims[i];
+  for (int64_t i = axis + 1; i < x.rank(); ++i) inner *= x.dims[i];
+  Bound bound;
+  bound.run = [=, size = x.dims[axis], bytes = ByteSize(x.dtype, inner), count = indices.size(),
+               type = indices.dtype](const StepArgs& args) {
+    Check(WithIndices(type, args.in[1], [&](const auto* at) {
+      return GatherRows(args.in[0], at, args.out[0], outer, size, bytes, count, args.parallel);
+    }));
+  };
+  return bound;
+}
+
+BindResult BindGatherElements(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  const Operand& indices = request.inputs[1];
+  const int width = BitWidth(x.dtype) / 8;
+  if (width == 0) return Refuse("elements of type {} are packed", Name(x.dtype));
+  Bound bound;
+  bound.run = [=, dims = x.dims, index_dims = indices.dims, axis = AxisOf(request),
+               type = indices.dtype](const StepArgs& args) {
+    Check(WithIndices(type, args.in[1], [&](const auto* at) {
+      return GatherElements(args.in[0], at, args.out[0], dims, index_dims, axis, width,
+                            args.parallel);
+    }));
+  };
+  return bound;
+}
+
+BindResult BindGatherNd(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  const Operand& indices = request.inputs[1];
+  if (IsPacked(x.dtype)) return Refuse("elements of type {} are packed", Name(x.dtype));
+  if (indices.dtype != DType::kInt64) return Refuse("indices are {}", Name(indices.dtype));
+  const int64_t batch_dims = request.node.attributes.Int("batch_dims");
+  const int64_t depth = indices.dims.back();
+  int64_t batch = 1, count = 1, slice = 1;
+  for (int64_t i = 0; i < batch_dims; ++i) batch *= x.dims[i];
+  for (int64_t i = batch_dims; i + 1 < indices.rank(); ++i) count *= indices.dims[i];
+  for (int64_t i = batch_dims + depth; i < x.rank(); ++i) slice *= x.dims[i];
+  const std::vector<int64_t> dims(x.dims.begin() + batch_dims, x.dims.begin() + batch_dims + depth);
+  Bound bound;
+  bound.run = [=, bytes = ByteSize(x.dtype, slice)](const StepArgs& args) {
+    Check(GatherNd(args.in[0], static_cast<const int64_t*>(args.in[1]), args.out[0], batch, dims,
+                   count, bytes, args.parallel));
+  };
+  return bound;
+}
+
+bool ReductionOf(const BindRequest& request, ScatterReduction* reduction) {
+  const std::string_view name = request.node.attributes.String("reduction", "none");
+  constexpr std::pair<std::string_view, ScatterReduction> kNames[] = {
+      {"none", ScatterReduction::kNone}, {"add", ScatterReduction::kAdd},
+      {"mul", ScatterReduction::kMul},   {"min", ScatterReduction::kMin},
+      {"max", ScatterReduction::kMax}};
+  for (const auto& [text, value] : kNames) {
+    if (text == name) {
+      *reduction = value;
+      return true;
+    }
+  }
+  return false;
+}
+
+// Calls body with a tag of the type to scatter as: the type itself, or without a reduction the
+// unsigned integer of its width. False for types that have none.
+template <typename Body>
+bool WithScatterType(DType dtype, ScatterReduction reduction, Body&& body) {
+  if (reduction == ScatterReduction::kNone) {
+    switch (IsPacked(dtype) ? 0 : BitWidth(dtype)) {
+      case 8: body(TypeTag<uint8_t>{}); return true;
+      case 16: body(TypeTag<uint16_t>{}); return true;
+      case 32: body(TypeTag<uint32_t>{}); return true;
+      case 64: body(TypeTag<uint64_t>{}); return true;
+      default: return false;
+    }
+  }
+  switch (dtype) {
+    case DType::kFloat32: body(TypeTag<float>{}); return true;
+    case DType::kFloat64: body(TypeTag<double>{}); return true;
+    case DType::kInt32: body(TypeTag<int32_t>{}); return true;
+    case DType::kInt64: body(TypeTag<int64_t>{}); return true;
+    default: return false;
+  }
+}
+
+BindResult BindScatterElements(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  const Operand& indices = request.inputs[1];
+  ScatterReduction reduction;
+  if (!ReductionOf(request, &reduction)) return Refuse("reduction is unknown");
+  Bound bound;
+  bound.inplace = 1;
+  const bool known = WithScatterType(x.dtype, reduction, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    bound.run = [=, dims = x.dims, index_dims = indices.dims, axis = AxisOf(request),
+                 type = indices.dtype, bytes = ByteSize(x.dtype, x.size())](const StepArgs& args) {
+      if (args.out[0] != args.in[0]) std::memcpy(args.out[0], args.in[0], bytes);
+      Check(WithIndices(type, args.in[1], [&](const auto* at) {
+        return ScatterElements(static_cast<T*>(args.out[0]), at,
+                               static_cast<const T*>(args.in[2]), dims, index_dims, axis,
+                               reduction);
+      }));
+    };
+  });
+  if (!known || !IsIndex(indices.dtype)) return Refuse("element type is {}", Name(x.dtype));
+  return bound;
+}
+
+BindResult BindScatterNd(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  const Operand& indices = request.inputs[1];
+  ScatterReduction reduction;
+  if (!ReductionOf(request, &reduction)) return Refuse("reduction is unknown");
+  const int64_t depth = indices.dims.back();
+  if (depth == 0) return Refuse("indices are empty");
+  int64_t slice = 1;
+  for (int64_t i = depth; i < x.rank(); ++i) slice *= x.dims[i];
+  const std::vector<int64_t> dims(x.dims.begin(), x.dims.begin() + depth);
+  Bound bound;
+  bound.inplace = 1;
+  const bool known = WithScatterType(x.dtype, reduction, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    bound.run = [=, count = indices.size() / depth,
+                 bytes = ByteSize(x.dtype, x.size())](const StepArgs& args) {
+      if (args.out[0] != args.in[0]) std::memcpy(args.out[0], args.in[0], bytes);
+      Check(ScatterNd(static_cast<T*>(args.out[0]), static_cast<const int64_t*>(args.in[1]),
+                      static_cast<const T*>(args.in[2]), dims, count, slice, reduction));
+    };
+  });
+  if (!known) return Refuse("element type is {}", Name(x.dtype));
+  return bound;
+}
+
+constexpr Implementation kGather[] = {{"rows", BindGather}};
+constexpr Implementation kGatherElements[] = {{"elements", BindGatherElements}};
+constexpr Implementation kGatherNd[] = {{"slices", BindGatherNd}};
+constexpr Implementation kScatterElements[] = {{"elements", BindScatterElements}};
+constexpr Implementation kScatterNd[] = {{"slices", BindScatterNd}};
+
+}  // namespace
+
+std::span<const Implementation> GatherList() { return kGather; }
+std::span<const Implementation> GatherElementsList() { return kGatherElements; }
+std::span<const Implementation> GatherNdList() { return kGatherNd; }
+std::span<const Implementation> ScatterElementsList() { return kScatterElements; }
+std::span<const Implementation> ScatterNdList() { return kScatterNd; }
+
+}  // namespace sardonyx::cpu

@@ -1,0 +1,56 @@
+#include "devices/cpu/families.h"
+#include "kernels/normalization.h"
+
+namespace sardonyx::cpu {
+namespace {
+
+BindResult BindRows(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  if (x.dtype != DType::kFloat32) return Refuse("element type is {}", Name(x.dtype));
+  if (x.size() == 0) return Refuse("no elements");
+  const Attributes& attributes = request.node.attributes;
+  int64_t axis = attributes.Int("axis", -1);
+  if (axis < 0) axis += x.rank();
+  int64_t rows = 1, n = 1;
+  for (int64_t i = 0; i < axis; ++i) rows *= x.dims[i];
+  for (int64_t i = axis; i < x.rank(); ++i) n *= x.dims[i];
+  for (size_t i = 1; i < request.inputs.size(); ++i) {
+    const Operand& parameter = request.inputs[i];
+    if (!parameter.present()) continue;
+    if (parameter.dtype != DType::kFloat32 || parameter.size() != n) {
+      return Refuse("scale or bias is {}{}, not float of {} elements", Name(parameter.dtype),
+                    PrintDims(parameter.dims), n);
+    }
+  }
+  const bool rms = attributes.Int("rms") != 0;
+  const float epsilon = static_cast<float>(attributes.Float("epsilon", 1e-5));
+  const bool scale = request.inputs.size() > 1 && request.inputs[1].present();
+  const bool bias = request.inputs.size() > 2 && request.inputs[2].present();
+  const size_t outputs = request.outputs.size();
+  for (const Operand& output : request.outputs) {
+    if (output.dtype != DType::kFloat32) return Refuse("an output is {}", Name(output.dtype));
+  }
+  Bound bound;
+  bound.inplace = 1;
+  bound.run = [=](const StepArgs& args) {
+    auto in = [&](size_t i) { return static_cast<const float*>(args.in[i]); };
+    auto out = [&](size_t i) { return i < outputs ? static_cast<float*>(args.out[i]) : nullptr; };
+    if (rms) {
+      RmsNorm(in(0), scale ? in(1) : nullptr, bias ? in(2) : nullptr, out(0), rows, n, epsilon,
+              out(2), args.parallel);
+    } else {
+      LayerNorm(in(0), scale ? in(1) : nullptr, bias ? in(2) : nullptr, out(0), rows, n, epsilon,
+                out(1), out(2), args.parallel);
+    }
+  };
+  if (rms && outputs == 2) return Refuse("the mean of RMS normalisation is asked for");
+  return bound;
+}
+
+constexpr Implementation kList[] = {{"rows", BindRows}};
+
+}  // namespace
+
+std::span<const Implementation> LayerNormList() { return kList; }
+
+}  // namespace sardonyx::cpu

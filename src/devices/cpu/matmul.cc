@@ -1,0 +1,233 @@
+#include <algorithm>
+
+#include "devices/cpu/epilogue_binding.h"
+#include "devices/cpu/families.h"
+#include "kernels/gemm.h"
+
+namespace sardonyx::cpu {
+namespace {
+
+// One batch dimension: its size, its range of output dimensions, and the strides along it.
+struct BatchDim {
+  int64_t size;
+  std::pair<int, int> range;
+  int64_t a, b, c;
+};
+
+// Strides of an operand seen through a permutation (empty: as it is).
+std::vector<int64_t> PermutedStrides(const std::vector<int64_t>& dims,
+                                     const std::vector<int64_t>& perm) {
+  const std::vector<int64_t> own = RowMajorStrides(dims);
+  if (perm.empty()) return own;
+  std::vector<int64_t> strides;
+  for (int64_t axis : perm) strides.push_back(own[axis]);
+  return strides;
+}
+
+std::vector<int64_t> Permuted(const std::vector<int64_t>& dims, const std::vector<int64_t>& perm) {
+  if (perm.empty()) return dims;
+  std::vector<int64_t> result;
+  for (int64_t axis : perm) result.push_back(dims[axis]);
+  return result;
+}
+
+// The product seen as dimensions with strides for each operand.
+struct Problem {
+  GemmShape shape;
+  std::vector<BatchDim> batch;
+  std::pair<int, int> rows;
+  std::vector<int64_t> inverse;  // where output dimensions of the product stand in memory order
+};
+
+std::string Analyse(const BindRequest& request, Problem* problem) {
+  const Attributes& attributes = request.node.attributes;
+  if (request.inputs[0].dtype != DType::kFloat32 || request.outputs[0].dtype != DType::kFloat32) {
+    return fmt::format("element type is {}, not float", Name(request.inputs[0].dtype));
+  }
+  const auto& perm_a = attributes.Ints("perm_a");
+  const auto& perm_b = attributes.Ints("perm_b");
+  std::vector<int64_t> a = Permuted(request.inputs[0].dims, perm_a);
+  std::vector<int64_t> b = Permuted(request.inputs[1].dims, perm_b);
+  std::vector<int64_t> a_strides = PermutedStrides(request.inputs[0].dims, perm_a);
+  std::vector<int64_t> b_strides = PermutedStrides(request.inputs[1].dims, perm_b);
+  if (attributes.Int("trans_a") != 0) {
+    std::swap(a.end()[-1], a.end()[-2]);
+    std::swap(a_strides.end()[-1], a_strides.end()[-2]);
+  }
+  if (attributes.Int("trans_b") != 0) {
+    std::swap(b.end()[-1], b.end()[-2]);
+    std::swap(b_strides.end()[-1], b_strides.end()[-2]);
+  }
+  GemmShape& shape = problem->shape;
+  shape.m = a.end()[-2];
+  shape.k = a.end()[-1];
+  shape.n = b.end()[-1];
+  auto leading = [](int64_t rows, int64_t columns, int64_t row_stride, int64_t column_stride,
+                    int64_t* ld, bool* transposed) {
+    *transposed = false;
+    if (columns == 1 || column_stride == 1) {
+      *ld = rows == 1 ? columns : row_stride;
+      return columns == 1 ? (column_stride == 1 || rows == 1 || row_stride >= 1) : true;
+    }
+    if (rows == 1 || row_stride == 1) {
+      *transposed = true;
+      *ld = column_stride;
+      return true;
+    }
+    return false;
+  };
+  if (!leading(shape.m, shape.k, a_strides.end()[-2], a_strides.end()[-1], &shape.lda,
+               &shape.a_transposed)) {
+    return "no dimension of A's matrices is contiguous";
+  }
+  if (!leading(shape.k, shape.n, b_strides.end()[-2], b_strides.end()[-1], &shape.ldb,
+               &shape.b_transposed)) {
+    return "no dimension of B's matrices is contiguous";
+  }
+  // The output in the order of the product, with strides of where it goes.
+  const std::vector<int64_t>& y = request.outputs[0].dims;
+  const int rank = static_cast<int>(y.size());
+  const auto& perm_y = attributes.Ints("perm_y");
+  std::vector<int64_t> c(rank), c_strides(rank), position(rank);
+  const std::vector<int64_t> y_strides = RowMajorStrides(y);
+  for (int i = 0; i < rank; ++i) {
+    const int from = perm_y.empty() ? i : static_cast<int>(perm_y[i]);
+    c[from] = y[i];
+    c_strides[from] = y_strides[i];
+    position[from] = i;
+  }
+  if (shape.n > 1 && c_strides.back() != 1) return "the rows of the result are not contiguous";
+  shape.ldc = rank >= 2 && shape.m > 1 ? c_strides[rank - 2] : shape.n;
+  if (shape.ldc < shape.n) return "the rows of the result overlap";
+  problem->inverse = position;
+  // Batch dimensions, outermost first.
+  for (int i = 0; i < rank - 2; ++i) {
+    if (c[i] == 1) continue;
+    auto stride = [&](const std::vector<int64_t>& dims, const std::vector<int64_t>& strides) {
+      const int at = i - (rank - static_cast<int>(dims.size()));
+      return at < 0 || dims[at] == 1 ? int64_t{0} : strides[at];
+    };
+    const int at = static_cast<int>(position[i]);
+    problem->batch.push_back(
+        {c[i], {at, at + 1}, stride(a, a_strides), stride(b, b_strides), c_strides[i]});
+  }
+  problem->rows = {static_cast<int>(position[rank - 2]), static_cast<int>(position[rank - 2]) + 1};
+  return "";
+}
+
+// Whether epilogue operands step evenly when output dimensions [outer, inner) count as one.
+bool OperandsMerge(const BindRequest& request, std::pair<int, int> outer, std::pair<int, int> inner) {
+  if (outer.second != inner.first) return false;
+  const std::vector<int64_t>& dims = request.outputs[0].dims;
+  int64_t inner_size = 1;
+  for (int i = inner.first; i < inner.second; ++i) inner_size *= dims[i];
+  for (size_t o = 2; o < request.inputs.size(); ++o) {
+    const std::vector<int64_t> strides = BroadcastStrides(request.inputs[o].dims, dims);
+    if (inner_size > 1 && strides[outer.second - 1] != strides[inner.second - 1] * inner_size) {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Joins batch dimensions with the rows and with each other where strides allow.
+void Merge(const BindRequest& request, Problem* problem) {
+  GemmShape& shape = problem->shape;
+  auto& batch = problem->batch;
+  while (!batch.empty() && !shape.a_transposed) {
+    const BatchDim& last = batch.back();
+    const bool rows_continue =
+        last.b == 0 && (shape.m == 1 || (last.a == shape.m * shape.lda && last.c == shape.m * shape.ldc));
+    if (!rows_continue || !OperandsMerge(request, last.range, problem->rows)) break;
+    if (shape.m == 1) {
+      shape.lda = last.a;
+      shape.ldc = last.c;
+      if (shape.lda < shape.k || shape.ldc < shape.n) {
+        shape.lda = shape.k;
+        shape.ldc = shape.n;
+        break;
+      }
+    }
+    shape.m *= last.size;
+    problem->rows.first = last.range.first;
+    batch.pop_back();
+  }
+  for (size_t i = batch.size(); i-- > 1;) {
+    BatchDim& outer = batch[i - 1];
+    const BatchDim& inner = batch[i];
+    if (outer.a == inner.a * inner.size && outer.b == inner.b * inner.size &&
+        outer.c == inner.c * inner.size && OperandsMerge(request, outer.range, inner.range)) {
+      outer = {outer.size * inner.size, {outer.range.first, inner.range.second}, inner.a, inner.b,
+               inner.c};
+      batch.erase(batch.begin() + static_cast<int64_t>(i));
+    }
+  }
+}
+
+BindResult BindGemm(const BindRequest& request) {
+  Problem problem;
+  if (std::string why = Analyse(request, &problem); !why.empty()) return why;
+  if (request.outputs[0].size() == 0) return Refuse("no elements");
+  Merge(request, &problem);
+  GemmShape& shape = problem.shape;
+  if (problem.batch.size() > 2) return Refuse("{} batch dimensions that do not merge", problem.batch.size());
+  EpilogueBinding::Layout layout;
+  for (size_t i = 0; i < problem.batch.size(); ++i) {
+    const size_t to = 2 - problem.batch.size() + i;
+    const BatchDim& dim = problem.batch[i];
+    shape.batch[to] = dim.size;
+    shape.a_stride[to] = dim.a;
+    shape.b_stride[to] = dim.b;
+    shape.c_stride[to] = dim.c;
+    layout.batch[to] = dim.range;
+  }
+  const int rank = request.outputs[0].rank();
+  layout.rows = problem.rows;
+  layout.columns = {static_cast<int>(problem.inverse[rank - 1]),
+                    static_cast<int>(problem.inverse[rank - 1]) + 1};
+  std::shared_ptr<const void> packed;
+  if (const Tensor* b = request.inputs[1].constant) {
+    const int64_t bytes = static_cast<int64_t>(GemmPackedBytes(shape.k, shape.n));
+    // Every distinct matrix of the batch is packed behind the other.
+    const bool each[2] = {shape.b_stride[0] != 0, shape.b_stride[1] != 0};
+    const int64_t counts[2] = {each[0] ? shape.batch[0] : 1, each[1] ? shape.batch[1] : 1};
+    const std::string name = fmt::format("gemm {}x{} ld{}{} batch {}x{} {},{}", shape.k, shape.n,
+                                         shape.ldb, shape.b_transposed ? "t" : "", counts[0],
+                                         counts[1], shape.b_stride[0], shape.b_stride[1]);
+    packed = request.packs.Get(*b, name, bytes * counts[0] * counts[1], [&](void* to) {
+      for (int64_t p = 0; p < counts[0]; ++p) {
+        for (int64_t q = 0; q < counts[1]; ++q) {
+          GemmPackB(shape.k, shape.n,
+                    b->data<float>() + p * shape.b_stride[0] + q * shape.b_stride[1], shape.ldb,
+                    shape.b_transposed,
+                    reinterpret_cast<float*>(static_cast<char*>(to) + (p * counts[1] + q) * bytes),
+                    Parallel{&ThreadPool::Process(), request.threads});
+        }
+      }
+    });
+    const int64_t floats = bytes / static_cast<int64_t>(sizeof(float));
+    shape.b_stride[1] = each[1] ? floats : 0;
+    shape.b_stride[0] = each[0] ? floats * counts[1] : 0;
+  }
+  Bound bound;
+  bound.scratch_bytes =
+      static_cast<int64_t>(GemmScratchBytes(shape, packed != nullptr, request.threads));
+  auto epilogue = std::make_shared<const EpilogueBinding>(request, 2, layout);
+  bound.run = [shape, packed, epilogue](const StepArgs& args) {
+    epilogue->With(args, [&](const Epilogue& fused) {
+      Gemm(shape, static_cast<const float*>(args.in[0]), static_cast<const float*>(args.in[1]),
+           static_cast<const float*>(packed.get()), static_cast<float*>(args.out[0]), fused,
+           args.scratch, args.parallel);
+    });
+    epilogue->Finish(args);
+  };
+  return bound;
+}
+
+constexpr Implementation kList[] = {{"gemm", BindGemm}};
+
+}  // namespace
+
+std::span<const Implementation> MatMulList() { return kList; }
+
+}  // namespace sardonyx::cpu

@@ -1,0 +1,120 @@
+#include "kernels/resize.h"
+
+#include <cmath>
+
+#include "devices/cpu/families.h"
+
+namespace sardonyx::cpu {
+namespace {
+
+constexpr std::pair<std::string_view, ResizeCoordinates> kCoordinates[] = {
+    {"half_pixel", ResizeCoordinates::kHalfPixel},
+    {"half_pixel_symmetric", ResizeCoordinates::kHalfPixelSymmetric},
+    {"pytorch_half_pixel", ResizeCoordinates::kPytorchHalfPixel},
+    {"align_corners", ResizeCoordinates::kAlignCorners},
+    {"asymmetric", ResizeCoordinates::kAsymmetric},
+    {"tf_crop_and_resize", ResizeCoordinates::kTfCropAndResize},
+    {"tf_half_pixel_for_nn", ResizeCoordinates::kTfHalfPixelForNearest}};
+constexpr std::pair<std::string_view, ResizeNearest> kNearest[] = {
+    {"round_prefer_floor", ResizeNearest::kRoundPreferFloor},
+    {"round_prefer_ceil", ResizeNearest::kRoundPreferCeil},
+    {"floor", ResizeNearest::kFloor},
+    {"ceil", ResizeNearest::kCeil}};
+constexpr std::pair<std::string_view, ResizeMode> kModes[] = {{"nearest", ResizeMode::kNearest},
+                                                              {"linear", ResizeMode::kLinear},
+                                                              {"cubic", ResizeMode::kCubic}};
+
+template <typename T, size_t kCount>
+bool Choose(const std::pair<std::string_view, T> (&table)[kCount], std::string_view name, T* value) {
+  for (const auto& [text, entry] : table) {
+    if (text == name) {
+      *value = entry;
+      return true;
+    }
+  }
+  return false;
+}
+
+BindResult BindSeparable(const BindRequest& request) {
+  const Attributes& attributes = request.node.attributes;
+  const Operand& x = request.inputs[0];
+  const Operand& y = request.outputs[0];
+  if (x.size() == 0 || y.size() == 0) return Refuse("no elements");
+  if (IsPacked(x.dtype)) return Refuse("elements of type {} are packed", Name(x.dtype));
+  ResizeOptions options;
+  if (!Choose(kModes, attributes.String("mode", "nearest"), &options.mode) ||
+      !Choose(kCoordinates, attributes.String("coordinate_transformation_mode", "half_pixel"),
+              &options.coordinates) ||
+      !Choose(kNearest, attributes.String("nearest_mode", "round_prefer_floor"),
+              &options.nearest)) {
+    return Refuse("an unknown mode");
+  }
+  if (options.coordinates == ResizeCoordinates::kTfCropAndResize) {
+    return Refuse("crops while it resizes");
+  }
+  if (attributes.String("keep_aspect_ratio_policy", "stretch") != "stretch") {
+    return Refuse("keeps the aspect ratio");
+  }
+  if (options.mode != ResizeMode::kNearest && x.dtype != DType::kFloat32) {
+    return Refuse("element type is {}", Name(x.dtype));
+  }
+  options.cubic_coefficient = static_cast<float>(attributes.Float("cubic_coeff_a", -0.75));
+  options.exclude_outside = attributes.Int("exclude_outside") != 0;
+  options.antialias = attributes.Int("antialias") != 0;
+  // Scales as given matter beyond the sizes that follow from them.
+  std::vector<double> scales(x.rank());
+  for (int i = 0; i < x.rank(); ++i) scales[i] = static_cast<double>(y.dims[i]) / static_cast<double>(x.dims[i]);
+  const bool has_scales = request.inputs.size() > 2 && request.inputs[2].present() &&
+                          request.inputs[2].size() > 0;
+  if (has_scales) {
+    if (request.inputs[2].constant == nullptr) return Refuse("scales are not known");
+    const std::vector<double> given = ToDoubles(*request.inputs[2].constant);
+    const auto& axes = attributes.Ints("axes");
+    for (size_t i = 0; i < given.size(); ++i) {
+      const int64_t axis = axes.empty() ? static_cast<int64_t>(i) : axes[i] < 0 ? axes[i] + x.rank() : axes[i];
+      scales[axis] = given[i];
+    }
+  }
+  // Dimensions that change are one to three adjacent ones; before them planes, behind them channels.
+  auto changes = [&](int i) { return x.dims[i] != y.dims[i] || scales[i] != 1.0; };
+  int first = 0, last = x.rank();
+  while (first < last && !changes(first)) ++first;
+  while (last > first && !changes(last - 1)) --last;
+  if (last == first) return Refuse("nothing changes");
+  if (last - first > 3) return Refuse("more than three dimensions change");
+  std::vector<ResizeAxis> axes;
+  int64_t planes = 1, channels = 1;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i < first) {
+      planes *= x.dims[i];
+    } else if (i >= last) {
+      channels *= x.dims[i];
+    } else {
+      axes.push_back({.in = x.dims[i], .out = y.dims[i], .scale = scales[i]});
+    }
+  }
+  auto plan = std::make_shared<const ResizePlan>(PrepareResize(axes, options));
+  Bound bound;
+  if (options.mode == ResizeMode::kNearest && !(options.antialias && x.dtype == DType::kFloat32)) {
+    const int width = BitWidth(x.dtype) / 8;
+    bound.run = [plan, planes, channels, width](const StepArgs& args) {
+      ResizeNearestBytes(*plan, args.in[0], args.out[0], planes, channels * width, nullptr, width,
+                         args.parallel);
+    };
+    return bound;
+  }
+  bound.scratch_bytes = static_cast<int64_t>(ResizeScratchBytes(*plan, planes, channels));
+  bound.run = [plan, planes, channels](const StepArgs& args) {
+    Resize(*plan, static_cast<const float*>(args.in[0]), static_cast<float*>(args.out[0]), planes,
+           channels, args.scratch, args.parallel);
+  };
+  return bound;
+}
+
+constexpr Implementation kList[] = {{"separable", BindSeparable}};
+
+}  // namespace
+
+std::span<const Implementation> ResizeList() { return kList; }
+
+}  // namespace sardonyx::cpu

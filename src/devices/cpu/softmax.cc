@@ -1,0 +1,33 @@
+#include "kernels/softmax.h"
+
+#include "devices/cpu/families.h"
+
+namespace sardonyx::cpu {
+namespace {
+
+BindResult BindSoftmax(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  if (x.dtype != DType::kFloat32) return Refuse("element type is {}", Name(x.dtype));
+  if (x.size() == 0) return Refuse("no elements");
+  int64_t axis = request.node.attributes.Int("axis", -1);
+  if (axis < 0) axis += x.rank();
+  int64_t outer = 1, inner = 1;
+  for (int64_t i = 0; i < axis; ++i) outer *= x.dims[i];
+  for (int64_t i = axis + 1; i < x.rank(); ++i) inner *= x.dims[i];
+  const bool log = request.node.attributes.Int("log") != 0;
+  Bound bound;
+  bound.inplace = 1;
+  bound.run = [outer, inner, log, n = x.dims[axis]](const StepArgs& args) {
+    Softmax(static_cast<const float*>(args.in[0]), static_cast<float*>(args.out[0]), outer, n,
+            inner, log, args.parallel);
+  };
+  return bound;
+}
+
+constexpr Implementation kList[] = {{"one axis", BindSoftmax}};
+
+}  // namespace
+
+std::span<const Implementation> SoftmaxList() { return kList; }
+
+}  // namespace sardonyx::cpu
