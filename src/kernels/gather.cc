@@ -1,0 +1,247 @@
+#include "kernels/gather.h"
+
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/slices.h"
+
+namespace sardonyx {
+namespace {
+
+// The index within [0, axis), or -1.
+inline int64_t Wrap(int64_t index, int64_t axis) {
+  if (index < 0) index += axis;
+  return index >= 0 && index < axis ? index : -1;
+}
+
+template <typename Index>
+int64_t FirstBad(const Index* indices, int64_t count, int64_t axis) {
+  for (int64_t i = 0; i < count; ++i) {
+    if (Wrap(indices[i], axis) < 0) return i;
+  }
+  return -1;
+}
+
+// Calls body with the width, as a constant if it is that of an element.
+template <typename Body>
+void WithWidth(int64_t bytes, Body&& body) {
+  switch (bytes) {
+    case 1: return body(std::integral_constant<int64_t, 1>{});
+    case 2: return body(std::integral_constant<int64_t, 2>{});
+    case 4: return body(std::integral_constant<int64_t, 4>{});
+    case 8: return body(std::integral_constant<int64_t, 8>{});
+    case 16: return body(std::integral_constant<int64_t, 16>{});
+    default: return body(bytes);
+  }
+}
+
+// Rows along the last axis of an index tensor, and where they lie in the data.
+class IndexRows {
+ public:
+  IndexRows(std::span<const int64_t> data_dims, std::span<const int64_t> index_dims, int64_t axis)
+      : data_dims_(data_dims), index_dims_(index_dims), axis_(axis) {
+    const int64_t rank = static_cast<int64_t>(index_dims.size());
+    length = index_dims[rank - 1];
+    for (int64_t i = 0; i + 1 < rank; ++i) count *= index_dims[i];
+    for (int64_t i = axis + 1; i < rank; ++i) axis_stride *= data_dims[i];
+    // Along a row the data advances by 1 unless the index alone says where to go.
+    element_step = axis == rank - 1 ? 0 : 1;
+  }
+
+  // Offset in the data of row `row`'s first element, index 0 on the axis.
+  int64_t Base(int64_t row) const {
+    int64_t base = 0, stride = data_dims_[data_dims_.size() - 1];
+    for (int64_t i = static_cast<int64_t>(index_dims_.size()) - 2; i >= 0; --i) {
+      if (i != axis_) base += row % index_dims_[i] * stride;
+      row /= index_dims_[i];
+      stride *= data_dims_[i];
+    }
+    return base;
+  }
+
+  int64_t length = 0, count = 1, axis_stride = 1, element_step = 0;
+
+ private:
+  std::span<const int64_t> data_dims_, index_dims_;
+  int64_t axis_;
+};
+
+template <typename T>
+T Combine(ScatterReduction reduction, T old, T update) {
+  switch (reduction) {
+    case ScatterReduction::kNone: return update;
+    // Through 64 bits, unsigned: integers wrap.
+    case ScatterReduction::kAdd:
+      if constexpr (std::is_integral_v<T>) {
+        return static_cast<T>(static_cast<uint64_t>(old) + static_cast<uint64_t>(update));
+      } else {
+        return old + update;
+      }
+    case ScatterReduction::kMul:
+      if constexpr (std::is_integral_v<T>) {
+        return static_cast<T>(static_cast<uint64_t>(old) * static_cast<uint64_t>(update));
+      } else {
+        return old * update;
+      }
+    case ScatterReduction::kMin: return update < old || update != update ? update : old;
+    case ScatterReduction::kMax: return update > old || update != update ? update : old;
+  }
+  return update;
+}
+
+}  // namespace
+
+template <typename Index>
+int64_t GatherRows(const void* data, const Index* indices, void* out, int64_t outer, int64_t axis,
+                   int64_t row_bytes, int64_t count, const Parallel& par) {
+  const int64_t bad = FirstBad(indices, count, axis);
+  if (bad >= 0) return bad;
+  const char* from = static_cast<const char*>(data);
+  char* to = static_cast<char*>(out);
+  const Slices slices = Slice(outer * count, row_bytes / 16 + 2);
+  par.For(slices.tasks, [&](int64_t task) {
+    WithWidth(row_bytes, [&](auto width) {
+      const int64_t begin = slices.Begin(task), end = slices.End(task, outer * count);
+      int64_t o = begin / count, i = begin % count;
+      for (int64_t row = begin; row < end; ++row) {
+        std::memcpy(to + row * width, from + (o * axis + Wrap(indices[i], axis)) * width,
+                    static_cast<size_t>(width));
+        if (++i == count) {
+          i = 0;
+          ++o;
+        }
+      }
+    });
+  });
+  return -1;
+}
+
+template <typename Index>
+int64_t GatherElements(const void* data, const Index* indices, void* out,
+                       std::span<const int64_t> data_dims, std::span<const int64_t> index_dims,
+                       int64_t axis, int element_bytes, const Parallel& par) {
+  for (int64_t size : index_dims) {
+    if (size == 0) return -1;
+  }
+  const IndexRows rows(data_dims, index_dims, axis);
+  const int64_t bad = FirstBad(indices, rows.count * rows.length, data_dims[axis]);
+  if (bad >= 0) return bad;
+  const Slices slices = Slice(rows.count, rows.length * 2);
+  par.For(slices.tasks, [&](int64_t task) {
+    WithWidth(element_bytes, [&](auto width) {
+      for (int64_t row = slices.Begin(task); row < slices.End(task, rows.count); ++row) {
+        const char* from = static_cast<const char*>(data) + rows.Base(row) * width;
+        char* to = static_cast<char*>(out) + row * rows.length * width;
+        for (int64_t i = 0; i < rows.length; ++i) {
+          const int64_t at = Wrap(indices[row * rows.length + i], data_dims[axis]);
+          std::memcpy(to + i * width,
+                      from + (at * rows.axis_stride + i * rows.element_step) * width,
+                      static_cast<size_t>(width));
+        }
+      }
+    });
+  });
+  return -1;
+}
+
+int64_t GatherNd(const void* data, const int64_t* indices, void* out, int64_t batch,
+                 std::span<const int64_t> dims, int64_t count, int64_t slice_bytes,
+                 const Parallel& par) {
+  const int64_t depth = static_cast<int64_t>(dims.size());
+  int64_t item = 1;
+  for (int64_t size : dims) item *= size;
+  for (int64_t i = 0; i < batch * count * depth; ++i) {
+    if (Wrap(indices[i], dims[i % depth]) < 0) return i;
+  }
+  const Slices slices = Slice(batch * count, slice_bytes / 16 + 2 * depth + 2);
+  par.For(slices.tasks, [&](int64_t task) {
+    WithWidth(slice_bytes, [&](auto width) {
+      for (int64_t i = slices.Begin(task); i < slices.End(task, batch * count); ++i) {
+        int64_t at = 0;
+        for (int64_t k = 0; k < depth; ++k) {
+          at = at * dims[k] + Wrap(indices[i * depth + k], dims[k]);
+        }
+        std::memcpy(static_cast<char*>(out) + i * width,
+                    static_cast<const char*>(data) + (i / count * item + at) * width,
+                    static_cast<size_t>(width));
+      }
+    });
+  });
+  return -1;
+}
+
+template <typename T, typename Index>
+int64_t ScatterElements(T* out, const Index* indices, const T* updates,
+                        std::span<const int64_t> data_dims, std::span<const int64_t> index_dims,
+                        int64_t axis, ScatterReduction reduction) {
+  for (int64_t size : index_dims) {
+    if (size == 0) return -1;
+  }
+  const IndexRows rows(data_dims, index_dims, axis);
+  for (int64_t row = 0; row < rows.count; ++row) {
+    T* to = out + rows.Base(row);
+    for (int64_t i = 0; i < rows.length; ++i) {
+      const int64_t flat = row * rows.length + i;
+      const int64_t at = Wrap(indices[flat], data_dims[axis]);
+      if (at < 0) return flat;
+      T& target = to[at * rows.axis_stride + i * rows.element_step];
+      target = Combine(reduction, target, updates[flat]);
+    }
+  }
+  return -1;
+}
+
+template <typename T>
+int64_t ScatterNd(T* out, const int64_t* indices, const T* updates, std::span<const int64_t> dims,
+                  int64_t count, int64_t slice, ScatterReduction reduction) {
+  const int64_t depth = static_cast<int64_t>(dims.size());
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t at = 0;
+    for (int64_t k = 0; k < depth; ++k) {
+      const int64_t index = Wrap(indices[i * depth + k], dims[k]);
+      if (index < 0) return i * depth + k;
+      at = at * dims[k] + index;
+    }
+    T* to = out + at * slice;
+    const T* from = updates + i * slice;
+    if (reduction == ScatterReduction::kNone) {
+      std::memcpy(to, from, static_cast<size_t>(slice) * sizeof(T));
+      continue;
+    }
+    for (int64_t j = 0; j < slice; ++j) to[j] = Combine(reduction, to[j], from[j]);
+  }
+  return -1;
+}
+
+#define SARDONYX_GATHER(Index)                                                                    \
+  template int64_t GatherRows<Index>(const void*, const Index*, void*, int64_t, int64_t, int64_t, \
+                                     int64_t, const Parallel&);                                   \
+  template int64_t GatherElements<Index>(const void*, const Index*, void*,                        \
+                                         std::span<const int64_t>, std::span<const int64_t>,      \
+                                         int64_t, int, const Parallel&)
+SARDONYX_GATHER(int32_t);
+SARDONYX_GATHER(int64_t);
+#undef SARDONYX_GATHER
+
+#define SARDONYX_SCATTER(T)                                                                        \
+  template int64_t ScatterElements<T, int32_t>(T*, const int32_t*, const T*,                       \
+                                               std::span<const int64_t>, std::span<const int64_t>, \
+                                               int64_t, ScatterReduction);                         \
+  template int64_t ScatterElements<T, int64_t>(T*, const int64_t*, const T*,                       \
+                                               std::span<const int64_t>, std::span<const int64_t>, \
+                                               int64_t, ScatterReduction);                         \
+  template int64_t ScatterNd<T>(T*, const int64_t*, const T*, std::span<const int64_t>, int64_t,   \
+                                int64_t, ScatterReduction)
+SARDONYX_SCATTER(float);
+SARDONYX_SCATTER(double);
+SARDONYX_SCATTER(int8_t);
+SARDONYX_SCATTER(uint8_t);
+SARDONYX_SCATTER(int16_t);
+SARDONYX_SCATTER(uint16_t);
+SARDONYX_SCATTER(int32_t);
+SARDONYX_SCATTER(uint32_t);
+SARDONYX_SCATTER(int64_t);
+SARDONYX_SCATTER(uint64_t);
+#undef SARDONYX_SCATTER
+
+}  // namespace sardonyx
