@@ -32,6 +32,7 @@ class InlineVector {
  public:
   int size() const { return size_; }
   bool full() const { return size_ == kCapacity; }
+  void clear() { size_ = 0; }
   void push_back(const T& value) {
     assert(!full());
     items_[size_++] = value;
@@ -50,8 +51,9 @@ struct TileOp {
   TileFn fn;
   std::array<uint16_t, 5> in;  // places
   uint16_t out;                // a place
-  bool uniform;                // writes one element
-  bool invariant;              // needs to run for the first tile alone
+  uint8_t arity;
+  bool uniform;    // writes one element
+  bool invariant;  // needs to run for the first tile alone
 };
 
 // Operations work on places, which stand for pointers while the program runs: place 0 is the
@@ -86,7 +88,8 @@ struct TileProgram {
   // Values of the constant scalars, in their own type; cells that operations write come behind.
   InlineVector<uint64_t, 256> constants;
 
-  // Most elements in a tile such that all slots fit into kFileBytes; a multiple of 64.
+  // Most elements in a tile, up to 1024, such that all slots fit into kFileBytes; a multiple of
+  // 16, 0 if not even 16 fit.
   int64_t TileElements() const;
 };
 
@@ -95,7 +98,7 @@ struct TileInput {
   bool invariant;  // same elements for every tile
 };
 
-// Lowers an expression. Returns an empty view, or why it cannot.
+// Lowers an expression into *program, whatever that held. Returns an empty view, or why it cannot.
 std::string_view LowerToTiles(const Expression& expression, const TileInput* inputs,
                               TileProgram* program);
 

@@ -48,7 +48,7 @@ HWY_INLINE V Polynomial(D d, V x, float c, More... more) {
 
 // exp(x) for -104 <= x <= 89 or NaN: 2^n * exp(r), |r| <= ln(2) / 2 (Cody and Waite).
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V ExpInRange(D d, V x) {
+HWY_INLINE V VecExpInRange(D d, V x) {
   const hn::RebindToSigned<D> di;
   const auto exponent = hn::NearestInt(hn::Mul(x, hn::Set(d, 1.44269504088896341f)));
   const V n = hn::ConvertTo(d, exponent);
@@ -71,23 +71,23 @@ HWY_INLINE V ExpInRange(D d, V x) {
 }
 
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Exp(D d, V x) {
-  return ExpInRange(d, AtMost(d, hn::Set(d, 89.0f), AtLeast(d, hn::Set(d, -104.0f), x)));
+HWY_INLINE V VecExp(D d, V x) {
+  return VecExpInRange(d, AtMost(d, hn::Set(d, 89.0f), AtLeast(d, hn::Set(d, -104.0f), x)));
 }
 
 // x / (1 + exp(-alpha x)), and 1 / (1 + exp(-x)).
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Swish(D d, V x, V minus_alpha) {
-  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), Exp(d, hn::Mul(minus_alpha, x))));
+HWY_INLINE V VecSwish(D d, V x, V minus_alpha) {
+  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), VecExp(d, hn::Mul(minus_alpha, x))));
 }
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Sigmoid(D d, V x) {
+HWY_INLINE V VecSigmoid(D d, V x) {
   const V one = hn::Set(d, 1.0f);
-  return hn::Div(one, hn::Add(one, Exp(d, hn::Neg(x))));
+  return hn::Div(one, hn::Add(one, VecExp(d, hn::Neg(x))));
 }
 
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Log(D d, V x) {
+HWY_INLINE V VecLog(D d, V x) {
   const hn::RebindToSigned<D> di;
   const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
   const auto tiny = hn::Lt(x, hn::Set(d, 0x1p-126f));
@@ -117,19 +117,19 @@ HWY_INLINE V Log(D d, V x) {
 
 // log(y) + (x - (y - 1)) / y with y = 1 + x rounded.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Log1p(D d, V x) {
+HWY_INLINE V VecLog1p(D d, V x) {
   const V one = hn::Set(d, 1.0f);
   const V y = hn::Add(x, one);
   const V lost = hn::Div(hn::Sub(x, hn::Sub(y, one)), y);
-  const V sum = hn::Add(Log(d, y), lost);
+  const V sum = hn::Add(VecLog(d, y), lost);
   // y is 1 for the smallest x, where the result is x with its sign; and at the poles `lost` is NaN.
   const V infinity = hn::Set(d, std::numeric_limits<float>::infinity());
   const V inside = hn::IfThenElse(hn::Eq(y, one), x, sum);
-  return hn::IfThenElse(hn::And(hn::Gt(y, hn::Zero(d)), hn::Lt(y, infinity)), inside, Log(d, y));
+  return hn::IfThenElse(hn::And(hn::Gt(y, hn::Zero(d)), hn::Lt(y, infinity)), inside, VecLog(d, y));
 }
 
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Tanh(D d, V x) {
+HWY_INLINE V VecTanh(D d, V x) {
   const V a = hn::Abs(x);
   const V t = hn::Mul(x, x);
   const V p = Polynomial(d, t, -0.3333328068256378f, 0.13331441581249237f, -0.05373971164226532f,
@@ -137,53 +137,54 @@ HWY_INLINE V Tanh(D d, V x) {
   const V small = hn::MulAdd(hn::Mul(t, x), p, x);
   const V one = hn::Set(d, 1.0f);
   const V two = hn::Set(d, 2.0f);
-  const V e = ExpInRange(d, hn::Mul(two, AtMost(d, hn::Set(d, 10.0f), a)));
+  const V e = VecExpInRange(d, hn::Mul(two, AtMost(d, hn::Set(d, 10.0f), a)));
   const V large = hn::CopySign(hn::Sub(one, hn::Div(two, hn::Add(e, one))), x);
   return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.625f)), small, large);
 }
 
 // erf(x) / x for |x| <= 0.9, t = x * x.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V ErfQuotient(D d, V t) {
+HWY_INLINE V VecErfQuotient(D d, V t) {
   return Polynomial(d, t, 1.1283791065216064f, -0.3761252462863922f, 0.11282140761613846f,
                     -0.02677890844643116f, 0.0050119622610509396f, -0.000609035836532712f);
 }
 // 1 - erf(a) for 0.9 <= a <= 6; relative error grows with a, the absolute one stays below 2e-9.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V ErfComplement(D d, V a) {
-  return ExpInRange(d, Polynomial(d, a, -0.00016644307470414788f, -1.127797245979309f,
-                                  -0.6369760632514954f, -0.10411371290683746f, 0.02231523208320141f,
-                                  -0.0030654955189675093f, 0.00019822022295556962f));
+HWY_INLINE V VecErfComplement(D d, V a) {
+  return VecExpInRange(
+      d, Polynomial(d, a, -0.00016644307470414788f, -1.127797245979309f, -0.6369760632514954f,
+                    -0.10411371290683746f, 0.02231523208320141f, -0.0030654955189675093f,
+                    0.00019822022295556962f));
 }
 
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Erf(D d, V x) {
+HWY_INLINE V VecErf(D d, V x) {
   const V a = AtMost(d, hn::Set(d, 4.0f), hn::Abs(x));
-  const V small = hn::Mul(x, ErfQuotient(d, hn::Mul(x, x)));
-  const V large = hn::CopySign(hn::Sub(hn::Set(d, 1.0f), ErfComplement(d, a)), x);
+  const V small = hn::Mul(x, VecErfQuotient(d, hn::Mul(x, x)));
+  const V large = hn::CopySign(hn::Sub(hn::Set(d, 1.0f), VecErfComplement(d, a)), x);
   return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.9f)), small, large);
 }
 
 // x / 2 * (1 + erf(x / sqrt(2))).
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V Gelu(D d, V x) {
+HWY_INLINE V VecGelu(D d, V x) {
   const V z = hn::Mul(x, hn::Set(d, 0.70710678118654752f));
   const V a = hn::Abs(z);
   const V half = hn::Mul(x, hn::Set(d, 0.5f));
   const V one = hn::Set(d, 1.0f);
   const V six = hn::Set(d, 6.0f);
-  const V small = hn::MulAdd(z, ErfQuotient(d, hn::Mul(z, z)), one);
+  const V small = hn::MulAdd(z, VecErfQuotient(d, hn::Mul(z, z)), one);
   // 1 + erf(z) is 2 - c for positive z and c for negative, c = 1 - erf(a), without cancellation.
-  const V c = hn::IfThenElse(hn::Gt(a, six), hn::Zero(d), ErfComplement(d, AtMost(d, six, a)));
+  const V c = hn::IfThenElse(hn::Gt(a, six), hn::Zero(d), VecErfComplement(d, AtMost(d, six, a)));
   const V large = hn::IfThenElse(hn::Lt(z, hn::Zero(d)), c, hn::Sub(hn::Set(d, 2.0f), c));
   return hn::Mul(half, hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.9f)), small, large));
 }
 
 // x / 2 * (1 + tanh(u)) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) * (x + 0.044715 x^3).
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V GeluTanh(D d, V x) {
+HWY_INLINE V VecGeluTanh(D d, V x) {
   const V w = Polynomial(d, hn::Mul(x, x), -1.5957691216057308f, -0.07135481282718025f);
-  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), Exp(d, hn::Mul(x, w))));
+  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), VecExp(d, hn::Mul(x, w))));
 }
 
 }  // namespace sardonyx::HWY_NAMESPACE

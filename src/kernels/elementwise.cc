@@ -1,0 +1,241 @@
+#include "kernels/elementwise.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <vector>
+
+#include "base/dtype.h"
+#include "kernels/tile_ops.h"
+#include "kernels/tile_runner.h"
+
+namespace sardonyx {
+namespace {
+
+// Parallel work has to outweigh waking the threads.
+constexpr float kLeastParallelNs = 20000;
+constexpr float kTaskNs = 10000;
+constexpr int64_t kMostTasks = 32;
+// Rows of at least this many elements are worth running alone rather than copied together.
+constexpr int64_t kLongRow = 128;
+
+int64_t Product(const std::vector<int64_t>& values, size_t from) {
+  int64_t product = 1;
+  for (size_t i = from; i < values.size(); ++i) product *= values[i];
+  return product;
+}
+
+}  // namespace
+
+// The output's dimensions are cut into outer ones, one that tiles take `rows` indices of, and inner
+// ones that lie within a tile; a tile is dense in the output.
+struct ElementwiseKernel::Impl {
+  struct Operand {
+    int64_t element_bytes;
+    bool expanded = false;
+    int64_t block_bytes;                // from one tile to the next along the cut dimension
+    std::vector<int64_t> outer_bytes;   // strides of the outer dimensions
+    std::vector<int64_t> tile_strides;  // of the cut and the inner dimensions, in elements
+  };
+
+  TileProgram program;
+  int64_t elements = 0;
+  int64_t out_bytes = 0;  // of an element
+  std::vector<int64_t> outer;
+  int64_t cut = 1;    // size of the cut dimension
+  int64_t rows = 1;   // indices of it in a full tile
+  int64_t inner = 1;  // elements of an index of it
+  std::vector<int64_t> inner_dims;
+  int64_t blocks = 1;  // tiles along the cut dimension
+  int64_t tiles = 0;
+  int64_t tiles_per_task = 0;
+  int64_t tasks = 1;
+  std::vector<Operand> operands;
+
+  void RunTiles(int64_t begin, int64_t end, const void* const* in, std::byte* out) const;
+};
+
+namespace {
+
+using Impl = ElementwiseKernel::Impl;
+
+// Drops dimensions of size 1 and merges neighbours that every operand walks as one.
+void Collapse(std::vector<int64_t>& dims, std::vector<std::vector<int64_t>>& strides) {
+  size_t kept = 0;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d] == 1) continue;
+    const bool merges = kept > 0 && std::all_of(strides.begin(), strides.end(), [&](auto& s) {
+                          return s[kept - 1] == s[d] * dims[d];
+                        });
+    if (!merges) ++kept;
+    dims[kept - 1] = merges ? dims[kept - 1] * dims[d] : dims[d];
+    for (auto& s : strides) s[kept - 1] = s[d];
+  }
+  if (kept == 0) {
+    dims.assign(1, 1);
+    for (auto& s : strides) s.assign(1, 0);
+    return;
+  }
+  dims.resize(kept);
+  for (auto& s : strides) s.resize(kept);
+}
+
+TileInput Classify(const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
+                   size_t cut, int64_t rows, int64_t blocks) {
+  bool uniform = true;
+  bool contiguous = true;
+  bool invariant = strides[cut] == 0 || blocks == 1;
+  for (size_t d = 0; d < cut; ++d) invariant &= strides[d] == 0;
+  int64_t natural = 1;
+  for (size_t d = dims.size(); d-- > cut;) {
+    if (d == cut && rows == 1) continue;
+    uniform &= strides[d] == 0;
+    contiguous &= strides[d] == natural;
+    natural *= dims[d];
+  }
+  const TileAccess access = uniform      ? TileAccess::kUniform
+                            : contiguous ? TileAccess::kContiguous
+                                         : TileAccess::kExpanded;
+  return {access, invariant};
+}
+
+// Chooses the dimension to cut and how many indices of it a tile of `most` elements takes.
+void ChooseCut(const std::vector<int64_t>& dims, const std::vector<std::vector<int64_t>>& strides,
+               int64_t most, size_t* cut, int64_t* rows) {
+  size_t d = dims.size() - 1;
+  int64_t inner = 1;
+  while (d > 0 && inner * dims[d] <= most) inner *= dims[d--];
+  *cut = d;
+  *rows = std::clamp<int64_t>(most / inner, 1, dims[d]);
+  // Long rows need no copies if each operand is contiguous or uniform along them, unless the copies
+  // are made once.
+  if (inner < kLongRow || *rows == 1) return;
+  const size_t last = dims.size() - 1;
+  if (d + 1 != last) return;
+  bool simple_rows = true;
+  bool free_together = true;
+  for (const auto& s : strides) {
+    simple_rows &= s[last] == 0 || s[last] == 1;
+    const TileInput together = Classify(dims, s, d, *rows, (dims[d] + *rows - 1) / *rows);
+    free_together &= together.access != TileAccess::kExpanded || together.invariant;
+  }
+  if (simple_rows && !free_together) *rows = 1;
+}
+
+}  // namespace
+
+ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<const int64_t> dims_in,
+                                     std::span<const int64_t> strides_in, std::string* why) {
+  const size_t inputs = expression.inputs.size();
+  const size_t rank = dims_in.size();
+  assert(strides_in.size() == inputs * rank);
+  std::vector<int64_t> dims(dims_in.begin(), dims_in.end());
+  std::vector<std::vector<int64_t>> strides(inputs);
+  for (size_t i = 0; i < inputs; ++i) {
+    const auto first = strides_in.begin() + static_cast<int64_t>(i * rank);
+    strides[i].assign(first, first + static_cast<int64_t>(rank));
+  }
+  auto impl = std::make_shared<Impl>();
+  impl->elements = Product(dims, 0);
+  if (impl->elements != 0) Collapse(dims, strides);
+  if (impl->elements == 0) {  // still refused if the expression cannot run
+    dims.assign(1, 1);
+    for (auto& s : strides) s.assign(1, 0);
+  }
+
+  std::vector<TileInput> tile_inputs(inputs);
+  size_t cut = 0;
+  for (int64_t most = 1024;;) {
+    ChooseCut(dims, strides, most, &cut, &impl->rows);
+    impl->blocks = (dims[cut] + impl->rows - 1) / impl->rows;
+    for (size_t i = 0; i < inputs; ++i) {
+      tile_inputs[i] = Classify(dims, strides[i], cut, impl->rows, impl->blocks);
+    }
+    const std::string_view refusal = LowerToTiles(expression, tile_inputs.data(), &impl->program);
+    if (!refusal.empty()) {
+      if (why != nullptr) *why = refusal;
+      return {};
+    }
+    const int64_t fits = impl->program.TileElements();
+    if (impl->rows * Product(dims, cut + 1) <= fits) break;
+    most = std::min(most - 16, fits);
+  }
+
+  impl->cut = dims[cut];
+  impl->outer.assign(dims.begin(), dims.begin() + static_cast<int64_t>(cut));
+  impl->inner_dims.assign(dims.begin() + static_cast<int64_t>(cut) + 1, dims.end());
+  impl->inner = Product(dims, cut + 1);
+  impl->tiles = Product(impl->outer, 0) * impl->blocks;
+  impl->out_bytes = BitWidth(expression.ResultType()) / 8;
+  impl->operands.resize(inputs);
+  float bytes = static_cast<float>(impl->out_bytes);
+  for (size_t i = 0; i < inputs; ++i) {
+    Impl::Operand& operand = impl->operands[i];
+    operand.element_bytes = BitWidth(expression.inputs[i]) / 8;
+    operand.expanded = tile_inputs[i].access == TileAccess::kExpanded;
+    operand.block_bytes = strides[i][cut] * impl->rows * operand.element_bytes;
+    for (size_t d = 0; d < cut; ++d) {
+      operand.outer_bytes.push_back(strides[i][d] * operand.element_bytes);
+    }
+    operand.tile_strides.assign(strides[i].begin() + static_cast<int64_t>(cut), strides[i].end());
+    bytes += static_cast<float>(operand.element_bytes);
+    if (operand.expanded && !tile_inputs[i].invariant) impl->program.cost += 0.5f;
+  }
+  // About 10 bytes a ns stream from and to memory.
+  const float ns = static_cast<float>(impl->elements) * (impl->program.cost + 0.1f * bytes);
+  if (ns >= kLeastParallelNs) {
+    impl->tasks = std::min({static_cast<int64_t>(ns / kTaskNs), kMostTasks, impl->tiles});
+  }
+  impl->tiles_per_task = (impl->tiles + impl->tasks - 1) / impl->tasks;
+  impl->tasks = (impl->tiles + impl->tiles_per_task - 1) / impl->tiles_per_task;
+  return ElementwiseKernel(std::move(impl));
+}
+
+void ElementwiseKernel::Impl::RunTiles(int64_t begin, int64_t end, const void* const* in,
+                                       std::byte* out) const {
+  TileRunner runner(program, rows * inner);
+  const int64_t full = rows * inner;
+  const size_t rank = outer.size();
+  int64_t tile_dims[41];
+  assert(inner_dims.size() < std::size(tile_dims));
+  std::copy(inner_dims.begin(), inner_dims.end(), tile_dims + 1);
+  const int tile_rank = static_cast<int>(inner_dims.size()) + 1;
+  for (int64_t tile = begin; tile < end; ++tile) {
+    const int64_t block = tile % blocks;
+    const int64_t outer_index = tile / blocks;
+    const int64_t tile_rows = std::min(rows, cut - block * rows);
+    for (size_t i = 0; i < operands.size(); ++i) {
+      const Operand& operand = operands[i];
+      const std::byte* from = static_cast<const std::byte*>(in[i]) + block * operand.block_bytes;
+      int64_t index = outer_index;
+      for (size_t d = rank; d-- > 0;) {
+        from += index % outer[d] * operand.outer_bytes[d];
+        index /= outer[d];
+      }
+      runner.SetInput(static_cast<int>(i), from);
+    }
+    for (const TileProgram::Expansion& expansion : program.expansions) {
+      if (expansion.invariant && !runner.first()) continue;
+      tile_dims[0] = expansion.invariant ? rows : tile_rows;
+      ExpandTile(runner.PlacePointer(1 + expansion.input), tile_dims,
+                 operands[expansion.input].tile_strides.data(), tile_rank, expansion.element_bytes,
+                 runner.PlacePointer(expansion.place));
+    }
+    runner.SetOutput(out + (outer_index * cut + block * rows) * inner * out_bytes);
+    runner.Run(tile_rows * inner, full);
+  }
+}
+
+void RunElementwise(const ElementwiseKernel& kernel, const void* const* in, void* out,
+                    const Parallel& par) {
+  const Impl& impl = kernel.impl();
+  if (impl.elements == 0) return;
+  std::byte* const bytes = static_cast<std::byte*>(out);
+  if (impl.tasks == 1 || par.threads <= 1) return impl.RunTiles(0, impl.tiles, in, bytes);
+  par.For(impl.tasks, [&](int64_t task) {
+    const int64_t begin = task * impl.tiles_per_task;
+    impl.RunTiles(begin, std::min(begin + impl.tiles_per_task, impl.tiles), in, bytes);
+  });
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,126 @@
+// Epilogues: the simple form recognised, the general one run row by row.
+#include <algorithm>
+#include <cassert>
+
+#include "base/dtype.h"
+#include "kernels/elementwise.h"
+#include "kernels/tile_ops.h"
+#include "kernels/tile_runner.h"
+
+namespace sardonyx {
+namespace {
+
+TileInput ClassifyOperand(const EpilogueOperand& operand) {
+  const TileAccess access = operand.column_stride == 0   ? TileAccess::kUniform
+                            : operand.column_stride == 1 ? TileAccess::kContiguous
+                                                         : TileAccess::kExpanded;
+  return {access, operand.column_stride == 0 && operand.row_stride == 0};
+}
+
+std::string_view Lower(const Epilogue& epilogue, TileProgram* program) {
+  const Expression& expression = *epilogue.expression;
+  TileInput inputs[TileProgram::kMaxInputs];
+  if (expression.inputs.size() > TileProgram::kMaxInputs) return "there are too many operands";
+  if (expression.inputs.empty() || expression.inputs[0] != DType::kFloat32 ||
+      expression.ResultType() != DType::kFloat32) {
+    return "the accumulated value and the result have to be float32";
+  }
+  inputs[0] = {TileAccess::kContiguous, false};
+  for (size_t i = 1; i < expression.inputs.size(); ++i) {
+    inputs[i] = ClassifyOperand(epilogue.operands[i - 1]);
+  }
+  return LowerToTiles(expression, inputs, program);
+}
+
+}  // namespace
+
+bool MatchSimpleEpilogue(const Expression& expression, SimpleEpilogue* simple) {
+  const int inputs = static_cast<int>(expression.inputs.size());
+  const int first_result = inputs + static_cast<int>(expression.constants.size());
+  for (const DType type : expression.inputs) {
+    if (type != DType::kFloat32) return false;
+  }
+  const auto is_input = [&](int reg) { return reg > 0 && reg < inputs; };
+  const auto is_constant = [&](int reg) { return reg >= inputs && reg < first_result; };
+  *simple = SimpleEpilogue();
+  int value = 0;  // register of the value so far; each instruction has to continue it
+  int added = 0;
+  int reg = first_result;
+  for (const Instruction& instruction : expression.code) {
+    if (instruction.type != DType::kFloat32) return false;
+    const int a = instruction.args[0];
+    const int b = instruction.args[1];
+    if (Arity(instruction.fn) == 2 && (a == value) == (b == value)) return false;
+    const int other = a == value ? b : a;
+    switch (instruction.fn) {
+      case Fn::kAdd:
+        if (simple->clamps || added == 2 || !is_input(other)) return false;
+        simple->addend[added++] = other - 1;
+        break;
+      case Fn::kRelu:
+        if (a != value || simple->hi < 0) return false;
+        simple->clamps = true;
+        simple->lo = std::max(simple->lo, 0.0f);
+        break;
+      case Fn::kMax:
+      case Fn::kMin: {
+        if (!is_constant(other)) return false;
+        const float bound = static_cast<float>(expression.constants[other - inputs].value);
+        // NaN bounds, and those that would leave nothing between them, are for the general form.
+        if (instruction.fn == Fn::kMax && !(bound <= simple->hi)) return false;
+        if (instruction.fn == Fn::kMin && !(bound >= simple->lo)) return false;
+        simple->clamps = true;
+        if (instruction.fn == Fn::kMax) simple->lo = std::max(simple->lo, bound);
+        if (instruction.fn == Fn::kMin) simple->hi = std::min(simple->hi, bound);
+        break;
+      }
+      default: return false;
+    }
+    value = reg++;
+  }
+  return true;
+}
+
+bool CanPrepareEpilogue(const Epilogue& epilogue, std::string* why) {
+  TileProgram program;
+  const std::string_view refusal = Lower(epilogue, &program);
+  if (!refusal.empty() && why != nullptr) *why = refusal;
+  return refusal.empty();
+}
+
+void PrepareEpilogue(const Epilogue& epilogue, EpilogueKernel* kernel) {
+  [[maybe_unused]] const std::string_view refusal = Lower(epilogue, &kernel->program);
+  assert(refusal.empty());
+  kernel->tile = kernel->program.TileElements();
+}
+
+void ApplyEpilogue(const EpilogueKernel& kernel, const Epilogue& epilogue, int64_t p, int64_t q,
+                   int64_t row, int64_t column, int64_t rows, int64_t columns, float* c,
+                   int64_t ldc) {
+  const TileProgram& program = kernel.program;
+  TileRunner runner(program, kernel.tile);
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < columns; j += kernel.tile) {
+      const int64_t count = std::min(kernel.tile, columns - j);
+      float* const values = c + i * ldc + j;
+      runner.SetInput(0, values);
+      runner.SetOutput(values);
+      for (int k = 1; k < program.inputs; ++k) {
+        const EpilogueOperand& operand = epilogue.operands[k - 1];
+        const int64_t offset = p * operand.batch_stride[0] + q * operand.batch_stride[1] +
+                               (row + i) * operand.row_stride +
+                               (column + j) * operand.column_stride;
+        runner.SetInput(
+            k, static_cast<const std::byte*>(operand.data) + offset * (BitWidth(operand.type) / 8));
+      }
+      for (const TileProgram::Expansion& expansion : program.expansions) {
+        const int64_t stride = epilogue.operands[expansion.input - 1].column_stride;
+        ExpandTile(runner.PlacePointer(1 + expansion.input), &count, &stride, 1,
+                   expansion.element_bytes, runner.PlacePointer(expansion.place));
+      }
+      runner.Run(count, kernel.tile);
+    }
+  }
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,379 @@
+#include "kernels/tile_graph.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+namespace sardonyx {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+bool IsHalf(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
+DType ComputedType(DType type) { return IsHalf(type) ? DType::kFloat32 : type; }
+
+bool IsReal(DType type) {
+  switch (type) {
+    case DType::kFloat32:
+    case DType::kFloat64:
+    case DType::kFloat16:
+    case DType::kBFloat16:
+    case DType::kInt8:
+    case DType::kInt16:
+    case DType::kInt32:
+    case DType::kInt64:
+    case DType::kUInt8:
+    case DType::kUInt16:
+    case DType::kUInt32:
+    case DType::kUInt64:
+    case DType::kBool: return true;
+    default: return false;
+  }
+}
+
+bool IsLogical(Fn fn) {
+  return fn == Fn::kNot || fn == Fn::kAnd || fn == Fn::kOr || fn == Fn::kXor;
+}
+
+bool Near(double value, double wanted) { return std::abs(value - wanted) <= 2e-6 * wanted; }
+
+}  // namespace
+
+// ---- nodes ----
+
+int TileGraph::Constant(DType type, double value) {
+  Node node{};
+  node.kind = Kind::kConstant;
+  node.type = type;
+  node.value = type == DType::kFloat32 ? static_cast<float>(value) : value;
+  nodes.push_back(node);
+  return nodes.size() - 1;
+}
+
+int TileGraph::Cast(int from, DType type) {
+  if (nodes[from].type == type) return from;
+  if (IsConstant(from) && IsFloat(type) && type != DType::kFloat16 && type != DType::kBFloat16) {
+    return Constant(type, nodes[from].value);
+  }
+  Node node{};
+  node.kind = Kind::kCast;
+  node.type = type;
+  node.uses = nodes[from].uses;
+  node.arity = 1;
+  node.args[0] = static_cast<int16_t>(from);
+  nodes.push_back(node);
+  return nodes.size() - 1;
+}
+
+int TileGraph::Op(TileOpcode op, DType type, std::initializer_list<int> args) {
+  Node node{};
+  node.kind = Kind::kOp;
+  node.op = op;
+  node.type = type;
+  node.uses = 1;  // of a node within a rewrite; Build sets the number for the instruction's own
+  for (const int arg : args) node.args[node.arity++] = static_cast<int16_t>(arg);
+  nodes.push_back(node);
+  return nodes.size() - 1;
+}
+
+bool TileGraph::IsConstant(int node, double value) const {
+  return IsConstant(node) && nodes[node].value == value;
+}
+
+bool TileGraph::WithConstant(int node, TileOpcode op, int* x, double* constant) const {
+  if (!Is(node, op)) return false;
+  for (const int i : {1, 0}) {
+    if (!IsConstant(nodes[node].args[i])) continue;
+    *constant = nodes[nodes[node].args[i]].value;
+    *x = nodes[node].args[1 - i];
+    return true;
+  }
+  return false;
+}
+
+// ---- float32 ----
+
+// min(max(x, lo), hi), merged with a clamp below.
+int TileGraph::Clamp(int x, double lo, double hi) {
+  if (Absorbable(x, TileOpcode::kClamp)) {
+    const Node& inner = nodes[x];
+    const double inner_lo = nodes[inner.args[1]].value;
+    const double inner_hi = nodes[inner.args[2]].value;
+    if (inner_lo <= inner_hi && lo <= inner_hi && hi >= inner_lo) {
+      return Clamp(inner.args[0], std::max(lo, inner_lo), std::min(hi, inner_hi));
+    }
+  }
+  if (lo == 0 && hi == kInfinity && Absorbable(x, TileOpcode::kAdd)) {
+    return FloatOp(TileOpcode::kAddRelu, {nodes[x].args[0], nodes[x].args[1]});
+  }
+  return FloatOp(TileOpcode::kClamp,
+                 {x, Constant(DType::kFloat32, lo), Constant(DType::kFloat32, hi)});
+}
+
+int TileGraph::Add(int a, int b) {
+  for (const auto& [product, addend] : {std::pair{a, b}, std::pair{b, a}}) {
+    if (!Absorbable(product, TileOpcode::kMul)) continue;
+    return FloatOp(TileOpcode::kFma, {nodes[product].args[0], nodes[product].args[1], addend});
+  }
+  return FloatOp(TileOpcode::kAdd, {a, b});
+}
+
+int TileGraph::Pow(int a, int b) {
+  if (!IsConstant(b)) return FloatOp(TileOpcode::kPow, {a, b});
+  const double exponent = nodes[b].value;
+  if (exponent == 1) return a;
+  if (exponent == 2) return FloatOp(TileOpcode::kMul, {a, a});
+  if (exponent == 3) return FloatOp(TileOpcode::kCube, {a});
+  if (exponent == 0.5) return FloatOp(TileOpcode::kSqrt, {a});
+  if (exponent == -1) return FloatOp(TileOpcode::kReciprocal, {a});
+  if (exponent == -0.5) {
+    return FloatOp(TileOpcode::kReciprocal, {FloatOp(TileOpcode::kSqrt, {a})});
+  }
+  return FloatOp(TileOpcode::kPow, {a, b});
+}
+
+// The factors of a tree of products, constants multiplied into `scale`.
+void TileGraph::Collect(int node, bool outermost, Product* product) const {
+  const Node& n = nodes[node];
+  if (IsConstant(node)) {
+    product->scale *= n.value;
+  } else if ((outermost || n.uses == 1) && Is(node, TileOpcode::kMul)) {
+    Collect(n.args[0], false, product);
+    Collect(n.args[1], false, product);
+  } else if ((outermost || n.uses == 1) && Is(node, TileOpcode::kDiv) && IsConstant(n.args[1])) {
+    product->scale /= nodes[n.args[1]].value;
+    Collect(n.args[0], false, product);
+  } else if (product->count == 3) {
+    product->overflow = true;
+  } else {
+    product->factors[product->count++] = node;
+  }
+}
+
+// erf(x / sqrt(2)).
+bool TileGraph::IsErfOf(int node, int x) const {
+  if (!Is(node, TileOpcode::kErf)) return false;
+  int of = -1;
+  double constant = 0;
+  const int argument = nodes[node].args[0];
+  if (WithConstant(argument, TileOpcode::kMul, &of, &constant)) {
+    return of == x && Near(constant, std::sqrt(0.5));
+  }
+  return Is(argument, TileOpcode::kDiv) && nodes[argument].args[0] == x &&
+         IsConstant(nodes[argument].args[1]) &&
+         Near(nodes[nodes[argument].args[1]].value, std::sqrt(2.0));
+}
+
+// sqrt(2 / pi) * (x + 0.044715 x^3), written so or as a product with x * (1 + 0.044715 x^2).
+bool TileGraph::IsGeluPolynomial(int node, int x) const {
+  constexpr double kFactor = 0.7978845608028654;
+  constexpr double kCubic = 0.044715;
+  Product product;
+  Collect(node, true, &product);
+  if (product.overflow || !Near(product.scale, kFactor)) return false;
+  const auto is_power = [&](int power, int exponent) {
+    if (exponent == 3) return Is(power, TileOpcode::kCube) && nodes[power].args[0] == x;
+    return Is(power, TileOpcode::kMul) && nodes[power].args[0] == x && nodes[power].args[1] == x;
+  };
+  const auto is_sum = [&](int sum, int exponent) {
+    if (!Is(sum, TileOpcode::kFma)) return false;
+    const auto& args = nodes[sum].args;
+    const bool addend = exponent == 3 ? args[2] == x : IsConstant(args[2], 1.0);
+    for (const int i : {0, 1}) {
+      if (addend && IsConstant(args[i]) && Near(nodes[args[i]].value, kCubic) &&
+          is_power(args[1 - i], exponent)) {
+        return true;
+      }
+    }
+    return false;
+  };
+  if (product.count == 1) return is_sum(product.factors[0], 3);
+  return product.count == 2 && ((product.factors[0] == x && is_sum(product.factors[1], 2)) ||
+                                (product.factors[1] == x && is_sum(product.factors[0], 2)));
+}
+
+// x * gate as one operation, or -1. *scale becomes what remains to be multiplied.
+int TileGraph::Gated(int x, int gate, double* scale) {
+  const Node g = nodes[gate];
+  if (g.kind != Kind::kOp || g.uses != 1) return -1;
+  int inner = -1;
+  double constant = 0;
+  if (WithConstant(gate, TileOpcode::kAdd, &inner, &constant) && constant == 1) {
+    const bool by_tanh = Is(inner, TileOpcode::kTanh) && IsGeluPolynomial(nodes[inner].args[0], x);
+    if (!by_tanh && !IsErfOf(inner, x)) return -1;
+    *scale *= 2;
+    return FloatOp(by_tanh ? TileOpcode::kGeluTanh : TileOpcode::kGelu, {x});
+  }
+  if (g.op == TileOpcode::kSigmoid) {
+    double alpha = 1;
+    if (g.args[0] != x &&
+        !(WithConstant(g.args[0], TileOpcode::kMul, &inner, &alpha) && inner == x)) {
+      return -1;
+    }
+    return FloatOp(TileOpcode::kSwish, {x, Constant(DType::kFloat32, -alpha)});
+  }
+  if (g.op == TileOpcode::kClamp && *scale > 0 && std::isfinite(*scale)) {
+    double a = 1;
+    double b = 0;
+    const Node& line = nodes[g.args[0]];
+    if (Is(g.args[0], TileOpcode::kFma) && IsConstant(line.args[2])) {
+      b = nodes[line.args[2]].value;
+      for (const int i : {0, 1}) {
+        if (IsConstant(line.args[i])) {
+          a = nodes[line.args[i]].value;
+          inner = line.args[1 - i];
+        }
+      }
+    } else if (!WithConstant(g.args[0], TileOpcode::kAdd, &inner, &b)) {
+      return -1;
+    }
+    const double s = *scale;
+    const double lo = nodes[g.args[1]].value;
+    const double hi = nodes[g.args[2]].value;
+    if (inner != x || !std::isfinite(lo) || !std::isfinite(hi)) return -1;
+    *scale = 1;
+    return FloatOp(TileOpcode::kHardSwish,
+                   {x, Constant(DType::kFloat32, a * s), Constant(DType::kFloat32, b * s),
+                    Constant(DType::kFloat32, lo * s), Constant(DType::kFloat32, hi * s)});
+  }
+  return -1;
+}
+
+int TileGraph::Mul(int a, int b) {
+  for (const auto& [square, x] : {std::pair{a, b}, std::pair{b, a}}) {
+    if (Absorbable(square, TileOpcode::kMul) && nodes[square].args[0] == x &&
+        nodes[square].args[1] == x) {
+      return FloatOp(TileOpcode::kCube, {x});
+    }
+  }
+  Product product;
+  Collect(a, false, &product);
+  Collect(b, false, &product);
+  if (!product.overflow && product.count == 2) {
+    for (const int i : {0, 1}) {
+      double scale = product.scale;
+      const int gated = Gated(product.factors[i], product.factors[1 - i], &scale);
+      if (gated < 0) continue;
+      if (scale == 1) return gated;
+      return FloatOp(TileOpcode::kMul, {gated, Constant(DType::kFloat32, scale)});
+    }
+  }
+  // A constant that completes one of the above, such as the half in front of a GELU.
+  if (!product.overflow && product.count == 1 && product.scale == 1 &&
+      (Is(product.factors[0], TileOpcode::kGelu) ||
+       Is(product.factors[0], TileOpcode::kGeluTanh))) {
+    return product.factors[0];
+  }
+  return FloatOp(TileOpcode::kMul, {a, b});
+}
+
+int TileGraph::Float(TileOpcode op, const int* args) {
+  const int a = args[0];
+  const int b = args[1];
+  switch (op) {
+    case TileOpcode::kAdd: return Add(a, b);
+    case TileOpcode::kMul: return Mul(a, b);
+    case TileOpcode::kPow: return Pow(a, b);
+    case TileOpcode::kRelu: return Clamp(a, 0, kInfinity);
+    case TileOpcode::kSub:
+      if (IsConstant(b)) return Add(a, Constant(DType::kFloat32, -nodes[b].value));
+      break;
+    case TileOpcode::kDiv:
+      if (IsConstant(b)) {
+        int exponent = 0;
+        const double mantissa = std::frexp(nodes[b].value, &exponent);
+        // Exact when the reciprocal of the power of two is a normal number.
+        if (std::abs(mantissa) == 0.5 && std::abs(exponent) < 120) {
+          return Mul(a, Constant(DType::kFloat32, 1 / nodes[b].value));
+        }
+      }
+      break;
+    case TileOpcode::kMax:
+    case TileOpcode::kMin:
+      for (const auto& [x, bound] : {std::pair{a, b}, std::pair{b, a}}) {
+        if (!IsConstant(bound) || std::isnan(nodes[bound].value)) continue;
+        const double value = nodes[bound].value;
+        return op == TileOpcode::kMax ? Clamp(x, value, kInfinity) : Clamp(x, -kInfinity, value);
+      }
+      break;
+    default: break;
+  }
+  return b < 0 ? FloatOp(op, {a}) : FloatOp(op, {a, b});
+}
+
+// ---- building ----
+
+std::string_view TileGraph::Build(const Expression& expression) {
+  int map[256];  // register -> node
+  int16_t uses[256] = {};
+  for (const Instruction& instruction : expression.code) {
+    for (int i = 0; i < Arity(instruction.fn); ++i) ++uses[instruction.args[i]];
+  }
+  int reg = 0;
+  for (const DType type : expression.inputs) {
+    if (!IsReal(type)) return "an operand's element type is not a real number or bool";
+    Node node{};
+    node.kind = Kind::kInput;
+    node.type = type;
+    node.input = static_cast<int16_t>(reg);
+    node.uses = uses[reg];
+    nodes.push_back(node);
+    map[reg] = Cast(nodes.size() - 1, ComputedType(type));
+    ++reg;
+  }
+  for (const Expression::Constant& constant : expression.constants) {
+    if (!IsReal(constant.type)) return "a constant's element type is not a real number or bool";
+    map[reg++] = Constant(ComputedType(constant.type), constant.value);
+  }
+  for (const Instruction& instruction : expression.code) {
+    if (!IsReal(instruction.type)) return "a result's element type is not a real number or bool";
+    const DType type = ComputedType(instruction.type);
+    const int arity = Arity(instruction.fn);
+    int args[3] = {-1, -1, -1};
+    for (int i = 0; i < arity; ++i) args[i] = map[instruction.args[i]];
+    int made = -1;
+    if (instruction.fn == Fn::kCast) {
+      made = Cast(args[0], type);
+      const bool is_result = reg == expression.registers() - 1;
+      const DType from = expression.RegisterType(instruction.args[0]);
+      if (IsHalf(instruction.type) && from != instruction.type && !is_result) {
+        made = Cast(Cast(made, instruction.type), type);  // the rounding is meant
+      }
+    } else if (instruction.fn == Fn::kWhere) {
+      made = Op(TileOpcode::kWhere, type,
+                {Cast(args[0], DType::kBool), Cast(args[1], type), Cast(args[2], type)});
+    } else if (ReturnsBool(instruction.fn)) {
+      DType operands = nodes[args[0]].type;
+      if (!IsFloat(operands) && Arity(instruction.fn) == 1) {
+        made = Constant(DType::kBool, 0);  // an integer is neither NaN nor infinite
+      } else if (arity == 1) {
+        made = Op(OpcodeOf(instruction.fn), DType::kBool, {args[0]});
+      } else {
+        made = Op(OpcodeOf(instruction.fn), DType::kBool, {args[0], Cast(args[1], operands)});
+      }
+      made = Cast(made, type);
+    } else {
+      const DType operands = IsLogical(instruction.fn) ? DType::kBool : type;
+      for (int i = 0; i < arity; ++i) args[i] = Cast(args[i], operands);
+      if (operands == DType::kFloat32) {
+        made = Float(OpcodeOf(instruction.fn), args);
+      } else {
+        made = arity == 1 ? Op(OpcodeOf(instruction.fn), operands, {args[0]})
+                          : Op(OpcodeOf(instruction.fn), operands, {args[0], args[1]});
+      }
+      made = Cast(made, type);
+    }
+    // A node that stands for two registers may not be absorbed by a user of one of them.
+    const bool shared = std::find(map, map + reg, made) != map + reg;
+    nodes[made].uses = shared ? static_cast<int16_t>(nodes[made].uses + uses[reg]) : uses[reg];
+    map[reg++] = made;
+    if (nodes.size() > kMaxNodes - 16) return "the expression is too long";
+  }
+  result = map[expression.code.empty() ? 0 : reg - 1];
+  const DType result_type = expression.ResultType();
+  result = Cast(result, result_type);
+  return {};
+}
+
+}  // namespace sardonyx

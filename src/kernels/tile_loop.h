@@ -1,0 +1,9 @@
+#pragma once
+// For loops over tiles whose output is either apart from an operand or the very same memory, so
+// that no iteration reads what another writes. GCC vectorises them in functions at -O3 alone.
+#if defined(__clang__)
+#define SARDONYX_TILE_LOOP _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define SARDONYX_TILE_LOOP _Pragma("GCC ivdep")
+#pragma GCC optimize("O3")
+#endif

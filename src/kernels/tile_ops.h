@@ -1,0 +1,52 @@
+#pragma once
+// The operations on tiles that programs are made of; see tile_program.h.
+
+#include <cstdint>
+
+#include "base/expression.h"
+#include "kernels/tile_program.h"
+
+namespace sardonyx {
+
+// The scalar functions, then what chains of them are replaced by.
+enum class TileOpcode : uint8_t {
+#define SARDONYX_ENUM(name, text, arity, is_bool) k##name,
+  SARDONYX_SCALAR_FUNCTIONS(SARDONYX_ENUM)
+#undef SARDONYX_ENUM
+      kFma,  // a * b + c, rounded once or twice
+  kClamp,    // min(max(x, lo), hi)
+  kAddRelu,  // max(a + b, 0)
+  kCube,
+  kGelu,
+  kGeluTanh,
+  kSwish,      // x / (1 + exp(minus_alpha * x)), two operands
+  kHardSwish,  // x * min(max(x * a + b, lo), hi), five operands
+};
+inline TileOpcode OpcodeOf(Fn fn) { return static_cast<TileOpcode>(fn); }
+
+// Float32 operation whose operand i is uniform where bit i of `uniform` is set; null if there is no
+// such variant. The best SIMD target at the time of the call.
+TileFn FloatTileFn(TileOpcode op, unsigned uniform);
+
+// Operation on operands of a computed type (not a 16-bit float), none uniform, null if the type has
+// no such function. kWhere: `type` is that of the values; comparisons: of the operands.
+TileFn TypedTileFn(TileOpcode op, DType type);
+
+// Conversion between computed types, or between float32 and a 16-bit float.
+TileFn CastTileFn(DType from, DType to);
+
+// Float16 to float32 or back.
+TileFn HalfTileFn(bool to_half);
+
+// Copies a uniform source of 1, 2, 4 or 8 bytes to the whole tile; copies a tile.
+TileFn FillTileFn(int element_bytes);
+TileFn CopyTileFn(int element_bytes);
+
+// Gathers dims[0] x ... x dims[rank - 1] elements at strides given in elements into a dense array.
+void ExpandTile(const void* in, const int64_t* dims, const int64_t* strides, int rank,
+                int element_bytes, void* out);
+
+// Estimated time of an operation in ns an element, for choosing the number of tasks.
+float TileCost(TileOpcode op, DType type);
+
+}  // namespace sardonyx

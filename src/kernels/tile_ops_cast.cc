@@ -1,0 +1,229 @@
+// Conversions between element types, copies and gathers of tiles: plain loops for the compiler to
+// vectorise, compiled for the baseline and AVX2.
+#include "kernels/targets.h"
+
+#if defined(__x86_64__)
+#undef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS (HWY_SCALAR | HWY_EMU128 | HWY_SSSE3 | HWY_AVX3)
+#endif
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/tile_ops_cast.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "base/dtype.h"
+#include "kernels/tile_loop.h"
+#include "kernels/tile_ops.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+namespace {
+
+// Floating point to int32 or int64: truncated, NaN to 0, beyond the range to its end.
+template <typename I, typename F>
+HWY_INLINE I Truncate(F x) {
+  // 2^31 or 2^63, the first value above the range.
+  constexpr F kEnd = -static_cast<F>(std::numeric_limits<I>::min());
+  const bool inside = x >= -kEnd && x < kEnd;
+  const I limit = x >= kEnd   ? std::numeric_limits<I>::max()
+                  : x < -kEnd ? std::numeric_limits<I>::min()
+                              : I{0};
+  const F safe = inside ? x : F{0};
+  return inside ? static_cast<I>(safe) : limit;
+}
+
+template <typename To, typename From>
+HWY_INLINE To Convert(From x) {
+  if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
+    if constexpr (sizeof(To) < 4 || std::is_same_v<To, int32_t>) {
+      return static_cast<To>(Truncate<int32_t>(x));  // the narrower wrap, as int32 does
+    } else if constexpr (std::is_same_v<To, uint64_t>) {
+      constexpr From kHalf = 0x1p63;
+      return x >= kHalf ? static_cast<uint64_t>(Truncate<int64_t>(x - kHalf)) + (uint64_t{1} << 63)
+                        : static_cast<uint64_t>(Truncate<int64_t>(x));
+    } else {
+      return static_cast<To>(Truncate<int64_t>(x));
+    }
+  } else {
+    return static_cast<To>(x);
+  }
+}
+
+template <typename To, typename From>
+void Cast(const TileArgs& args) {
+  const From* in = static_cast<const From*>(args.in[0]);
+  To* out = static_cast<To*>(args.out);
+  SARDONYX_TILE_LOOP
+  for (int64_t i = 0; i < args.count; ++i) out[i] = Convert<To>(in[i]);
+}
+
+template <typename From>
+void ToBool(const TileArgs& args) {
+  const From* in = static_cast<const From*>(args.in[0]);
+  uint8_t* out = static_cast<uint8_t*>(args.out);
+  SARDONYX_TILE_LOOP
+  for (int64_t i = 0; i < args.count; ++i) out[i] = in[i] != From{0};
+}
+
+void FromBFloat16(const TileArgs& args) {
+  const uint16_t* in = static_cast<const uint16_t*>(args.in[0]);
+  uint32_t* out = static_cast<uint32_t*>(args.out);
+  SARDONYX_TILE_LOOP
+  for (int64_t i = 0; i < args.count; ++i) out[i] = static_cast<uint32_t>(in[i]) << 16;
+}
+
+void ToBFloat16(const TileArgs& args) {
+  const uint32_t* in = static_cast<const uint32_t*>(args.in[0]);
+  uint16_t* out = static_cast<uint16_t*>(args.out);
+  SARDONYX_TILE_LOOP
+  for (int64_t i = 0; i < args.count; ++i) {
+    const uint32_t bits = in[i];
+    const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
+    const uint32_t quiet = (bits >> 16) | 0x40;
+    out[i] = static_cast<uint16_t>((bits & 0x7fffffff) > 0x7f800000 ? quiet : rounded);
+  }
+}
+
+template <typename From>
+TileFn FindCastFrom(DType to) {
+  switch (to) {
+    case DType::kFloat32: return Cast<float, From>;
+    case DType::kFloat64: return Cast<double, From>;
+    case DType::kInt8:
+      if constexpr (std::is_integral_v<From>) return Cast<uint8_t, From>;  // the same bits
+      return Cast<int8_t, From>;
+    case DType::kInt16:
+      if constexpr (std::is_integral_v<From>) return Cast<uint16_t, From>;
+      return Cast<int16_t, From>;
+    case DType::kInt32:
+      if constexpr (std::is_integral_v<From>) return Cast<uint32_t, From>;
+      return Cast<int32_t, From>;
+    case DType::kInt64:
+      if constexpr (std::is_integral_v<From>) return Cast<uint64_t, From>;
+      return Cast<int64_t, From>;
+    case DType::kUInt8: return Cast<uint8_t, From>;
+    case DType::kUInt16: return Cast<uint16_t, From>;
+    case DType::kUInt32: return Cast<uint32_t, From>;
+    case DType::kUInt64: return Cast<uint64_t, From>;
+    case DType::kBool: return ToBool<From>;
+    default: return nullptr;
+  }
+}
+
+TileFn FindCast(DType from, DType to) {
+  switch (from) {
+    case DType::kFloat32: return to == DType::kBFloat16 ? ToBFloat16 : FindCastFrom<float>(to);
+    case DType::kBFloat16: return to == DType::kFloat32 ? FromBFloat16 : nullptr;
+    case DType::kFloat64: return FindCastFrom<double>(to);
+    case DType::kInt8: return FindCastFrom<int8_t>(to);
+    case DType::kInt16: return FindCastFrom<int16_t>(to);
+    case DType::kInt32: return FindCastFrom<int32_t>(to);
+    case DType::kInt64: return FindCastFrom<int64_t>(to);
+    case DType::kBool:
+    case DType::kUInt8: return FindCastFrom<uint8_t>(to);
+    case DType::kUInt16: return FindCastFrom<uint16_t>(to);
+    case DType::kUInt32: return FindCastFrom<uint32_t>(to);
+    case DType::kUInt64: return FindCastFrom<uint64_t>(to);
+    default: return nullptr;
+  }
+}
+
+template <typename Bits>
+void Fill(const TileArgs& args) {
+  const Bits value = *static_cast<const Bits*>(args.in[0]);
+  Bits* out = static_cast<Bits*>(args.out);
+  for (int64_t i = 0; i < args.count; ++i) out[i] = value;
+}
+
+TileFn FindFill(int element_bytes) {
+  switch (element_bytes) {
+    case 1: return Fill<uint8_t>;
+    case 2: return Fill<uint16_t>;
+    case 4: return Fill<uint32_t>;
+    default: return Fill<uint64_t>;
+  }
+}
+
+template <typename Bits>
+Bits* Gather(const Bits* in, const int64_t* dims, const int64_t* strides, int rank, Bits* out) {
+  if (rank > 1) {
+    for (int64_t i = 0; i < dims[0]; ++i) {
+      out = Gather(in + i * strides[0], dims + 1, strides + 1, rank - 1, out);
+    }
+    return out;
+  }
+  const int64_t count = dims[0];
+  const int64_t stride = strides[0];
+  if (stride == 0) {
+    const Bits value = *in;
+    for (int64_t i = 0; i < count; ++i) out[i] = value;
+  } else if (stride == 1) {
+    for (int64_t i = 0; i < count; ++i) out[i] = in[i];
+  } else {
+    for (int64_t i = 0; i < count; ++i) out[i] = in[i * stride];
+  }
+  return out + count;
+}
+
+void Expand(const void* in, const int64_t* dims, const int64_t* strides, int rank,
+            int element_bytes, void* out) {
+  const auto run = [&]<typename Bits>(Bits) {
+    Gather(static_cast<const Bits*>(in), dims, strides, rank, static_cast<Bits*>(out));
+  };
+  switch (element_bytes) {
+    case 1: return run(uint8_t{});
+    case 2: return run(uint16_t{});
+    case 4: return run(uint32_t{});
+    default: return run(uint64_t{});
+  }
+}
+
+}  // namespace
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+namespace {
+
+template <typename Bits>
+void CopyTile(const TileArgs& args) {
+  std::memmove(args.out, args.in[0], static_cast<size_t>(args.count) * sizeof(Bits));
+}
+
+}  // namespace
+
+HWY_EXPORT(FindCast);
+HWY_EXPORT(FindFill);
+HWY_EXPORT(Expand);
+
+TileFn CastTileFn(DType from, DType to) {
+  if (from == DType::kFloat16) return to == DType::kFloat32 ? HalfTileFn(false) : nullptr;
+  if (to == DType::kFloat16) return from == DType::kFloat32 ? HalfTileFn(true) : nullptr;
+  return HWY_DYNAMIC_DISPATCH(FindCast)(from, to);
+}
+
+TileFn FillTileFn(int element_bytes) { return HWY_DYNAMIC_DISPATCH(FindFill)(element_bytes); }
+
+TileFn CopyTileFn(int element_bytes) {
+  switch (element_bytes) {
+    case 1: return CopyTile<uint8_t>;
+    case 2: return CopyTile<uint16_t>;
+    case 4: return CopyTile<uint32_t>;
+    default: return CopyTile<uint64_t>;
+  }
+}
+
+void ExpandTile(const void* in, const int64_t* dims, const int64_t* strides, int rank,
+                int element_bytes, void* out) {
+  HWY_DYNAMIC_DISPATCH(Expand)(in, dims, strides, rank, element_bytes, out);
+}
+
+}  // namespace sardonyx
+#endif

@@ -1,0 +1,350 @@
+// Float32 operations on tiles.
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/tile_ops_float.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "base/dtype.h"
+#include "kernels/tile_ops.h"
+#include "kernels/vector_math-inl.h"
+// After the above, which sets the namespaces.
+#include <hwy/contrib/math/math-inl.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+namespace {
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+// Loads and stores fewer elements than a vector has, touching no memory beyond them.
+#if HWY_TARGET <= HWY_AVX2
+HWY_INLINE V LoadFirst(D d, const float* p, int64_t count) {
+  return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, p);
+}
+HWY_INLINE void StoreFirst(D d, V v, float* p, int64_t count) {
+  hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(count)), d, p);
+}
+#else
+HWY_INLINE V LoadFirst(D d, const float* p, int64_t count) {
+  HWY_ALIGN float buffer[hn::MaxLanes(d)] = {};
+  std::memcpy(buffer, p, static_cast<size_t>(count) * sizeof(float));
+  return hn::Load(d, buffer);
+}
+HWY_INLINE void StoreFirst(D d, V v, float* p, int64_t count) {
+  HWY_ALIGN float buffer[hn::MaxLanes(d)];
+  hn::Store(v, d, buffer);
+  std::memcpy(p, buffer, static_cast<size_t>(count) * sizeof(float));
+}
+#endif
+
+// An operand, tile or uniform.
+template <bool kUniform>
+struct Source {
+  const float* p;
+  V value;
+  HWY_INLINE Source(D d, const void* from)
+      : p(static_cast<const float*>(from)), value(kUniform ? hn::Set(d, *p) : hn::Zero(d)) {}
+  HWY_INLINE V Get(D d, int64_t i) const { return kUniform ? value : hn::LoadU(d, p + i); }
+  HWY_INLINE V GetFirst(D d, int64_t i, int64_t count) const {
+    return kUniform ? value : LoadFirst(d, p + i, count);
+  }
+};
+
+template <class F, unsigned kUniform>
+void Map1(const TileArgs& args) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const Source<false> a(d, args.in[0]);
+  float* out = static_cast<float*>(args.out);
+  int64_t i = 0;
+  for (; i + lanes <= args.count; i += lanes) hn::StoreU(F::Do(d, a.Get(d, i)), d, out + i);
+  const int64_t rest = args.count - i;
+  if (rest > 0) StoreFirst(d, F::Do(d, a.GetFirst(d, i, rest)), out + i, rest);
+}
+
+template <class F, unsigned kUniform>
+void Map2(const TileArgs& args) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const Source<(kUniform & 1) != 0> a(d, args.in[0]);
+  const Source<(kUniform & 2) != 0> b(d, args.in[1]);
+  float* out = static_cast<float*>(args.out);
+  int64_t i = 0;
+  for (; i + lanes <= args.count; i += lanes) {
+    hn::StoreU(F::Do(d, a.Get(d, i), b.Get(d, i)), d, out + i);
+  }
+  const int64_t rest = args.count - i;
+  if (rest > 0) {
+    StoreFirst(d, F::Do(d, a.GetFirst(d, i, rest), b.GetFirst(d, i, rest)), out + i, rest);
+  }
+}
+
+template <class F, unsigned kUniform>
+void Map3(const TileArgs& args) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const Source<(kUniform & 1) != 0> a(d, args.in[0]);
+  const Source<(kUniform & 2) != 0> b(d, args.in[1]);
+  const Source<(kUniform & 4) != 0> c(d, args.in[2]);
+  float* out = static_cast<float*>(args.out);
+  int64_t i = 0;
+  for (; i + lanes <= args.count; i += lanes) {
+    hn::StoreU(F::Do(d, a.Get(d, i), b.Get(d, i), c.Get(d, i)), d, out + i);
+  }
+  const int64_t rest = args.count - i;
+  if (rest > 0) {
+    StoreFirst(d, F::Do(d, a.GetFirst(d, i, rest), b.GetFirst(d, i, rest), c.GetFirst(d, i, rest)),
+               out + i, rest);
+  }
+}
+
+// One lane after another, for functions without a vector form.
+template <float (*kFunction)(float)>
+struct Lanes1 {
+  static HWY_INLINE V Do(D d, V x) {
+    HWY_ALIGN float lane[hn::MaxLanes(d)];
+    hn::Store(x, d, lane);
+    for (size_t i = 0; i < hn::Lanes(d); ++i) lane[i] = kFunction(lane[i]);
+    return hn::Load(d, lane);
+  }
+};
+template <float (*kFunction)(float, float)>
+struct Lanes2 {
+  static HWY_INLINE V Do(D d, V x, V y) {
+    HWY_ALIGN float a[hn::MaxLanes(d)];
+    HWY_ALIGN float b[hn::MaxLanes(d)];
+    hn::Store(x, d, a);
+    hn::Store(y, d, b);
+    for (size_t i = 0; i < hn::Lanes(d); ++i) a[i] = kFunction(a[i], b[i]);
+    return hn::Load(d, a);
+  }
+};
+
+float FloorModulo(float a, float b) {
+  const float r = std::fmod(a, b);
+  if (r == 0.0f) return std::copysign(r, b);
+  return (r < 0.0f) != (b < 0.0f) ? r + b : r;
+}
+
+// The library's range reduction is good up to 39000.
+constexpr float kMostAngle = 39000.0f;
+
+#define SARDONYX_MAP1(Name, expression)                                      \
+  struct Name##Of {                                                          \
+    static HWY_INLINE V Do([[maybe_unused]] D d, V x) { return expression; } \
+  };
+SARDONYX_MAP1(Abs, hn::Abs(x))
+SARDONYX_MAP1(Neg, hn::Neg(x))
+SARDONYX_MAP1(Floor, hn::Floor(x))
+SARDONYX_MAP1(Ceil, hn::Ceil(x))
+SARDONYX_MAP1(Sqrt, hn::Sqrt(x))
+SARDONYX_MAP1(Reciprocal, hn::Div(hn::Set(d, 1.0f), x))
+SARDONYX_MAP1(Exp, VecExp(d, x))
+SARDONYX_MAP1(Log, VecLog(d, x))
+SARDONYX_MAP1(Log1p, VecLog1p(d, x))
+SARDONYX_MAP1(Tanh, VecTanh(d, x))
+SARDONYX_MAP1(Erf, VecErf(d, x))
+SARDONYX_MAP1(Sigmoid, VecSigmoid(d, x))
+SARDONYX_MAP1(Relu, AtLeast(d, hn::Zero(d), x))
+SARDONYX_MAP1(Cube, hn::Mul(hn::Mul(x, x), x))
+SARDONYX_MAP1(Gelu, VecGelu(d, x))
+SARDONYX_MAP1(GeluTanh, VecGeluTanh(d, x))
+#undef SARDONYX_MAP1
+
+struct RoundOf {
+  static HWY_INLINE V Do([[maybe_unused]] D d, V x) {
+    return hn::CopySign(hn::Round(x), x);  // -0.3 rounds to -0
+  }
+};
+struct SignOf {
+  static HWY_INLINE V Do(D d, V x) {
+    const V sign = hn::CopySign(hn::Set(d, 1.0f), x);
+    return hn::IfThenElse(hn::Or(hn::Lt(x, hn::Zero(d)), hn::Gt(x, hn::Zero(d))), sign, x);
+  }
+};
+struct SinOf {
+  static HWY_INLINE V Do(D d, V x) {
+    if (!hn::AllTrue(d, hn::Lt(hn::Abs(x), hn::Set(d, kMostAngle)))) {
+      return Lanes1<std::sin>::Do(d, x);
+    }
+    return hn::Sin(d, x);
+  }
+};
+struct CosOf {
+  static HWY_INLINE V Do(D d, V x) {
+    if (!hn::AllTrue(d, hn::Lt(hn::Abs(x), hn::Set(d, kMostAngle)))) {
+      return Lanes1<std::cos>::Do(d, x);
+    }
+    return hn::Cos(d, x);
+  }
+};
+
+#define SARDONYX_MAP2(Name, expression)                                           \
+  struct Name##Of {                                                               \
+    static HWY_INLINE V Do([[maybe_unused]] D d, V x, V y) { return expression; } \
+  };
+SARDONYX_MAP2(Add, hn::Add(x, y))
+SARDONYX_MAP2(Sub, hn::Sub(x, y))
+SARDONYX_MAP2(Mul, hn::Mul(x, y))
+SARDONYX_MAP2(Div, hn::Div(x, y))
+SARDONYX_MAP2(Min, hn::IfThenElse(hn::Eq(x, x), AtMost(d, x, y), x))
+SARDONYX_MAP2(Max, hn::IfThenElse(hn::Eq(x, x), AtLeast(d, x, y), x))
+SARDONYX_MAP2(AddRelu, AtLeast(d, hn::Zero(d), hn::Add(x, y)))
+SARDONYX_MAP2(Swish, VecSwish(d, x, y))
+#undef SARDONYX_MAP2
+
+struct FmaOf {
+  static HWY_INLINE V Do(D, V x, V y, V z) { return hn::MulAdd(x, y, z); }
+};
+struct ClampOf {
+  static HWY_INLINE V Do(D d, V x, V lo, V hi) { return AtMost(d, hi, AtLeast(d, lo, x)); }
+};
+
+void HardSwish(const TileArgs& args) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const Source<false> x(d, args.in[0]);
+  const Source<true> a(d, args.in[1]), b(d, args.in[2]), lo(d, args.in[3]), hi(d, args.in[4]);
+  float* out = static_cast<float*>(args.out);
+  const auto apply = [&](V v) HWY_ATTR {
+    return hn::Mul(v, ClampOf::Do(d, hn::MulAdd(v, a.value, b.value), lo.value, hi.value));
+  };
+  int64_t i = 0;
+  for (; i + lanes <= args.count; i += lanes) hn::StoreU(apply(x.Get(d, i)), d, out + i);
+  const int64_t rest = args.count - i;
+  if (rest > 0) StoreFirst(d, apply(x.GetFirst(d, i, rest)), out + i, rest);
+}
+
+TileFn Find(TileOpcode op, unsigned uniform) {
+  using enum TileOpcode;
+  if (uniform == 0) {
+    switch (op) {
+#define SARDONYX_CASE1(Name) \
+  case k##Name: return Map1<Name##Of, 0>;
+      SARDONYX_CASE1(Abs)
+      SARDONYX_CASE1(Neg)
+      SARDONYX_CASE1(Sign)
+      SARDONYX_CASE1(Floor)
+      SARDONYX_CASE1(Ceil)
+      SARDONYX_CASE1(Round)
+      SARDONYX_CASE1(Sqrt)
+      SARDONYX_CASE1(Reciprocal)
+      SARDONYX_CASE1(Exp)
+      SARDONYX_CASE1(Log)
+      SARDONYX_CASE1(Log1p)
+      SARDONYX_CASE1(Sin)
+      SARDONYX_CASE1(Cos)
+      SARDONYX_CASE1(Tanh)
+      SARDONYX_CASE1(Erf)
+      SARDONYX_CASE1(Sigmoid)
+      SARDONYX_CASE1(Relu)
+      SARDONYX_CASE1(Cube)
+      SARDONYX_CASE1(Gelu)
+      SARDONYX_CASE1(GeluTanh)
+#undef SARDONYX_CASE1
+      case kTan: return Map1<Lanes1<std::tan>, 0>;
+      case kAsin: return Map1<Lanes1<std::asin>, 0>;
+      case kAcos: return Map1<Lanes1<std::acos>, 0>;
+      case kAtan: return Map1<Lanes1<std::atan>, 0>;
+      case kSinh: return Map1<Lanes1<std::sinh>, 0>;
+      case kCosh: return Map1<Lanes1<std::cosh>, 0>;
+      case kAsinh: return Map1<Lanes1<std::asinh>, 0>;
+      case kAcosh: return Map1<Lanes1<std::acosh>, 0>;
+      case kAtanh: return Map1<Lanes1<std::atanh>, 0>;
+      case kAdd: return Map2<AddOf, 0>;
+      case kSub: return Map2<SubOf, 0>;
+      case kMul: return Map2<MulOf, 0>;
+      case kDiv: return Map2<DivOf, 0>;
+      case kMod: return Map2<Lanes2<FloorModulo>, 0>;
+      case kFMod: return Map2<Lanes2<std::fmod>, 0>;
+      case kPow: return Map2<Lanes2<std::pow>, 0>;
+      case kMin: return Map2<MinOf, 0>;
+      case kMax: return Map2<MaxOf, 0>;
+      case kAddRelu: return Map2<AddReluOf, 0>;
+      case kSwish: return Map2<SwishOf, 0>;
+      case kFma: return Map3<FmaOf, 0>;
+      case kClamp: return Map3<ClampOf, 0>;
+      case kHardSwish: return HardSwish;  // of a single element
+      default: return nullptr;
+    }
+  }
+  switch (op) {
+    case kAdd: return uniform == 2 ? Map2<AddOf, 2> : nullptr;
+    case kMul: return uniform == 2 ? Map2<MulOf, 2> : nullptr;
+    case kSub: return uniform == 2 ? Map2<SubOf, 2> : Map2<SubOf, 1>;
+    case kDiv: return uniform == 2 ? Map2<DivOf, 2> : Map2<DivOf, 1>;
+    case kMin: return uniform == 2 ? Map2<MinOf, 2> : nullptr;
+    case kMax: return uniform == 2 ? Map2<MaxOf, 2> : nullptr;
+    case kSwish: return uniform == 2 ? Map2<SwishOf, 2> : nullptr;
+    case kFma:
+      return uniform == 2   ? Map3<FmaOf, 2>
+             : uniform == 4 ? Map3<FmaOf, 4>
+             : uniform == 6 ? Map3<FmaOf, 6>
+                            : nullptr;
+    case kClamp: return uniform == 6 ? Map3<ClampOf, 6> : nullptr;
+    case kHardSwish: return uniform == 30 ? HardSwish : nullptr;
+    default: return nullptr;
+  }
+}
+
+// ---- 16-bit floats ----
+
+void FromHalf(const TileArgs& args) {
+  const uint16_t* in = static_cast<const uint16_t*>(args.in[0]);
+  float* out = static_cast<float*>(args.out);
+  int64_t i = 0;
+#if HWY_TARGET <= HWY_AVX2
+  const D d;
+  const hn::Rebind<hwy::float16_t, D> dh;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (; i + lanes <= args.count; i += lanes) {
+    const auto* p = reinterpret_cast<const hwy::float16_t*>(in + i);
+    hn::StoreU(hn::PromoteTo(d, hn::LoadU(dh, p)), d, out + i);
+  }
+#endif
+  for (; i < args.count; ++i) out[i] = HalfToFloat(in[i]);
+}
+
+void ToHalf(const TileArgs& args) {
+  const float* in = static_cast<const float*>(args.in[0]);
+  uint16_t* out = static_cast<uint16_t*>(args.out);
+  int64_t i = 0;
+#if HWY_TARGET <= HWY_AVX2
+  const D d;
+  const hn::Rebind<hwy::float16_t, D> dh;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (; i + lanes <= args.count; i += lanes) {
+    auto* p = reinterpret_cast<hwy::float16_t*>(out + i);
+    hn::StoreU(hn::DemoteTo(dh, hn::LoadU(d, in + i)), dh, p);
+  }
+#endif
+  for (; i < args.count; ++i) out[i] = FloatToHalf(in[i]);
+}
+
+TileFn FindHalf(bool to_half) { return to_half ? ToHalf : FromHalf; }
+
+}  // namespace
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(Find);
+HWY_EXPORT(FindHalf);
+
+TileFn FloatTileFn(TileOpcode op, unsigned uniform) {
+  return HWY_DYNAMIC_DISPATCH(Find)(op, uniform);
+}
+
+TileFn HalfTileFn(bool to_half) { return HWY_DYNAMIC_DISPATCH(FindHalf)(to_half); }
+
+}  // namespace sardonyx
+#endif

@@ -1,0 +1,334 @@
+// Operations on tiles of any computed type: plain loops for the compiler to vectorise, compiled for
+// the baseline and AVX2. All operands are tiles.
+#include "kernels/targets.h"
+
+#if defined(__x86_64__)
+#undef HWY_DISABLED_TARGETS
+#define HWY_DISABLED_TARGETS (HWY_SCALAR | HWY_EMU128 | HWY_SSSE3 | HWY_AVX3)
+#endif
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/tile_ops_typed.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "base/dtype.h"
+#include "kernels/tile_loop.h"
+#include "kernels/tile_ops.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+namespace {
+
+// ---- the functions; integers wrap ----
+
+template <typename T>
+using Wrapping = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+
+#define SARDONYX_FUNCTOR1(Name, expression)           \
+  struct Name##Of {                                   \
+    template <typename T>                             \
+    static HWY_INLINE auto Do([[maybe_unused]] T x) { \
+      return expression;                              \
+    }                                                 \
+  };
+#define SARDONYX_FUNCTOR2(Name, expression)                                 \
+  struct Name##Of {                                                         \
+    template <typename T>                                                   \
+    static HWY_INLINE auto Do([[maybe_unused]] T x, [[maybe_unused]] T y) { \
+      using W [[maybe_unused]] = Wrapping<T>;                               \
+      return expression;                                                    \
+    }                                                                       \
+  };
+
+SARDONYX_FUNCTOR2(Equal, static_cast<uint8_t>(x == y))
+SARDONYX_FUNCTOR2(Less, static_cast<uint8_t>(x < y))
+SARDONYX_FUNCTOR2(LessEqual, static_cast<uint8_t>(x <= y))
+SARDONYX_FUNCTOR2(Greater, static_cast<uint8_t>(x > y))
+SARDONYX_FUNCTOR2(GreaterEqual, static_cast<uint8_t>(x >= y))
+SARDONYX_FUNCTOR1(IsNaN, static_cast<uint8_t>(x != x))
+SARDONYX_FUNCTOR1(IsInf, static_cast<uint8_t>(x == std::numeric_limits<T>::infinity() ||
+                                              x == -std::numeric_limits<T>::infinity()))
+
+SARDONYX_FUNCTOR2(IntAdd, static_cast<T>(static_cast<W>(x) + static_cast<W>(y)))
+SARDONYX_FUNCTOR2(IntSub, static_cast<T>(static_cast<W>(x) - static_cast<W>(y)))
+SARDONYX_FUNCTOR2(IntMul, static_cast<T>(static_cast<W>(x) * static_cast<W>(y)))
+SARDONYX_FUNCTOR2(IntMin, x < y ? x : y)
+SARDONYX_FUNCTOR2(IntMax, x > y ? x : y)
+SARDONYX_FUNCTOR2(BitAnd, static_cast<T>(x& y))
+SARDONYX_FUNCTOR2(BitOr, static_cast<T>(x | y))
+SARDONYX_FUNCTOR2(BitXor, static_cast<T>(x ^ y))
+SARDONYX_FUNCTOR1(BitNot, static_cast<T>(~x))
+SARDONYX_FUNCTOR1(Not, static_cast<T>(x ^ 1))
+SARDONYX_FUNCTOR1(IntNeg, static_cast<T>(Wrapping<T>{0} - static_cast<Wrapping<T>>(x)))
+SARDONYX_FUNCTOR1(IntAbs, x < T{0} ? IntNegOf::Do(x) : x)
+SARDONYX_FUNCTOR1(IntSign, static_cast<T>((x > T{0}) - (x < T{0})))
+SARDONYX_FUNCTOR1(IntRelu, x > T{0} ? x : T{0})
+SARDONYX_FUNCTOR1(Same, x)
+
+// Shifts by the width or more, or by a negative count, give 0.
+SARDONYX_FUNCTOR2(ShiftLeft, static_cast<uint64_t>(y) < sizeof(T) * 8
+                                 ? static_cast<T>(static_cast<W>(x) << y)
+                                 : T{0})
+SARDONYX_FUNCTOR2(ShiftRight,
+                  static_cast<uint64_t>(y) < sizeof(T) * 8 ? static_cast<T>(x >> y) : T{0})
+
+// Division by 0 gives 0; by -1 it is negation, which wraps where division traps.
+template <typename T>
+HWY_INLINE bool IsMinusOne(T y) {
+  return std::is_signed_v<T> && y == static_cast<T>(-1);
+}
+SARDONYX_FUNCTOR2(IntDiv, y == 0 ? T{0} : IsMinusOne(y) ? IntNegOf::Do(x) : static_cast<T>(x / y))
+SARDONYX_FUNCTOR2(IntFMod, y == 0 || IsMinusOne(y) ? T{0} : static_cast<T>(x % y))
+struct IntModOf {
+  template <typename T>
+  static HWY_INLINE T Do(T x, T y) {
+    const T r = IntFModOf::Do(x, y);
+    return r != 0 && (r < 0) != (y < 0) ? static_cast<T>(r + y) : r;
+  }
+};
+struct IntPowOf {
+  template <typename T>
+  static HWY_INLINE T Do(T base, T exponent) {
+    if (std::is_signed_v<T> && exponent < T{0}) {
+      if (base == T{1}) return base;
+      return IsMinusOne(base) ? static_cast<T>(exponent & 1 ? -1 : 1) : T{0};
+    }
+    Wrapping<T> power = 1;
+    Wrapping<T> square = static_cast<Wrapping<T>>(base);
+    for (auto e = static_cast<uint64_t>(exponent); e != 0; e >>= 1) {
+      if (e & 1) power *= square;
+      square *= square;
+    }
+    return static_cast<T>(power);
+  }
+};
+
+SARDONYX_FUNCTOR2(RealAdd, x + y)
+SARDONYX_FUNCTOR2(RealSub, x - y)
+SARDONYX_FUNCTOR2(RealMul, x* y)
+SARDONYX_FUNCTOR2(RealDiv, x / y)
+SARDONYX_FUNCTOR2(RealMin, x != x || x < y ? x : y)
+SARDONYX_FUNCTOR2(RealMax, x != x || x > y ? x : y)
+SARDONYX_FUNCTOR2(RealFMod, std::fmod(x, y))
+SARDONYX_FUNCTOR2(RealPow, std::pow(x, y))
+struct RealModOf {
+  static double Do(double x, double y) {
+    const double r = std::fmod(x, y);
+    if (r == 0) return std::copysign(r, y);
+    return (r < 0) != (y < 0) ? r + y : r;
+  }
+};
+SARDONYX_FUNCTOR1(RealAbs, std::fabs(x))
+SARDONYX_FUNCTOR1(RealNeg, -x)
+SARDONYX_FUNCTOR1(RealSign, x > 0 ? T{1} : x < 0 ? T{-1} : x)
+SARDONYX_FUNCTOR1(Floor, std::floor(x))
+SARDONYX_FUNCTOR1(Ceil, std::ceil(x))
+SARDONYX_FUNCTOR1(Round, std::nearbyint(x))
+SARDONYX_FUNCTOR1(Sqrt, std::sqrt(x))
+SARDONYX_FUNCTOR1(Reciprocal, 1 / x)
+SARDONYX_FUNCTOR1(Exp, std::exp(x))
+SARDONYX_FUNCTOR1(Log, std::log(x))
+SARDONYX_FUNCTOR1(Log1p, std::log1p(x))
+SARDONYX_FUNCTOR1(Sin, std::sin(x))
+SARDONYX_FUNCTOR1(Cos, std::cos(x))
+SARDONYX_FUNCTOR1(Tan, std::tan(x))
+SARDONYX_FUNCTOR1(Asin, std::asin(x))
+SARDONYX_FUNCTOR1(Acos, std::acos(x))
+SARDONYX_FUNCTOR1(Atan, std::atan(x))
+SARDONYX_FUNCTOR1(Sinh, std::sinh(x))
+SARDONYX_FUNCTOR1(Cosh, std::cosh(x))
+SARDONYX_FUNCTOR1(Tanh, std::tanh(x))
+SARDONYX_FUNCTOR1(Asinh, std::asinh(x))
+SARDONYX_FUNCTOR1(Acosh, std::acosh(x))
+SARDONYX_FUNCTOR1(Atanh, std::atanh(x))
+SARDONYX_FUNCTOR1(Erf, std::erf(x))
+SARDONYX_FUNCTOR1(Sigmoid, 1 / (1 + std::exp(-x)))
+SARDONYX_FUNCTOR1(RealRelu, x > 0 || x != x ? x : T{0})
+
+// ---- the loops ----
+
+template <class F, typename T>
+void Map1(const TileArgs& args) {
+  using R = decltype(F::Do(T{}));
+  const T* a = static_cast<const T*>(args.in[0]);
+  R* out = static_cast<R*>(args.out);
+  SARDONYX_TILE_LOOP
+  for (int64_t i = 0; i < args.count; ++i) out[i] = F::Do(a[i]);
+}
+
+template <class F, typename T>
+void Map2(const TileArgs& args) {
+  using R = decltype(F::Do(T{}, T{}));
+  const T* a = static_cast<const T*>(args.in[0]);
+  const T* b = static_cast<const T*>(args.in[1]);
+  R* out = static_cast<R*>(args.out);
+  SARDONYX_TILE_LOOP
+  for (int64_t i = 0; i < args.count; ++i) out[i] = F::Do(a[i], b[i]);
+}
+
+template <typename Bits>
+void Where(const TileArgs& args) {
+  const uint8_t* condition = static_cast<const uint8_t*>(args.in[0]);
+  const Bits* a = static_cast<const Bits*>(args.in[1]);
+  const Bits* b = static_cast<const Bits*>(args.in[2]);
+  Bits* out = static_cast<Bits*>(args.out);
+  SARDONYX_TILE_LOOP
+  for (int64_t i = 0; i < args.count; ++i) {
+    const Bits yes = a[i];
+    const Bits no = b[i];
+    out[i] = condition[i] != 0 ? yes : no;
+  }
+}
+
+// What all types share.
+template <typename T>
+TileFn FindCommon(TileOpcode op) {
+  using enum TileOpcode;
+  switch (op) {
+    case kEqual: return Map2<EqualOf, T>;
+    case kLess: return Map2<LessOf, T>;
+    case kLessEqual: return Map2<LessEqualOf, T>;
+    case kGreater: return Map2<GreaterOf, T>;
+    case kGreaterEqual: return Map2<GreaterEqualOf, T>;
+    case kWhere:
+      if (sizeof(T) == 1) return Where<uint8_t>;
+      if (sizeof(T) == 2) return Where<uint16_t>;
+      return sizeof(T) == 4 ? Where<uint32_t> : Where<uint64_t>;
+    default: return nullptr;
+  }
+}
+
+template <typename T>
+TileFn FindInteger(TileOpcode op) {
+  using enum TileOpcode;
+  using U = std::make_unsigned_t<T>;  // where signs do not matter, one instance serves both
+  switch (op) {
+    case kAdd: return Map2<IntAddOf, U>;
+    case kSub: return Map2<IntSubOf, U>;
+    case kMul: return Map2<IntMulOf, U>;
+    case kBitAnd: return Map2<BitAndOf, U>;
+    case kBitOr: return Map2<BitOrOf, U>;
+    case kBitXor: return Map2<BitXorOf, U>;
+    case kBitNot: return Map1<BitNotOf, U>;
+    case kNeg: return Map1<IntNegOf, U>;
+    case kDiv: return Map2<IntDivOf, T>;
+    case kMod: return Map2<IntModOf, T>;
+    case kFMod: return Map2<IntFModOf, T>;
+    case kPow: return Map2<IntPowOf, T>;
+    case kMin: return Map2<IntMinOf, T>;
+    case kMax: return Map2<IntMaxOf, T>;
+    case kShiftLeft: return Map2<ShiftLeftOf, T>;
+    case kShiftRight: return Map2<ShiftRightOf, T>;
+    case kAbs: return Map1<IntAbsOf, T>;
+    case kSign: return Map1<IntSignOf, T>;
+    case kRelu: return Map1<IntReluOf, T>;
+    case kFloor:
+    case kCeil:
+    case kRound: return Map1<SameOf, U>;
+    default: return FindCommon<T>(op);
+  }
+}
+
+TileFn FindBool(TileOpcode op) {
+  using enum TileOpcode;
+  switch (op) {
+    case kNot: return Map1<NotOf, uint8_t>;
+    case kAdd:
+    case kMax:
+    case kBitOr:
+    case kOr: return Map2<BitOrOf, uint8_t>;
+    case kMul:
+    case kMin:
+    case kBitAnd:
+    case kAnd: return Map2<BitAndOf, uint8_t>;
+    case kBitXor:
+    case kXor: return Map2<BitXorOf, uint8_t>;
+    default: return FindCommon<uint8_t>(op);
+  }
+}
+
+TileFn FindDouble(TileOpcode op) {
+  using enum TileOpcode;
+  switch (op) {
+#define SARDONYX_CASE1(Name) \
+  case k##Name: return Map1<Name##Of, double>;
+    SARDONYX_CASE1(Floor)
+    SARDONYX_CASE1(Ceil)
+    SARDONYX_CASE1(Round)
+    SARDONYX_CASE1(Sqrt)
+    SARDONYX_CASE1(Reciprocal)
+    SARDONYX_CASE1(Exp)
+    SARDONYX_CASE1(Log)
+    SARDONYX_CASE1(Log1p)
+    SARDONYX_CASE1(Sin)
+    SARDONYX_CASE1(Cos)
+    SARDONYX_CASE1(Tan)
+    SARDONYX_CASE1(Asin)
+    SARDONYX_CASE1(Acos)
+    SARDONYX_CASE1(Atan)
+    SARDONYX_CASE1(Sinh)
+    SARDONYX_CASE1(Cosh)
+    SARDONYX_CASE1(Tanh)
+    SARDONYX_CASE1(Asinh)
+    SARDONYX_CASE1(Acosh)
+    SARDONYX_CASE1(Atanh)
+    SARDONYX_CASE1(Erf)
+    SARDONYX_CASE1(Sigmoid)
+    SARDONYX_CASE1(IsNaN)
+    SARDONYX_CASE1(IsInf)
+#undef SARDONYX_CASE1
+    case kAbs: return Map1<RealAbsOf, double>;
+    case kNeg: return Map1<RealNegOf, double>;
+    case kSign: return Map1<RealSignOf, double>;
+    case kRelu: return Map1<RealReluOf, double>;
+    case kAdd: return Map2<RealAddOf, double>;
+    case kSub: return Map2<RealSubOf, double>;
+    case kMul: return Map2<RealMulOf, double>;
+    case kDiv: return Map2<RealDivOf, double>;
+    case kMin: return Map2<RealMinOf, double>;
+    case kMax: return Map2<RealMaxOf, double>;
+    case kMod: return Map2<RealModOf, double>;
+    case kFMod: return Map2<RealFModOf, double>;
+    case kPow: return Map2<RealPowOf, double>;
+    default: return FindCommon<double>(op);
+  }
+}
+
+TileFn Find(TileOpcode op, DType type) {
+  switch (type) {
+    case DType::kFloat32:  // arithmetic has its own kernels
+      if (op == TileOpcode::kIsNaN) return Map1<IsNaNOf, float>;
+      if (op == TileOpcode::kIsInf) return Map1<IsInfOf, float>;
+      return FindCommon<float>(op);
+    case DType::kFloat64: return FindDouble(op);
+    case DType::kInt8: return FindInteger<int8_t>(op);
+    case DType::kInt16: return FindInteger<int16_t>(op);
+    case DType::kInt32: return FindInteger<int32_t>(op);
+    case DType::kInt64: return FindInteger<int64_t>(op);
+    case DType::kUInt8: return FindInteger<uint8_t>(op);
+    case DType::kUInt16: return FindInteger<uint16_t>(op);
+    case DType::kUInt32: return FindInteger<uint32_t>(op);
+    case DType::kUInt64: return FindInteger<uint64_t>(op);
+    case DType::kBool: return FindBool(op);
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(Find);
+TileFn TypedTileFn(TileOpcode op, DType type) { return HWY_DYNAMIC_DISPATCH(Find)(op, type); }
+
+}  // namespace sardonyx
+#endif
