@@ -529,9 +529,9 @@ std::shared_ptr<Graph> LowerDeferred(const Node& node, std::span<const Fact* con
                          std::string(attributes.String("@op_type")),
                          static_cast<int>(attributes.Int("@version")), std::move(given),
                          std::move(values), wanted);
-  // Adapters ran before the node was deferred; attributes and inputs are in the newest form.
   const ops::OnnxOp* entry = ops::FindOnnxOp(lowering.domain(), lowering.op_type());
   try {
+    if (entry->adapt != nullptr) entry->adapt(lowering);
     for (Val output : entry->lower(lowering).values) graph->outputs.push_back(output.value);
   } catch (const NotYetKnown&) {
     return nullptr;

@@ -67,7 +67,12 @@ Outputs LowerBitShift(Lowering& op) {
   const Val x = op.in(0), y = op.in(1);
   const std::string direction = op.String("direction");
   if (direction == "LEFT") return ShiftLeft(x, y);
-  if (direction == "RIGHT") return ShiftRight(x, y);
+  if (direction == "RIGHT") {
+    if (!IsSigned(x.dtype())) return ShiftRight(x, y);
+    // A shift by too much, or by a negative number, leaves nothing but the sign.
+    const double all = BitWidth(x.dtype()) - 1;
+    return ShiftRight(x, Where(Less(y, 0.0), op.builder().Scalar(y.dtype(), all), Min(y, all)));
+  }
   op.Fail("attribute direction is '{}', not LEFT or RIGHT", direction);
 }
 

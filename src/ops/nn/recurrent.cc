@@ -14,6 +14,13 @@ Outputs Recurrent(Lowering& op, const CoreOp& core) {
         "input_forget", "linear_before_reset", "layout"}) {
     if (const Attribute* value = op.attributes.Find(name)) attributes.Set(name, *value);
   }
+  // The default of RNN's activations is written for two directions.
+  std::vector<std::string> activations = attributes.Strings("activations");
+  const size_t directions = op.String("direction", "forward") == "bidirectional" ? 2 : 1;
+  if (&core == &core::rnn && activations.size() > directions) {
+    activations.resize(directions);
+    attributes.Set("activations", activations);
+  }
   return op.builder().MakeMany(core, op.inputs, attributes, static_cast<int>(op.output_count()));
 }
 
