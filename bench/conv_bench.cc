@@ -1,0 +1,142 @@
+// Convolution layers of ResNet-50, MobileNetV2, EfficientNet-B0, ConvNeXt-T, U-Net and a text
+// detector, by every algorithm that takes them. GFLOP/s count the direct sum's operations, so
+// Winograd may go beyond the peak.
+
+#include <string>
+
+#include "kernel_bench.h"
+#include "kernels/conv.h"
+
+namespace sardonyx {
+namespace {
+
+struct Layer {
+  const char* model;
+  int64_t cin, side, cout, kernel, stride, pad, groups;
+  bool transposed = false;
+};
+
+constexpr Layer kLayers[] = {
+    {"resnet50", 3, 224, 64, 7, 2, 3, 1},
+    {"resnet50", 64, 56, 64, 1, 1, 0, 1},
+    {"resnet50", 64, 56, 64, 3, 1, 1, 1},
+    {"resnet50", 64, 56, 256, 1, 1, 0, 1},
+    {"resnet50", 256, 56, 64, 1, 1, 0, 1},
+    {"resnet50", 128, 56, 128, 3, 2, 1, 1},
+    {"resnet50", 128, 28, 128, 3, 1, 1, 1},
+    {"resnet50", 128, 28, 512, 1, 1, 0, 1},
+    {"resnet50", 256, 56, 512, 1, 2, 0, 1},
+    {"resnet50", 256, 14, 256, 3, 1, 1, 1},
+    {"resnet50", 256, 14, 1024, 1, 1, 0, 1},
+    {"resnet50", 1024, 14, 256, 1, 1, 0, 1},
+    {"resnet50", 512, 14, 512, 3, 2, 1, 1},
+    {"resnet50", 512, 7, 512, 3, 1, 1, 1},
+    {"resnet50", 512, 7, 2048, 1, 1, 0, 1},
+    {"resnet50", 2048, 7, 512, 1, 1, 0, 1},
+    {"mobilenet", 3, 224, 32, 3, 2, 1, 1},
+    {"mobilenet", 32, 112, 32, 3, 1, 1, 32},
+    {"mobilenet", 32, 112, 16, 1, 1, 0, 1},
+    {"mobilenet", 16, 112, 96, 1, 1, 0, 1},
+    {"mobilenet", 96, 112, 96, 3, 2, 1, 96},
+    {"mobilenet", 96, 56, 24, 1, 1, 0, 1},
+    {"mobilenet", 24, 56, 144, 1, 1, 0, 1},
+    {"mobilenet", 144, 56, 144, 3, 1, 1, 144},
+    {"mobilenet", 192, 28, 192, 3, 1, 1, 192},
+    {"mobilenet", 192, 28, 32, 1, 1, 0, 1},
+    {"mobilenet", 384, 14, 384, 3, 1, 1, 384},
+    {"mobilenet", 576, 14, 96, 1, 1, 0, 1},
+    {"mobilenet", 960, 7, 960, 3, 1, 1, 960},
+    {"mobilenet", 960, 7, 160, 1, 1, 0, 1},
+    {"mobilenet", 320, 7, 1280, 1, 1, 0, 1},
+    {"efficientnet", 144, 56, 144, 5, 2, 2, 144},
+    {"efficientnet", 240, 28, 240, 5, 1, 2, 240},
+    {"efficientnet", 672, 14, 672, 5, 1, 2, 672},
+    {"efficientnet", 1152, 7, 1152, 5, 1, 2, 1152},
+    {"convnext", 3, 224, 96, 4, 4, 0, 1},
+    {"convnext", 96, 56, 96, 7, 1, 3, 96},
+    {"convnext", 192, 28, 192, 7, 1, 3, 192},
+    {"convnext", 384, 14, 384, 7, 1, 3, 384},
+    {"convnext", 768, 7, 768, 7, 1, 3, 768},
+    {"unet", 3, 256, 64, 3, 1, 1, 1},
+    {"unet", 64, 256, 64, 3, 1, 1, 1},
+    {"unet", 128, 256, 64, 3, 1, 1, 1},
+    {"unet", 128, 128, 128, 3, 1, 1, 1},
+    {"unet", 256, 64, 256, 3, 1, 1, 1},
+    {"unet", 512, 32, 512, 3, 1, 1, 1},
+    {"unet", 512, 16, 1024, 3, 1, 1, 1},
+    {"unet", 1024, 16, 512, 2, 2, 0, 1, true},
+    {"unet", 128, 128, 64, 2, 2, 0, 1, true},
+    {"detection", 16, 120, 16, 3, 1, 1, 1},
+    {"detection", 96, 120, 24, 3, 1, 1, 1},
+    {"detection", 24, 120, 24, 2, 2, 0, 1, true},
+    {"detection", 96, 60, 96, 9, 1, 4, 1},
+};
+
+ConvShape ShapeOf(const Layer& layer) {
+  ConvShape s;
+  s.cin = s.x_stride = layer.cin;
+  s.cout = s.y_stride = layer.cout;
+  s.groups = layer.groups;
+  for (int i = 1; i < 3; ++i) {
+    s.in[i] = layer.side;
+    s.kernel[i] = layer.kernel;
+    s.stride[i] = layer.stride;
+    s.pad_begin[i] = layer.pad;
+    s.out[i] = layer.transposed
+                   ? (layer.side - 1) * layer.stride + layer.kernel - 2 * layer.pad
+                   : (layer.side + 2 * layer.pad - layer.kernel) / layer.stride + 1;
+  }
+  return s;
+}
+
+void BM_Conv(benchmark::State& state, const Layer& layer, ConvAlgorithm algorithm) {
+  ApplyTargetFromEnvironment();
+  const ConvShape s = ShapeOf(layer);
+  const Parallel par = Threads(static_cast<int>(state.range(0)));
+  const bool t = layer.transposed;
+  const AlignedFloats x = RandomFloats(s.InPixels() * s.cin);
+  const AlignedFloats y = RandomFloats(s.OutPixels() * s.cout);
+  const AlignedFloats packed = RandomFloats(static_cast<int64_t>(
+      (t ? ConvTransposePackedBytes(s) : ConvPackedBytes(algorithm, s)) / sizeof(float)));
+  const AlignedFloats scratch = RandomFloats(static_cast<int64_t>(
+      (t ? ConvTransposeScratchBytes(s, par.threads)
+         : ConvScratchBytes(algorithm, s, par.threads)) / sizeof(float)));
+  for (auto _ : state) {
+    if (t) {
+      ConvTranspose(s, x.get(), packed.get(), y.get(), {}, scratch.get(), par);
+    } else {
+      Conv(algorithm, s, x.get(), packed.get(), y.get(), {}, scratch.get(), par);
+    }
+    benchmark::ClobberMemory();
+  }
+  const double flops = t ? 2.0 * static_cast<double>(s.InPixels() * s.KernelSize() * s.cin * s.cout)
+                         : static_cast<double>(s.Flops());
+  ReportFlops(state, flops, par.threads);
+}
+
+const bool kRegistered = [] {
+  for (const Layer& layer : kLayers) {
+    const ConvShape s = ShapeOf(layer);
+    for (int a = 0; a < kConvAlgorithmCount; ++a) {
+      const auto algorithm = static_cast<ConvAlgorithm>(a);
+      if (layer.transposed ? a > 0 : !ConvRefusal(algorithm, s).empty()) continue;
+      if (algorithm == ConvAlgorithm::kGemm && layer.groups > 1) continue;
+      const bool chosen = layer.transposed || ChooseConv(s, 1) == algorithm;
+      const std::string name = std::string(layer.model) + "/" + std::to_string(layer.cin) + "x" +
+                               std::to_string(layer.side) + "/" + std::to_string(layer.cout) + "k" +
+                               std::to_string(layer.kernel) + "s" + std::to_string(layer.stride) +
+                               "/" + (layer.transposed ? "transposed" : Name(algorithm).data()) +
+                               (chosen ? "*" : "");
+      benchmark::RegisterBenchmark(name.c_str(), BM_Conv, layer, algorithm)
+          ->ArgName("threads")
+          ->Arg(1)
+          ->Arg(2)
+          ->UseRealTime()
+          ->Unit(benchmark::kMicrosecond);
+    }
+  }
+  return true;
+}();
+
+}  // namespace
+}  // namespace sardonyx
