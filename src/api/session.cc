@@ -2,6 +2,7 @@
 #include <mutex>
 #include <set>
 
+#include "api/describe.h"
 #include "base/thread_pool.h"
 #include "devices/cpu/cpu_device.h"
 #include "ir/text.h"
@@ -14,27 +15,6 @@
 
 namespace sardonyx {
 namespace {
-
-ValueInfo Describe(const onnx::ValueInfoProto& proto) {
-  ValueInfo info;
-  info.name = proto.name.Get();
-  if (!proto.type) return info;
-  SymbolTable symbols;
-  const Fact fact = onnx::ToFact(*proto.type, symbols);
-  info.type = Print(fact.type);
-  if (fact.type.is_tensor()) info.dtype = fact.type.dtype;
-  info.has_shape = fact.ranked();
-  if (!fact.ranked()) return info;
-  for (Dim dim : *fact.shape) {
-    const std::string text = symbols.Print(dim);
-    if (dim.known()) {
-      info.shape.push_back({dim.value(), ""});
-    } else {
-      info.shape.push_back({-1, text[0] == '?' ? "" : text});
-    }
-  }
-  return info;
-}
 
 std::map<std::string, std::string> Metadata(const onnx::ModelProto& model) {
   std::map<std::string, std::string> result;
@@ -108,7 +88,7 @@ struct Session::State {
     }
     if (options.threads == 0) options.threads = ThreadPool::AvailableThreads();
     metadata = Metadata(file->model);
-    for (const auto& output : file->model.graph->output) outputs.push_back(Describe(output));
+    for (const auto& output : file->model.graph->output) outputs.push_back(DescribeValue(output));
     packs = std::make_shared<PackCache>([this](const Tensor& constant) { ReleasePages(constant); });
     main = Compile({}, {});
     for (const std::string& name : main->input_names) inputs.push_back(*Declared(name));
@@ -117,13 +97,13 @@ struct Session::State {
   // Packed weights are not read from the file again: its pages may go back to the system. They come
   // back from the file if they are read after all.
   void ReleasePages(const Tensor& constant) const {
-    if (constant.owner() == file->owner) onnx::ReleaseMapped(*file, constant);
+    onnx::ReleasePages(*file, constant.raw(), constant.bytes());
   }
 
   const ValueInfo* Declared(const std::string& name) {
     for (const auto& input : file->model.graph->input) {
       if (input.name.Get() == name) {
-        declared[name] = Describe(input);
+        declared[name] = DescribeValue(input);
         return &declared[name];
       }
     }

@@ -137,6 +137,13 @@ bool BitEqual(const Tensor& a, const Tensor& b) {
   return a.bytes() == 0 || std::memcmp(a.raw(), b.raw(), a.bytes()) == 0;
 }
 
+bool IsAligned(const Tensor& tensor) {
+  const int width = std::clamp(BitWidth(tensor.dtype()) / 8, 1, 8);
+  return reinterpret_cast<uintptr_t>(tensor.raw()) % width == 0;
+}
+
+Tensor Aligned(const Tensor& tensor) { return IsAligned(tensor) ? tensor : Copy(tensor); }
+
 Tensor Copy(const Tensor& tensor) {
   Tensor result(tensor.dtype(), tensor.dims());
   if (tensor.dtype() == DType::kString) {

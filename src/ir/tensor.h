@@ -45,6 +45,11 @@ std::vector<double> ToDoubles(const Tensor& tensor);
 // Same type, dimensions and bytes (string elements compared by content).
 bool BitEqual(const Tensor& a, const Tensor& b);
 
+// The tensor itself, or a copy if its memory is not aligned for its element type, as that of large
+// weights in a model file may be.
+Tensor Aligned(const Tensor& tensor);
+bool IsAligned(const Tensor& tensor);
+
 // A deep copy.
 Tensor Copy(const Tensor& tensor);
 

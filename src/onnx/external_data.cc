@@ -160,4 +160,11 @@ std::shared_ptr<const MappedFile> ExternalFiles::Open(std::string_view location)
   return file;
 }
 
+void ExternalFiles::DropPages(std::string_view part) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [location, file] : files_) {
+    if (Contains(*file, part)) file->DropPages(part);
+  }
+}
+
 }  // namespace sardonyx::onnx

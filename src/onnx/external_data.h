@@ -26,6 +26,12 @@ struct ExternalDataInfo {
 // non-negative decimals of 64 bits. Unknown keys are ignored.
 ExternalDataInfo ReadExternalDataInfo(const TensorProto& tensor);
 
+// Whether the bytes lie in the mapping.
+inline bool Contains(const MappedFile& file, std::string_view part) {
+  return part.data() >= file.bytes().data() &&
+         part.data() + part.size() <= file.bytes().data() + file.bytes().size();
+}
+
 // The files one model refers to, each mapped once, on first use. Safe to call from many threads.
 class ExternalFiles {
  public:
@@ -36,6 +42,9 @@ class ExternalFiles {
   // is empty, absolute, has "..", or leads over a symbolic link, to anything but a regular file, or
   // to a file with several hard links; kNotFound when absent; kInvalidArgument without a folder.
   std::shared_ptr<const MappedFile> Open(std::string_view location);
+
+  // Gives the memory of these bytes back if they lie in one of the files opened.
+  void DropPages(std::string_view part);
 
  private:
   std::string folder_;

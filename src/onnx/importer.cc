@@ -475,7 +475,8 @@ class Importer {
   const ModelFile& file_;
 };
 
-// Whether a node of the standard can run: it has a lowering, or a body made of nodes that have.
+}  // namespace
+
 bool IsSupported(std::string_view domain, std::string_view name) {
   if (ops::FindOnnxOp(domain, name) != nullptr) return true;
   for (const OpSchema& schema : SchemaVersions(domain, name)) {
@@ -483,8 +484,6 @@ bool IsSupported(std::string_view domain, std::string_view name) {
   }
   return false;
 }
-
-}  // namespace
 
 Type ToType(const TypeProto& proto) {
   Type type;

@@ -32,6 +32,10 @@ struct ImportedModel {
 ImportedModel ImportModel(const std::shared_ptr<const ModelFile>& file,
                           const ImportOptions& options = {});
 
+// Whether an operator of that domain ("" is the default) can run: it has a lowering, or a body of
+// the standard.
+bool IsSupported(std::string_view domain, std::string_view name);
+
 // The type that a TypeProto states, and the fact of a value declared so. Named dimensions become
 // symbols of the table.
 Type ToType(const TypeProto& proto);

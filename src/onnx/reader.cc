@@ -145,7 +145,7 @@ T ScalarOf(const WireField& field) {
     return field.payload;
   } else {
     T value;
-    std::memcpy(&value, field.payload.data(), sizeof value);
+    field.payload.copy(reinterpret_cast<char*>(&value), sizeof value);
     return value;
   }
 }
@@ -250,7 +250,7 @@ void ReadMessage(std::string_view bytes, M& message, ReadState& state) {
         [&](const auto&... rows) { return (ReadField(field, rows, message, state) || ...); },
         FieldTable<M>::kRows);
     if (!known) {
-      state.Take(sizeof field.raw);
+      state.Take(sizeof(std::string_view));
       message.unknown_fields.push_back(field.raw);
     }
   }
@@ -345,6 +345,15 @@ std::shared_ptr<const ModelFile> ParseModel(std::string_view bytes,
                                             const ReadOptions& options) {
   return ReadModel("model given as bytes", bytes, std::move(owner), nullptr,
                    options.external_data_folder, options);
+}
+
+void ReleasePages(const ModelFile& file, const void* data, int64_t size) {
+  const std::string_view part(static_cast<const char*>(data), static_cast<size_t>(size));
+  if (file.mapping != nullptr && Contains(*file.mapping, part)) {
+    file.mapping->DropPages(part);
+  } else {
+    file.external_files->DropPages(part);
+  }
 }
 
 ModelProto ParseModelProto(std::string_view bytes, std::string_view what) {

@@ -53,23 +53,23 @@ bool HasOtherThanZeroAndOne(std::string_view bytes) {
   return std::any_of(bytes.begin(), bytes.end(), [](char c) { return (c & ~1) != 0; });
 }
 
+constexpr size_t kInPlaceBytes = 64 << 10;
+
 // `bytes` hold exactly the elements; they lie in `mapping` when that is not null.
 Tensor FromBytes(DType type, const std::vector<int64_t>& dims, std::string_view bytes,
                  const std::shared_ptr<const void>& owner, const MappedFile* mapping) {
   const bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % AlignmentOf(type) == 0;
   const bool rewrite = type == DType::kBool && HasOtherThanZeroAndOne(bytes);
+  // Large weights stay in the file even where protobuf left them misaligned: most are packed once and
+  // never read as they are; whoever reads them element by element calls Aligned() (ir/tensor.h).
+  const bool large = bytes.size() >= kInPlaceBytes;
   // Tensors do not write through memory they do not own, so the const_cast is never a write.
-  if (aligned && !rewrite && !bytes.empty()) {
+  if ((aligned || large) && !rewrite && !bytes.empty()) {
     return Tensor(type, dims, const_cast<char*>(bytes.data()), owner);
   }
   Tensor copy(type, dims);
-  // In steps, so that file and copy together never take much more memory than the copy.
-  constexpr size_t kStep = size_t{4} << 20;
-  for (size_t done = 0; done < bytes.size(); done += kStep) {
-    const std::string_view step = bytes.substr(done, kStep);
-    std::memcpy(static_cast<char*>(copy.raw()) + done, step.data(), step.size());
-    if (mapping != nullptr) mapping->DropPages(step);
-  }
+  if (!bytes.empty()) std::memcpy(copy.raw(), bytes.data(), bytes.size());
+  if (mapping != nullptr) mapping->DropPages(bytes);
   if (rewrite) {
     auto* values = copy.data<uint8_t>();
     for (int64_t i = 0; i < copy.size(); ++i) values[i] = values[i] != 0;

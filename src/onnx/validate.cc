@@ -281,6 +281,7 @@ std::vector<UnknownOperator> FindUnknownOperators(const ModelProto& model,
     entry.nodes.push_back(DescribeNode(node, 0));
   });
   std::vector<UnknownOperator> result;
+  result.reserve(unknown.size());
   for (auto& [key, entry] : unknown) result.push_back(std::move(entry));
   return result;
 }

@@ -48,6 +48,8 @@ struct Bound {
   int64_t scratch_bytes = 0;
   // Bit i: output 0 may lie where input i lies, if they have equal bytes.
   uint32_t inplace = 0;
+  // Bit i: constant input i was packed and is not read when the step runs.
+  uint32_t packed = 0;
 };
 
 struct BindRequest {

@@ -151,7 +151,7 @@ void Executor::RunReferenceStep(const Step& step) {
 
 Datum Executor::Read(int id) const {
   const PlannedValue& value = plan_.values[id];
-  if (value.constant.defined()) return value.constant;
+  if (value.constant.defined()) return Aligned(value.constant);
   if (value.dynamic >= 0) return state_.dynamic[value.dynamic];
   return Tensor(value.dtype, value.dims, Pointer(value.address), nullptr);
 }

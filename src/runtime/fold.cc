@@ -12,7 +12,9 @@ std::vector<Tensor> FoldOnDevice(const Node& node, const std::vector<Tensor>& in
   std::vector<const void*> in;
   facts.reserve(inputs.size());
   std::vector<const Fact*> pointers;
-  for (const Tensor& tensor : inputs) {
+  std::vector<Tensor> aligned;
+  for (const Tensor& tensor : inputs) aligned.push_back(Aligned(tensor));
+  for (const Tensor& tensor : aligned) {
     data.push_back(tensor.defined() ? Datum(tensor) : Datum());
     operands.push_back({tensor.dtype(), tensor.dims(), tensor.defined() ? &tensor : nullptr});
     in.push_back(tensor.raw());

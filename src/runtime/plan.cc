@@ -1,6 +1,7 @@
 #include "runtime/plan.h"
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 
 #include "ops/core/core.h"
@@ -91,7 +92,7 @@ class PlanMaker {
     }
   }
 
-  void SetConstant(int id, const Tensor& tensor) {
+  void SetConstant(int id, Tensor tensor) {
     PlannedValue& value = plan_->values[id];
     value.constant = tensor;
     value.dtype = tensor.dtype();
@@ -230,12 +231,30 @@ class PlanMaker {
       if (Bound* bound = std::get_if<Bound>(&result)) {
         step->bound = std::move(*bound);
         step->implementation = candidate.name;
+        AlignConstants(*step);
         return;
       }
       step->refusals.push_back(fmt::format("{}: {}", candidate.name, std::get<std::string>(result)));
     }
     step->kind = Step::Kind::kReference;
     step->implementation = "reference";
+    AlignConstants(*step);
+  }
+
+  // Weights that a step reads as they are must be aligned for their type; a copy serves all plans.
+  void AlignConstants(const Step& step) {
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
+      const int id = step.inputs[i];
+      if (id < 0 || !plan_->values[id].constant.defined()) continue;
+      if (i < 32 && ((step.bound.packed >> i) & 1) != 0) continue;
+      const Tensor& constant = plan_->values[id].constant;
+      if (IsAligned(constant)) continue;
+      auto copy = program_.packs().Get(constant, "aligned", constant.bytes(), [&](void* to) {
+        std::memcpy(to, constant.raw(), constant.bytes());
+      });
+      void* data = const_cast<void*>(copy.get());
+      SetConstant(id, Tensor(constant.dtype(), constant.dims(), data, std::move(copy)));
+    }
   }
 
   void AddOutputs() {

@@ -62,7 +62,8 @@ std::shared_ptr<const void> PackNow(const BindRequest& request, const std::strin
   const Tensor* weights = request.inputs[1].constant;
   if (weights == nullptr) return nullptr;
   return request.packs.Get(*weights, layout, static_cast<int64_t>(bytes), [&](void* to) {
-    pack(weights->data<float>(), static_cast<float*>(to),
+    const Tensor aligned = Aligned(*weights);
+    pack(aligned.data<float>(), static_cast<float*>(to),
          Parallel{&ThreadPool::Process(), request.threads});
   });
 }
@@ -82,6 +83,7 @@ BindResult Bind(const BindRequest& request) {
                           ConvPack(kAlgorithm, shape, w, to, par);
                         });
   Bound bound;
+  if (packed != nullptr) bound.packed = 1u << 1;
   const int64_t own = AlignUp(ConvScratchBytes(kAlgorithm, shape, request.threads));
   bound.scratch_bytes = own + (packed == nullptr ? AlignUp(packed_bytes) : 0);
   auto epilogue = std::make_shared<const EpilogueBinding>(
@@ -113,6 +115,7 @@ BindResult BindTransposed(const BindRequest& request) {
                           ConvTransposePack(shape, w, to, par);
                         });
   Bound bound;
+  if (packed != nullptr) bound.packed = 1u << 1;
   const int64_t own = AlignUp(ConvTransposeScratchBytes(shape, request.threads));
   bound.scratch_bytes = own + (packed == nullptr ? AlignUp(packed_bytes) : 0);
   auto epilogue = std::make_shared<const EpilogueBinding>(

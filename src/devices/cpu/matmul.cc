@@ -195,10 +195,11 @@ BindResult BindGemm(const BindRequest& request) {
                                          shape.ldb, shape.b_transposed ? "t" : "", counts[0],
                                          counts[1], shape.b_stride[0], shape.b_stride[1]);
     packed = request.packs.Get(*b, name, bytes * counts[0] * counts[1], [&](void* to) {
+      const Tensor matrix = Aligned(*b);
       for (int64_t p = 0; p < counts[0]; ++p) {
         for (int64_t q = 0; q < counts[1]; ++q) {
           GemmPackB(shape.k, shape.n,
-                    b->data<float>() + p * shape.b_stride[0] + q * shape.b_stride[1], shape.ldb,
+                    matrix.data<float>() + p * shape.b_stride[0] + q * shape.b_stride[1], shape.ldb,
                     shape.b_transposed,
                     reinterpret_cast<float*>(static_cast<char*>(to) + (p * counts[1] + q) * bytes),
                     Parallel{&ThreadPool::Process(), request.threads});
@@ -210,6 +211,7 @@ BindResult BindGemm(const BindRequest& request) {
     shape.b_stride[0] = each[0] ? floats * counts[1] : 0;
   }
   Bound bound;
+  if (packed != nullptr) bound.packed = 1u << 1;
   bound.scratch_bytes =
       static_cast<int64_t>(GemmScratchBytes(shape, packed != nullptr, request.threads));
   auto epilogue = std::make_shared<const EpilogueBinding>(request, 2, layout);

@@ -96,21 +96,25 @@ BindResult BindSteps(const BindRequest& request) {
   }
   const int64_t steps = x.dims[0], batch = x.dims[1];
   if (x.size() == 0) return Refuse("no elements");
-  auto values = [&](size_t i) {
-    return given(i) ? request.inputs[i].constant->data<float>() : nullptr;
+  auto address = [&](size_t i) {
+    return given(i) ? reinterpret_cast<uintptr_t>(request.inputs[i].constant->raw()) : 0;
   };
   const int64_t bytes = static_cast<int64_t>(RecurrentPackedBytes(options));
   auto packed = request.packs.Get(
       *request.inputs[2].constant,
-      fmt::format("{} {} {}", op->name, reinterpret_cast<uintptr_t>(values(1)),
-                  reinterpret_cast<uintptr_t>(values(3))),
-      bytes, [&](void* to) {
-        RecurrentPack(options, values(1), values(2), values(3),
-                      is_lstm ? values(peepholes) : nullptr, to,
-                      Parallel{&ThreadPool::Process(), request.threads});
+      fmt::format("{} {} {} {}", op->name, address(1), address(3), address(peepholes)), bytes,
+      [&](void* to) {
+        auto values = [&](size_t i) {
+          return given(i) ? Aligned(*request.inputs[i].constant) : Tensor();
+        };
+        const Tensor w = values(1), r = values(2), b = values(3);
+        const Tensor p = is_lstm ? values(peepholes) : Tensor();
+        RecurrentPack(options, w.data<float>(), r.data<float>(), b.data<float>(), p.data<float>(),
+                      to, Parallel{&ThreadPool::Process(), request.threads});
       });
   Bound bound;
-  bound.scratch_bytes = static_cast<int64_t>(RecurrentScratchBytes(options, steps, batch));
+  bound.packed = 0b10001110;
+  bound.scratch_bytes = static_cast<int64_t>(RecurrentScratchBytes(options, steps, batch, request.threads));
   const size_t outputs = request.outputs.size();
   const bool lens = given(4), has_h = given(5), has_c = is_lstm && given(6);
   bound.run = [=](const StepArgs& args) {
