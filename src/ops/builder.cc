@@ -13,9 +13,22 @@ bool IsSmallConstant(const Value* value) {
          (value->fact.constant.defined() && value->fact.constant.size() <= kEagerElements);
 }
 
-bool ComputesNow(const CoreOp& op, const std::vector<Value*>& inputs) {
-  return op.is_pure && op.reference != nullptr && !inputs.empty() &&
-         std::all_of(inputs.begin(), inputs.end(), IsSmallConstant);
+// A few bytes may ask for a large result: constant_of_shape, expand, tile.
+bool IsLarge(const Value* value) {
+  if (!value->fact.static_shape()) return false;
+  int64_t count = 1;
+  for (Dim dim : *value->fact.shape) {
+    if (dim.value() > kEagerElements) return true;
+    count *= dim.value();
+    if (count > kEagerElements) return true;
+  }
+  return false;
+}
+
+bool ComputesNow(const Node& node) {
+  return node.op->is_pure && node.op->reference != nullptr && !node.inputs.empty() &&
+         std::all_of(node.inputs.begin(), node.inputs.end(), IsSmallConstant) &&
+         std::none_of(node.outputs.begin(), node.outputs.end(), IsLarge);
 }
 
 }  // namespace
@@ -72,7 +85,7 @@ std::vector<Val> Builder::MakeMany(const CoreOp& op, const std::vector<Val>& inp
   while (!values.empty() && values.back() == nullptr) values.pop_back();
   auto node = graph_.MakeNode(op, values, std::move(attributes), output_count, origin_);
   std::vector<Val> results;
-  if (ComputesNow(op, values)) {
+  if (ComputesNow(*node)) {
     std::vector<Datum> data;
     for (const Value* value : values) {
       data.push_back(value != nullptr ? Datum(value->fact.constant) : Datum());

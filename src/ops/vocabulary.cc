@@ -145,8 +145,10 @@ Val Standardize(Val x, int64_t axis, double epsilon) {
                          {{"axis", axis}, {"epsilon", epsilon}, {"rms", int64_t{0}}});
 }
 
-Val ToChannelsLast(Val x) {
-  std::vector<int64_t> perm(x.rank());
+Val ToChannelsLast(Val x) { return ToChannelsLast(x, x.rank()); }
+
+Val ToChannelsLast(Val x, int rank) {
+  std::vector<int64_t> perm(rank);
   std::iota(perm.begin(), perm.end(), 0);
   std::rotate(perm.begin() + 1, perm.begin() + 2, perm.end());
   return Transpose(x, perm);

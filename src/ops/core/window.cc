@@ -95,8 +95,8 @@ Window ResolveWindow(const Attributes& attributes, std::span<const int64_t> spat
       continue;
     }
     const int64_t room = in + window.pads_begin[i] + window.pads_end[i] - extent;
-    // A batch of no pixels stays one; any other window must fit once.
-    if (room < 0) {
+    // A batch of no pixels stays one; any other window must fit once, in ceil mode in part.
+    if (room < 0 && !(ceil && room > -stride)) {
       if (in == 0) {
         window.out.push_back(0);
         continue;
