@@ -23,7 +23,7 @@ ALLOWED = {
     "passes": {"base", "ir", "ops"},
     "runtime": {"base", "ir", "ops"},
     "devices/cpu": {"base", "ir", "ops", "runtime", "kernels"},
-    "api": {"base", "ir", "ops", "onnx", "passes", "runtime", "devices/cpu"},
+    "api": {"base", "kernels", "ir", "ops", "onnx", "passes", "runtime", "devices/cpu"},
 }
 # These see all of src/, or nothing of it.
 INSIDERS = ("tests", "bench", "fuzz")
