@@ -124,8 +124,9 @@ Val ScatterElements(Val x, Val indices, Val updates, int64_t axis);
 Val Repeat(Val x, int64_t axis, Val count);
 // (x - mean) / sqrt(variance + epsilon) over the axes from `axis` on.
 Val Standardize(Val x, int64_t axis, double epsilon);
-Val ToChannelsLast(Val x);   // [N,C,spatial...] -> [N,spatial...,C]
-Val ToChannelsFirst(Val x);  // and back
+Val ToChannelsLast(Val x);            // [N,C,spatial...] -> [N,spatial...,C]
+Val ToChannelsLast(Val x, int rank);  // where x may not know its rank
+Val ToChannelsFirst(Val x);           // and back
 // A vector [C] shaped to broadcast along axis 1 of a rank-r tensor: [C,1,...,1].
 Val AlongChannels(Val vector, int rank);
 Val AlongAxis(Val vector, int rank, int axis);  // the same for any axis
