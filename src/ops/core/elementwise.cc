@@ -5,7 +5,7 @@
 #include <array>
 
 #include "ops/core/core.h"
-#include "ops/core/evaluate.h"
+#include "ops/core/interpret.h"
 #include "ops/core/reference.h"
 
 namespace sardonyx::core {
@@ -94,10 +94,19 @@ MaybeDim CompareElements(InferContext& context, Fn fn, Dim a, Dim b) {
   return Dim((fn == Fn::kGreater || fn == Fn::kGreaterEqual) == a_larger);
 }
 
+// Numbers too large for a size stay out of symbolic arithmetic, which must not overflow. Symbols are
+// no larger than sizes.
+bool IsModest(Dim dim) {
+  constexpr int64_t kMost = int64_t{1} << 30;
+  return !dim.known() || (dim.value() >= -kMost && dim.value() <= kMost);
+}
+
 // One element of a shape computation; nothing if the function or these elements are not followed.
 MaybeDim ComputeElement(InferContext& context, Fn fn, std::span<const Dim> args) {
   SymbolTable& symbols = context.symbols();
   const Dim a = args[0], b = args.size() > 1 ? args[1] : Dim();
+  const bool moves = fn == Fn::kCast || fn == Fn::kWhere || fn == Fn::kMin || fn == Fn::kMax;
+  if (!moves && (!IsModest(a) || !IsModest(b))) return {};
   // Division of integers truncates; of sizes that is the floor. By zero it is 0.
   const bool divides = symbols.NonNegative(a) && b.known() && b.value() > 0;
   switch (fn) {
@@ -232,7 +241,7 @@ void Compute(ComputeContext& context) {
   }
   const Expression expression = ExpressionOf(context.node(), types);
   if (expression.inputs.empty() && !operands.empty()) return ComputeSpecialCast(context);
-  Evaluate(expression, operands, context.Allocate(0));
+  Interpret(expression, operands, context.Allocate(0));
 }
 
 constexpr std::array<CoreOp, kFnCount> kOps = {{

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ops/core/evaluate.h"
+#include "ops/core/interpret.h"
 
 namespace sardonyx::core {
 
@@ -128,7 +128,7 @@ void FinishWithEpilogue(ComputeContext& context, Tensor result, size_t first) {
   if (epilogue == nullptr) return context.Set(0, std::move(result));
   std::vector<Tensor> operands{std::move(result)};
   for (size_t i = first; i < context.input_count(); ++i) operands.push_back(context.input(i));
-  Evaluate(*epilogue, operands, context.Allocate(0));
+  Interpret(*epilogue, operands, context.Allocate(0));
 }
 
 }  // namespace sardonyx::core

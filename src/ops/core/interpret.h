@@ -10,7 +10,7 @@ namespace sardonyx::core {
 
 // Applies the expression to every element of `result`, whose dimensions the operands broadcast to
 // and whose type is the expression's. Operands have the types the expression says.
-void Evaluate(const Expression& expression, std::span<const Tensor> operands, Tensor& result);
+void Interpret(const Expression& expression, std::span<const Tensor> operands, Tensor& result);
 
 // Whether a function takes operands of this type: "exp" floats, "bitand" integers, ...
 bool Accepts(Fn fn, DType operand);

@@ -1,4 +1,4 @@
-#include "ops/core/evaluate.h"
+#include "ops/core/interpret.h"
 
 #include <algorithm>
 #include <cmath>
@@ -287,7 +287,7 @@ void Run(const Instruction& instruction, const std::vector<Tensor>& registers, T
 
 }  // namespace
 
-void Evaluate(const Expression& expression, std::span<const Tensor> operands, Tensor& result) {
+void Interpret(const Expression& expression, std::span<const Tensor> operands, Tensor& result) {
   std::vector<Tensor> registers;
   for (int i = 0; i < expression.registers(); ++i) {
     registers.emplace_back(expression.RegisterType(i), std::vector<int64_t>{kBlock});
