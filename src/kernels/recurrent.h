@@ -49,8 +49,8 @@ RecurrentOptions DefaultRecurrentOptions(RecurrentCell cell, RecurrentDirection 
                                          int64_t input_size, int64_t hidden_size);
 
 // Packing, once for constant weights: w [D, G * H, input_size], r [D, G * H, H],
-// b [D, 2 * G * H] or null, peepholes [D, 3 * H] (i, o, f) or null (LSTM alone). The packed form is
-// the same on every SIMD target; 64-byte aligned.
+// b [D, 2 * G * H] or null, peepholes [D, 3 * H] (i, o, f) or null (LSTM alone). The packed form
+// depends on the SIMD target that runs; 64-byte aligned.
 size_t RecurrentPackedBytes(const RecurrentOptions& options);
 void RecurrentPack(const RecurrentOptions& options, const float* w, const float* r, const float* b,
                    const float* peepholes, void* packed, const Parallel& par);
@@ -66,8 +66,10 @@ struct RecurrentRun {
   float* y_c = nullptr;                    // [D, B, H], or null (LSTM alone)
 };
 
-// Runs all steps. scratch: RecurrentScratchBytes, 64-byte aligned. Outputs may not overlap inputs.
-size_t RecurrentScratchBytes(const RecurrentOptions& options, int64_t steps, int64_t batch);
+// Runs all steps. scratch: RecurrentScratchBytes for par.threads, 64-byte aligned. Outputs may not
+// overlap inputs.
+size_t RecurrentScratchBytes(const RecurrentOptions& options, int64_t steps, int64_t batch,
+                             int threads);
 void Recurrent(const RecurrentOptions& options, const void* packed, const RecurrentRun& run,
                void* scratch, const Parallel& par);
 

@@ -1,0 +1,241 @@
+#include "kernels/recurrent.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "random_data.h"
+
+namespace sardonyx {
+namespace {
+
+using Kind = RecurrentActivation::Kind;
+
+double Activate(const RecurrentActivation& f, double x) {
+  const double a = f.alpha, b = f.beta;
+  switch (f.kind) {
+    case Kind::kSigmoid: return 1 / (1 + std::exp(-x));
+    case Kind::kTanh: return std::tanh(x);
+    case Kind::kRelu: return std::max(0.0, x);
+    case Kind::kAffine: return a * x + b;
+    case Kind::kLeakyRelu: return x >= 0 ? x : a * x;
+    case Kind::kThresholdedRelu: return x >= a ? x : 0;
+    case Kind::kScaledTanh: return a * std::tanh(b * x);
+    case Kind::kHardSigmoid: return std::clamp(a * x + b, 0.0, 1.0);
+    case Kind::kElu: return x >= 0 ? x : a * (std::exp(x) - 1);
+    case Kind::kSoftsign: return x / (1 + std::abs(x));
+    case Kind::kSoftplus: return std::log1p(std::exp(x));
+  }
+  return 0;
+}
+
+struct Data {
+  int64_t steps, batch, directions, gates;
+  std::vector<float> x, w, r, b, p, h, c;
+  std::vector<int32_t> lens;
+};
+
+Data MakeData(const RecurrentOptions& o, int64_t steps, int64_t batch, bool with_lens) {
+  Data data;
+  data.steps = steps;
+  data.batch = batch;
+  data.directions = o.direction == RecurrentDirection::kBidirectional ? 2 : 1;
+  data.gates = o.cell == RecurrentCell::kLstm ? 4 : o.cell == RecurrentCell::kGru ? 3 : 1;
+  const int64_t rows = data.directions * data.gates * o.hidden_size;
+  const float size = 1.0f / std::sqrt(static_cast<float>(o.hidden_size));
+  data.x = test::RandomFloats(steps * batch * o.input_size, 1);
+  data.w = test::RandomFloats(rows * o.input_size, 2, -size, size);
+  data.r = test::RandomFloats(rows * o.hidden_size, 3, -size, size);
+  data.b = test::RandomFloats(2 * rows, 4);
+  data.p = test::RandomFloats(data.directions * 3 * o.hidden_size, 5);
+  data.h = test::RandomFloats(data.directions * batch * o.hidden_size, 6);
+  data.c = test::RandomFloats(data.directions * batch * o.hidden_size, 7);
+  for (int64_t i = 0; i < batch && with_lens; ++i) {
+    data.lens.push_back(static_cast<int32_t>((steps - i % (steps + 1)) % (steps + 1)));
+  }
+  return data;
+}
+
+struct Result {
+  std::vector<double> y, h, c;
+};
+
+// The standard's equations, an element at a time.
+Result Expected(const RecurrentOptions& o, const Data& data) {
+  const int64_t hidden = o.hidden_size, batch = data.batch, gates = data.gates;
+  Result result;
+  result.y.assign(data.steps * data.directions * batch * hidden, 0.0);
+  result.h.assign(data.h.begin(), data.h.end());
+  result.c.assign(data.c.begin(), data.c.end());
+  for (int64_t d = 0; d < data.directions; ++d) {
+    const auto& f = o.activations[d];
+    const bool reverse = d == 1 || o.direction == RecurrentDirection::kReverse;
+    const float* bias = data.b.data() + d * 2 * gates * hidden;
+    const float* p = data.p.data() + d * 3 * hidden;
+    const auto act = [&](int k, double x) {
+      if (o.has_clip) x = std::clamp<double>(x, -o.clip, o.clip);
+      return Activate(f[k], x);
+    };
+    for (int64_t n = 0; n < batch; ++n) {
+      const int64_t length = data.lens.empty() ? data.steps : data.lens[n];
+      double* h = result.h.data() + (d * batch + n) * hidden;
+      double* c = result.c.data() + (d * batch + n) * hidden;
+      for (int64_t s = 0; s < length; ++s) {
+        const int64_t t = reverse ? length - 1 - s : s;
+        const auto input = [&](int64_t row) {
+          double sum = bias[row];
+          for (int64_t i = 0; i < o.input_size; ++i) {
+            sum += static_cast<double>(data.x[(t * batch + n) * o.input_size + i]) *
+                   data.w[(d * gates * hidden + row) * o.input_size + i];
+          }
+          return sum;
+        };
+        const auto recurrent = [&](int64_t row, const std::vector<double>& state) {
+          double sum = bias[gates * hidden + row];
+          for (int64_t i = 0; i < hidden; ++i) {
+            sum += state[i] * data.r[(d * gates * hidden + row) * hidden + i];
+          }
+          return sum;
+        };
+        const std::vector<double> old(h, h + hidden);
+        std::vector<double> reset(hidden), reset_h(hidden);
+        for (int64_t j = 0; j < hidden && o.cell == RecurrentCell::kGru; ++j) {
+          reset[j] = act(0, input(hidden + j) + recurrent(hidden + j, old));
+          reset_h[j] = reset[j] * old[j];
+        }
+        for (int64_t j = 0; j < hidden; ++j) {
+          const auto both = [&](int64_t g) {
+            return input(g * hidden + j) + recurrent(g * hidden + j, old);
+          };
+          if (o.cell == RecurrentCell::kRnn) {
+            h[j] = act(0, both(0));
+          } else if (o.cell == RecurrentCell::kGru) {
+            const double z = act(0, both(0));
+            const double fresh =
+                act(1, input(2 * hidden + j) + (o.linear_before_reset
+                                                    ? reset[j] * recurrent(2 * hidden + j, old)
+                                                    : recurrent(2 * hidden + j, reset_h)));
+            h[j] = (1 - z) * fresh + z * old[j];
+          } else {
+            const double in = act(0, both(0) + p[j] * c[j]);
+            const double forget =
+                o.input_forget ? 1 - in : act(0, both(2) + p[2 * hidden + j] * c[j]);
+            c[j] = forget * c[j] + in * act(1, both(3));
+            h[j] = act(0, both(1) + p[hidden + j] * c[j]) * act(2, c[j]);
+          }
+        }
+        std::copy_n(h, hidden, &result.y[((t * data.directions + d) * batch + n) * hidden]);
+      }
+    }
+  }
+  return result;
+}
+
+void ExpectNear(const std::vector<float>& got, const std::vector<double>& expected) {
+  ASSERT_EQ(got.size(), expected.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_NEAR(got[i], expected[i], 3e-6 + 1e-5 * std::abs(expected[i])) << "at " << i;
+  }
+}
+
+void Check(const RecurrentOptions& o, int64_t steps, int64_t batch, bool with_lens) {
+  const Data data = MakeData(o, steps, batch, with_lens);
+  const Result expected = Expected(o, data);
+  const bool is_lstm = o.cell == RecurrentCell::kLstm;
+  std::vector<float> first;
+  for (const Parallel& par : {OneThread(), TwoThreads()}) {
+    const Floats packed(RecurrentPackedBytes(o) / 4);
+    RecurrentPack(o, data.w.data(), data.r.data(), data.b.data(), is_lstm ? data.p.data() : nullptr,
+                  packed.get(), par);
+    const Floats scratch(RecurrentScratchBytes(o, steps, batch, par.threads) / 4);
+    std::vector<float> y(expected.y.size()), h(expected.h.size()), c(expected.c.size());
+    RecurrentRun run;
+    run.steps = steps;
+    run.batch = batch;
+    run.x = data.x.data();
+    run.sequence_lens = with_lens ? data.lens.data() : nullptr;
+    run.initial_h = data.h.data();
+    run.initial_c = is_lstm ? data.c.data() : nullptr;
+    run.y = y.data();
+    run.y_h = h.data();
+    run.y_c = is_lstm ? c.data() : nullptr;
+    Recurrent(o, packed.get(), run, scratch.get(), par);
+    ASSERT_TRUE(packed.Intact() && scratch.Intact());
+    ExpectNear(y, expected.y);
+    ExpectNear(h, expected.h);
+    if (is_lstm) ExpectNear(c, expected.c);
+    if (first.empty()) first = y;
+    ASSERT_TRUE(test::SameBits(first, y));
+  }
+}
+
+constexpr RecurrentCell kCells[] = {RecurrentCell::kLstm, RecurrentCell::kGru, RecurrentCell::kRnn};
+constexpr RecurrentDirection kDirections[] = {
+    RecurrentDirection::kForward, RecurrentDirection::kReverse, RecurrentDirection::kBidirectional};
+
+TEST(Recurrent, AgreesWithDouble) {
+  test::ForEachTarget([] {
+    for (RecurrentCell cell : kCells) {
+      for (RecurrentDirection direction : kDirections) {
+        for (int64_t hidden : {1, 5, 16, 37, 128}) {
+          for (int64_t batch : {1, 2, 3, 4, 7}) {
+            auto options = DefaultRecurrentOptions(cell, direction, 9, hidden);
+            Check(options, 4, batch, false);
+            options.linear_before_reset = true;
+            options.input_forget = true;
+            Check(options, 5, batch, true);
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(Recurrent, LongAndWide) {
+  test::ForEachTarget([] {
+    for (RecurrentCell cell : kCells) {
+      Check(DefaultRecurrentOptions(cell, RecurrentDirection::kBidirectional, 40, 200), 150, 6,
+            true);
+      Check(DefaultRecurrentOptions(cell, RecurrentDirection::kForward, 3, 24), 600, 1, false);
+    }
+  });
+}
+
+TEST(Recurrent, Clips) {
+  for (RecurrentCell cell : kCells) {
+    auto options = DefaultRecurrentOptions(cell, RecurrentDirection::kForward, 7, 20);
+    options.has_clip = true;
+    options.clip = 0.2f;
+    Check(options, 4, 2, false);
+  }
+}
+
+TEST(Recurrent, EveryActivation) {
+  test::ForEachTarget([] {
+    for (int kind = 0; kind <= static_cast<int>(Kind::kSoftplus); ++kind) {
+      for (RecurrentCell cell : kCells) {
+        auto options = DefaultRecurrentOptions(cell, RecurrentDirection::kBidirectional, 7, 20);
+        for (auto& f : options.activations[1]) f = {static_cast<Kind>(kind), 0.3f, 0.6f};
+        Check(options, 2, 2, false);
+      }
+    }
+  });
+}
+
+TEST(Recurrent, NoStepsNoBiasNoState) {
+  const auto options =
+      DefaultRecurrentOptions(RecurrentCell::kLstm, RecurrentDirection::kForward, 4, 6);
+  const std::vector<float> w(4 * 6 * 4, 0.1f), r(4 * 6 * 6, 0.1f);
+  const Floats packed(RecurrentPackedBytes(options) / 4);
+  RecurrentPack(options, w.data(), r.data(), nullptr, nullptr, packed.get(), OneThread());
+  const Floats scratch(RecurrentScratchBytes(options, 0, 2, 1) / 4);
+  std::vector<float> h(12, 1.0f);
+  RecurrentRun run;
+  run.batch = 2;
+  run.y_h = h.data();
+  Recurrent(options, packed.get(), run, scratch.get(), OneThread());
+  EXPECT_EQ(h, std::vector<float>(12, 0.0f));
+}
+
+}  // namespace
+}  // namespace sardonyx
