@@ -56,62 +56,136 @@ struct Window {
   }
 };
 
+// Output pixels in their order.
+struct Position {
+  int64_t item, d, h, w;
+  Position(const ConvShape& s, int64_t pixel)
+      : item(pixel / (s.out[0] * s.out[1] * s.out[2])),
+        d(pixel / (s.out[1] * s.out[2]) % s.out[0]),
+        h(pixel / s.out[2] % s.out[1]),
+        w(pixel % s.out[2]) {}
+  HWY_INLINE void Advance(const ConvShape& s) {
+    if (++w < s.out[2]) return;
+    w = 0;
+    if (++h < s.out[1]) return;
+    h = 0;
+    if (++d < s.out[0]) return;
+    d = 0;
+    ++item;
+  }
+};
+
+// One line of the kernel for one output pixel; `from` is pixel 0 of the input line, w0 the pixel
+// that the line begins at, k its first column of the matrix.
+HWY_INLINE void GatherLine(const ConvShape& s, int64_t channels, bool dense, const float* from,
+                           int64_t w0, int64_t k, const Window& window) {
+  if (dense) {
+    const int64_t left = std::clamp<int64_t>(-w0, 0, s.kernel[2]);
+    const int64_t right = std::clamp<int64_t>(s.in[2] - w0, left, s.kernel[2]);
+    if (left > 0) window.Zero(k, k + left * channels);
+    if (left < right) {
+      window.Copy(from + (w0 + left) * channels, k + left * channels, k + right * channels);
+    }
+    if (right < s.kernel[2]) window.Zero(k + right * channels, k + s.kernel[2] * channels);
+    return;
+  }
+  for (int64_t kw = 0; kw < s.kernel[2]; ++kw) {
+    const int64_t w = w0 + kw * s.dilation[2];
+    const int64_t begin = k + kw * channels;
+    if (w < 0 || w >= s.in[2]) {
+      window.Zero(begin, begin + channels);
+    } else {
+      window.Copy(from + w * s.x_stride, begin, begin + channels);
+    }
+  }
+}
+
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+constexpr bool kMasks = true;  // masked loads do not touch what they leave out
+#else
+constexpr bool kMasks = false;
+#endif
+
+// Copies kVectors vectors, of which the last is read by `tail` and written whole: what it writes
+// too much is overwritten later, or is the room between rows.
+template <int kVectors, class M>
+HWY_INLINE void CopyShort(const float* HWY_RESTRICT from, float* HWY_RESTRICT to, M tail) {
+  const Wide d;
+#pragma GCC unroll 4
+  for (int v = 0; v + 1 < kVectors; ++v) {
+    hn::StoreU(hn::LoadU(d, from + v * kLanes), d, to + v * kLanes);
+  }
+  constexpr int64_t kLast = (kVectors - 1) * kLanes;
+  hn::StoreU(hn::MaskedLoad(tail, d, from + kLast), d, to + kLast);
+}
+
+// Whole rows of a two-dimensional convolution with few channels: short lines, so what counts is
+// what is done beside copying.
+template <int kVectors>
+HWY_NOINLINE void GatherShort(const ConvShape& s, const float* x, int64_t first, int64_t rows,
+                              float* to, int64_t ldto) {
+  const Wide d;
+  const int64_t run = s.kernel[2] * s.cin, line = s.in[2] * s.cin;
+  const auto tail = hn::FirstN(d, static_cast<size_t>(run - (kVectors - 1) * kLanes));
+  Position at(s, first);
+  for (int64_t row = 0; row < rows; ++row, to += ldto, at.Advance(s)) {
+    const int64_t w0 = at.w * s.stride[2] - s.pad_begin[2];
+    const int64_t h0 = at.h * s.stride[1] - s.pad_begin[1];
+    const float* from = x + (at.item * s.in[1] + h0) * line;
+    if (h0 >= 0 && h0 + (s.kernel[1] - 1) * s.dilation[1] < s.in[1] && w0 >= 0 &&
+        w0 + s.kernel[2] <= s.in[2]) {
+      from += w0 * s.cin;
+      float* target = to;
+      for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
+        CopyShort<kVectors>(from, target, tail);
+        from += s.dilation[1] * line;
+        target += run;
+      }
+      continue;
+    }
+    const Window window{0, s.kernel[1] * run, to};
+    for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
+      const int64_t h = h0 + kh * s.dilation[1];
+      if (h < 0 || h >= s.in[1]) {
+        window.Zero(kh * run, (kh + 1) * run);
+      } else {
+        GatherLine(s, s.cin, true, from + kh * s.dilation[1] * line, w0, kh * run, window);
+      }
+    }
+  }
+}
+
 void GatherRows(const ConvShape& s, int64_t group, const float* x, int64_t first, int64_t rows,
                 int64_t k0, int64_t kc, float* to, int64_t ldto) {
   const int64_t channels = s.cin / s.groups;
   const int64_t run = s.kernel[2] * channels;  // values of one line of the kernel
   const bool dense = s.dilation[2] == 1 && s.x_stride == channels;
+  if (kMasks && dense && run <= 3 * kLanes && k0 == 0 && kc == s.kernel[1] * run &&
+      s.kernel[0] == 1 && s.in[0] == 1 && s.pad_begin[0] == 0 && s.out[0] == 1) {
+    if (run <= kLanes) return GatherShort<1>(s, x, first, rows, to, ldto);
+    if (run <= 2 * kLanes) return GatherShort<2>(s, x, first, rows, to, ldto);
+    return GatherShort<3>(s, x, first, rows, to, ldto);
+  }
   const int64_t line0 = k0 / run, line1 = CeilDiv(k0 + kc, run);
   x += group * channels;
-
-  int64_t pixel = first;
-  int64_t ow = pixel % s.out[2];
-  pixel /= s.out[2];
-  int64_t oh = pixel % s.out[1];
-  pixel /= s.out[1];
-  int64_t od = pixel % s.out[0];
-  int64_t item = pixel / s.out[0];
-  for (int64_t row = 0; row < rows; ++row, to += ldto) {
+  Position at(s, first);
+  for (int64_t row = 0; row < rows; ++row, to += ldto, at.Advance(s)) {
     const Window window{k0, k0 + kc, to};
-    const int64_t w0 = ow * s.stride[2] - s.pad_begin[2];
-    for (int64_t line = line0; line < line1; ++line) {
-      const int64_t kd = line / s.kernel[1], kh = line % s.kernel[1];
-      const int64_t d = od * s.stride[0] - s.pad_begin[0] + kd * s.dilation[0];
-      const int64_t h = oh * s.stride[1] - s.pad_begin[1] + kh * s.dilation[1];
-      const int64_t k = line * run;
+    const int64_t w0 = at.w * s.stride[2] - s.pad_begin[2];
+    int64_t kd = line0 / s.kernel[1], kh = line0 % s.kernel[1];
+    for (int64_t index = line0; index < line1; ++index) {
+      const int64_t d = at.d * s.stride[0] - s.pad_begin[0] + kd * s.dilation[0];
+      const int64_t h = at.h * s.stride[1] - s.pad_begin[1] + kh * s.dilation[1];
+      const int64_t k = index * run;
       if (d < 0 || d >= s.in[0] || h < 0 || h >= s.in[1]) {
         window.Zero(k, k + run);
-        continue;
-      }
-      const float* from = x + ((item * s.in[0] + d) * s.in[1] + h) * s.in[2] * s.x_stride;
-      if (dense) {
-        const int64_t left = std::clamp<int64_t>(-w0, 0, s.kernel[2]);
-        const int64_t right = std::clamp<int64_t>(s.in[2] - w0, left, s.kernel[2]);
-        if (left > 0) window.Zero(k, k + left * channels);
-        if (left < right) {
-          window.Copy(from + (w0 + left) * channels, k + left * channels, k + right * channels);
-        }
-        if (right < s.kernel[2]) window.Zero(k + right * channels, k + run);
       } else {
-        for (int64_t kw = 0; kw < s.kernel[2]; ++kw) {
-          const int64_t w = w0 + kw * s.dilation[2];
-          const int64_t begin = k + kw * channels;
-          if (w < 0 || w >= s.in[2]) {
-            window.Zero(begin, begin + channels);
-          } else {
-            window.Copy(from + w * s.x_stride, begin, begin + channels);
-          }
-        }
+        const float* from = x + ((at.item * s.in[0] + d) * s.in[1] + h) * s.in[2] * s.x_stride;
+        GatherLine(s, channels, dense, from, w0, k, window);
       }
-    }
-    if (++ow == s.out[2]) {
-      ow = 0;
-      if (++oh == s.out[1]) {
-        oh = 0;
-        if (++od == s.out[0]) {
-          od = 0;
-          ++item;
-        }
+      if (++kh == s.kernel[1]) {
+        kh = 0;
+        ++kd;
       }
     }
   }

@@ -66,13 +66,13 @@ Cut CutConv(const ConvShape& s) {
     cut.source = Cut::Source::kDirect;
     return cut;
   }
-  const int64_t ahead_ld = RoundUp(cut.k, 16) + 16;
+  const int64_t ahead_ld = RoundUp(cut.k, 16) + kGatherSlack;
   if (cut.column_parts > 2 && FloatBytes(ahead_ld * cut.pixels * s.groups) <= kAheadBytes) {
     cut.source = Cut::Source::kAhead;
     cut.a_ld = ahead_ld;
     cut.ahead_bytes = AlignBytes(FloatBytes(ahead_ld * cut.pixels * s.groups));
   } else {
-    cut.a_ld = RoundUp(cut.kc, 16) + 16;
+    cut.a_ld = RoundUp(cut.kc, 16) + kGatherSlack;
     cut.slot_bytes = AlignBytes(FloatBytes(cut.rows * cut.a_ld));
   }
   return cut;

@@ -31,7 +31,8 @@ void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
 
 // Gathers rows of the matrix that a convolution multiplies: for output pixels first ... first + rows
 // - 1 of group `group` the values k0 ... k0 + kc - 1, in order (kernel position, channel), into
-// to[row * ldto].
+// to[row * ldto]. Up to kGatherSlack floats behind each row may be overwritten.
+inline constexpr int64_t kGatherSlack = 16;
 void Gather(const ConvShape& shape, int64_t group, const float* x, int64_t first, int64_t rows,
             int64_t k0, int64_t kc, float* to, int64_t ldto);
 }  // namespace conv_gemm
