@@ -1,0 +1,66 @@
+// t = transpose(k) {perm=[0,2,3,1]}
+// s = matmul(q, t)                      ->   s = matmul(q, k) {perm_b=[0,2,3,1]}
+//
+// and for a transpose of the result (perm_y), where rows stay contiguous.
+
+#include "passes/passes.h"
+
+namespace sardonyx::passes {
+namespace {
+
+// A matrix is read through strides if one of its two dimensions is contiguous.
+bool IsReadable(const std::vector<int64_t>& perm) {
+  const int64_t last = static_cast<int64_t>(perm.size()) - 1;
+  return perm.size() >= 2 && (perm[last] == last || perm[last - 1] == last);
+}
+
+Rewrite AbsorbInput(Node& node, PassContext& context, size_t i, const char* attribute) {
+  Value* input = node.input(i);
+  if (!IsFrom(input, core::transpose) || node.attributes.Find(attribute) != nullptr) {
+    return NoMatch{};
+  }
+  const auto& perm = input->producer->attributes.Ints("perm");
+  if (!IsReadable(perm)) return CheckFailed{"neither rows nor columns would be contiguous"};
+  PatchMaker maker(context, node);
+  std::vector<Val> inputs;
+  for (Value* value : node.inputs) inputs.push_back(maker.Wrap(value));
+  inputs[i] = maker.Wrap(input->producer->input(0));
+  Attributes attributes = node.attributes;
+  attributes.Set(attribute, perm);
+  return maker.Replace(node, {maker.builder().Make(core::matmul, inputs, std::move(attributes))});
+}
+
+Rewrite AbsorbOutput(Node& node, PassContext& context) {
+  Value* product = node.input(0);
+  const Node& source = *product->producer;
+  const auto& perm = node.attributes.Ints("perm");
+  const int64_t last = static_cast<int64_t>(perm.size()) - 1;
+  if (source.attributes.Find("perm_y") != nullptr) return NoMatch{};
+  if (source.attributes.Expr("epilogue") != nullptr && source.inputs.size() > 2) {
+    return CheckFailed{"the epilogue's operands are in the order before the transpose"};
+  }
+  if (perm.size() < 3 || perm[last] != last) return CheckFailed{"rows would not be contiguous"};
+  if (!HasOneUser(context.graph, product)) return CheckFailed{"the product is also used as it is"};
+  PatchMaker maker(context, node);
+  std::vector<Val> inputs;
+  for (Value* value : source.inputs) inputs.push_back(maker.Wrap(value));
+  Attributes attributes = source.attributes;
+  attributes.Set("perm_y", perm);
+  maker.builder().SetOrigin(source.origin);
+  return maker.Replace(node, {maker.builder().Make(core::matmul, inputs, std::move(attributes))});
+}
+
+}  // namespace
+
+Rewrite AbsorbTransposes(Node& node, PassContext& context) {
+  if (node.op == &core::transpose && IsFrom(node.input(0), core::matmul)) {
+    return AbsorbOutput(node, context);
+  }
+  if (node.op != &core::matmul) return NoMatch{};
+  Rewrite a = AbsorbInput(node, context, 0, "perm_a");
+  if (std::holds_alternative<Patch>(a)) return a;
+  Rewrite b = AbsorbInput(node, context, 1, "perm_b");
+  return std::holds_alternative<NoMatch>(b) ? std::move(a) : std::move(b);
+}
+
+}  // namespace sardonyx::passes

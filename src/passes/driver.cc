@@ -1,0 +1,151 @@
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "ops/core/core.h"
+#include "passes/passes.h"
+
+namespace sardonyx {
+namespace {
+
+// A local pass that still changes something after this many rounds is going in circles.
+constexpr int kMaxRounds = 200;
+constexpr size_t kMaxNearMisses = 200;
+
+bool IsAlive(const Graph& graph, const Node& node) {
+  return std::any_of(node.outputs.begin(), node.outputs.end(), [&](const Value* output) {
+    return !output->users.empty() || graph.IsOutput(output);
+  });
+}
+
+int RunLocal(const Pass& pass, PassContext& context, PassRecord* record) {
+  Graph& graph = context.graph;
+  int changes = 0;
+  for (int round = 0;; ++round) {
+    std::vector<Node*> nodes;
+    for (const auto& node : graph.nodes()) nodes.push_back(node.get());
+    std::set<std::string> misses;
+    int changed = 0;
+    for (Node* node : nodes) {
+      if (!IsAlive(graph, *node)) continue;
+      Rewrite rewrite = pass.rewrite(*node, context);
+      if (auto* patch = std::get_if<Patch>(&rewrite)) {
+        graph.Splice(std::move(patch->nodes));
+        for (auto& [from, to] : patch->replacements) graph.ReplaceUses(from, to);
+        ++changed;
+      } else if (auto* failed = std::get_if<CheckFailed>(&rewrite)) {
+        misses.insert(fmt::format("{}: {}", node->origin ? Print(*node->origin) : "node",
+                                  failed->reason));
+      }
+    }
+    if (changed == 0) {
+      for (const std::string& miss : misses) {
+        if (record->near_misses.size() < kMaxNearMisses) record->near_misses.push_back(miss);
+      }
+      return changes;
+    }
+    changes += changed;
+    graph.SortAndSweep();
+    if (round == kMaxRounds) {
+      Fail(ErrorCode::kInternal, "pass '{}' does not come to an end", pass.name);
+    }
+  }
+}
+
+void OptimizeGraph(Graph& graph, const OptimizeOptions& options, std::vector<PassRecord>* records) {
+  for (const auto& node : graph.nodes()) {
+    for (const auto& [name, attribute] : node->attributes.items()) {
+      if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute)) {
+        OptimizeGraph(**body, options, records);
+      }
+    }
+  }
+  PassContext context{graph, options.fold};
+  if (!context.fold) {
+    context.fold = [](const Node& node, const std::vector<Tensor>& inputs) {
+      std::vector<Datum> data;
+      for (const Tensor& tensor : inputs) {
+        data.push_back(tensor.defined() ? Datum(Aligned(tensor)) : Datum());
+      }
+      std::vector<Tensor> results;
+      for (const Datum& datum : RunReference(node, data)) {
+        results.push_back(datum.tensor() != nullptr ? *datum.tensor() : Tensor());
+      }
+      return results;
+    };
+  }
+  if (options.trace) options.trace("", graph);
+  graph.SortAndSweep();
+  for (size_t i = 0; i < Pipeline().size(); ++i) {
+    const Pass& pass = Pipeline()[i];
+    const bool disabled = std::find(options.disabled.begin(), options.disabled.end(), pass.name) !=
+                          options.disabled.end();
+    if (disabled) continue;
+    PassRecord& record = (*records)[i];
+    const auto start = std::chrono::steady_clock::now();
+    const int changes = WithContext(fmt::format("pass '{}'", pass.name), [&] {
+      const int count =
+          pass.run != nullptr ? pass.run(context) : RunLocal(pass, context, &record);
+      if (pass.run != nullptr) graph.SortAndSweep();
+      Verify(graph);
+      return count;
+    });
+    const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - start;
+    record.changes += changes;
+    record.milliseconds += time.count();
+    if (changes > 0 && options.trace) options.trace(pass.name, graph);
+  }
+}
+
+}  // namespace
+
+std::vector<PassRecord> Optimize(Graph& graph, const OptimizeOptions& options) {
+  std::vector<PassRecord> records;
+  for (const Pass& pass : Pipeline()) records.push_back({pass.name, 0, 0, {}});
+  for (const std::string& name : options.disabled) {
+    const bool known = std::any_of(Pipeline().begin(), Pipeline().end(),
+                                   [&](const Pass& pass) { return pass.name == name; });
+    if (!known) {
+      std::string names;
+      for (const Pass& pass : Pipeline()) names += (names.empty() ? "" : ", ") + std::string(pass.name);
+      Fail(ErrorCode::kInvalidArgument, "there is no pass '{}' to disable; passes are {}", name, names);
+    }
+  }
+  OptimizeGraph(graph, options, &records);
+  return records;
+}
+
+namespace passes {
+
+bool HasOneUser(const Graph& graph, const Value* value) {
+  return !value->users.empty() && !graph.IsOutput(value) &&
+         std::all_of(value->users.begin(), value->users.end(),
+                     [&](const Node* user) { return user == value->users[0]; });
+}
+
+bool IsFrom(const Value* value, const CoreOp& op) {
+  return value != nullptr && value->producer != nullptr && value->producer->op == &op;
+}
+
+bool IsConstantOf(const Value* value, double number) {
+  if (value == nullptr || !value->is_constant()) return false;
+  const Tensor& tensor = value->fact.constant;
+  const bool readable = BitWidth(tensor.dtype()) >= 8 && (IsInteger(tensor.dtype()) ||
+                        (IsFloat(tensor.dtype()) && BitWidth(tensor.dtype()) > 8));
+  if (!readable || tensor.size() == 0 || tensor.size() > 4096) return false;
+  const std::vector<double> values = ToDoubles(Aligned(tensor));
+  return std::all_of(values.begin(), values.end(), [&](double v) { return v == number; });
+}
+
+bool SameShape(const Value* a, const Value* b) {
+  return a->fact.ranked() && b->fact.ranked() && *a->fact.shape == *b->fact.shape;
+}
+
+std::vector<int64_t> Inverse(const std::vector<int64_t>& perm) {
+  std::vector<int64_t> inverse(perm.size());
+  for (size_t i = 0; i < perm.size(); ++i) inverse[perm[i]] = static_cast<int64_t>(i);
+  return inverse;
+}
+
+}  // namespace passes
+}  // namespace sardonyx

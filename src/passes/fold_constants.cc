@@ -1,0 +1,86 @@
+// c = mul({1, 2}, {3, 4})   ->   c = {3, 8}
+//
+// Also what inference knows without the values: y = shape(x: float[2,3])   ->   y = {2, 3}
+
+#include <algorithm>
+
+#include "passes/passes.h"
+
+namespace sardonyx::passes {
+namespace {
+
+// A constant that would be larger is left to be computed at each run.
+constexpr int64_t kMaxBytes = int64_t{1} << 31;
+
+bool IsKnown(const Fact& fact) {
+  return fact.constant.defined() ||
+         (fact.static_shape() && fact.elements &&
+          std::all_of(fact.elements->begin(), fact.elements->end(),
+                      [](Dim dim) { return dim.known(); }));
+}
+
+Tensor FromFact(const Fact& fact) {
+  if (fact.constant.defined()) return fact.constant;
+  std::vector<int64_t> dims;
+  for (Dim dim : *fact.shape) dims.push_back(dim.value());
+  Tensor tensor(fact.type.dtype, dims);
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    const int64_t element = (*fact.elements)[i].value();
+    if (fact.type.dtype == DType::kInt64) {
+      tensor.data<int64_t>()[i] = element;
+    } else {
+      tensor.data<int32_t>()[i] = static_cast<int32_t>(element);
+    }
+  }
+  return tensor;
+}
+
+bool IsFoldable(const Node& node) {
+  if (!node.op->is_pure || node.op->reference == nullptr) return false;
+  if (node.op == &core::if_ || node.op == &core::loop || node.op == &core::scan) return false;
+  if (node.inputs.empty()) return false;
+  return std::all_of(node.inputs.begin(), node.inputs.end(), [](const Value* input) {
+    return input == nullptr || input->fact.constant.defined();
+  });
+}
+
+}  // namespace
+
+Rewrite FoldConstants(Node& node, PassContext& context) {
+  std::vector<Tensor> results;
+  const bool inferred =
+      node.op->is_pure && std::all_of(node.outputs.begin(), node.outputs.end(), [](const Value* o) {
+        const DType dtype = o->fact.type.dtype;
+        return o->fact.type.is_tensor() && IsKnown(o->fact) &&
+               (o->fact.constant.defined() || dtype == DType::kInt64 || dtype == DType::kInt32);
+      });
+  if (inferred) {
+    for (const Value* output : node.outputs) results.push_back(FromFact(output->fact));
+  } else {
+    if (!IsFoldable(node)) return NoMatch{};
+    int64_t bytes = 0;
+    for (const Value* output : node.outputs) {
+      if (!output->fact.type.is_tensor()) return NoMatch{};
+      if (!output->fact.static_shape()) continue;
+      double size = 1;
+      for (Dim dim : *output->fact.shape) size *= static_cast<double>(dim.value());
+      if (size > static_cast<double>(kMaxBytes)) return CheckFailed{"the result would be too large"};
+      bytes += ByteSize(output->fact.type.dtype, static_cast<int64_t>(size));
+    }
+    if (bytes > kMaxBytes) return CheckFailed{"the result would be too large"};
+    std::vector<Tensor> inputs;
+    for (const Value* input : node.inputs) {
+      inputs.push_back(input != nullptr ? input->fact.constant : Tensor());
+    }
+    results = context.fold(node, inputs);
+    for (const Tensor& tensor : results) {
+      if (!tensor.defined()) return NoMatch{};
+    }
+  }
+  PatchMaker maker(context, node);
+  std::vector<Val> values;
+  for (Tensor& tensor : results) values.push_back(maker.builder().Constant(std::move(tensor)));
+  return maker.Replace(node, values);
+}
+
+}  // namespace sardonyx::passes

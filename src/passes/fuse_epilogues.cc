@@ -1,0 +1,82 @@
+// c = conv(x, w)
+// y = fused(c, b, r) {expression = add(0,1), add(3,2), relu(4)}
+//                          ->   y = conv(x, w, b, r) {epilogue = add(0,1), add(3,2), relu(4)}
+
+#include <algorithm>
+
+#include "passes/expressions.h"
+#include "passes/passes.h"
+
+namespace sardonyx::passes {
+namespace {
+
+bool TakesEpilogue(const Node& node) {
+  return node.op == &core::conv || node.op == &core::conv_transpose || node.op == &core::matmul;
+}
+
+// The product that is to take the node in: the last in order, so that all else is there before it.
+Value* ChooseProduct(const Node& node, const Graph& graph, std::string* why) {
+  Value* chosen = nullptr;
+  for (Value* input : node.inputs) {
+    if (input->producer == nullptr || !TakesEpilogue(*input->producer)) continue;
+    if (!SameShape(input, node.output())) {
+      *why = "the product is broadcast";
+    } else if (!HasOneUser(graph, input)) {
+      *why = "the product is also used otherwise";
+    } else {
+      chosen = input;
+    }
+  }
+  return chosen;
+}
+
+}  // namespace
+
+Rewrite FuseEpilogues(Node& node, PassContext& context) {
+  if (node.op->expression == nullptr || node.outputs.size() != 1) return NoMatch{};
+  if (node.output()->fact.type.dtype != DType::kFloat32) return NoMatch{};
+  for (const Value* input : node.inputs) {
+    if (!input->fact.type.is_tensor() || !input->fact.ranked()) return NoMatch{};
+  }
+  std::string why;
+  Value* product = ChooseProduct(node, context.graph, &why);
+  if (product == nullptr) {
+    if (why.empty()) return NoMatch{};
+    return CheckFailed{why};
+  }
+  if (product->fact.type.dtype != DType::kFloat32) return CheckFailed{"the product is not float"};
+  const Node& source = *product->producer;
+  ExpressionBuilder builder;
+  // Input 0 is the product itself.
+  int result = builder.Operand(product);
+  constexpr size_t kOwnInputs = 2;
+  if (const Expression* before = source.attributes.Expr("epilogue")) {
+    std::vector<int> args = {result};
+    for (size_t i = kOwnInputs; i < source.inputs.size(); ++i) {
+      args.push_back(builder.Operand(source.inputs[i]));
+    }
+    result = builder.Append(*before, args);
+  }
+  std::vector<int> args;
+  for (Value* input : node.inputs) {
+    args.push_back(input == product ? result : builder.Operand(input));
+  }
+  builder.Append(ExpressionOf(node), args);
+  if (builder.instructions() > ExpressionBuilder::kMaxInstructions ||
+      static_cast<int>(builder.operands().size()) > ExpressionBuilder::kMaxInputs) {
+    return CheckFailed{"the epilogue would be too long"};
+  }
+  PatchMaker maker(context, node);
+  std::vector<Val> inputs;
+  for (size_t i = 0; i < kOwnInputs; ++i) inputs.push_back(maker.Wrap(source.inputs[i]));
+  for (size_t i = 1; i < builder.operands().size(); ++i) {
+    inputs.push_back(maker.Wrap(builder.operands()[i]));
+  }
+  Attributes attributes = source.attributes;
+  attributes.Set("epilogue", builder.Finish());
+  // The heavy part names the step.
+  maker.builder().SetOrigin(source.origin);
+  return maker.Replace(node, {maker.builder().Make(*source.op, inputs, std::move(attributes))});
+}
+
+}  // namespace sardonyx::passes

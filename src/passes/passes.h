@@ -1,0 +1,53 @@
+#pragma once
+// The passes, one function a file, and what several of them ask of a graph.
+
+#include "passes/pass.h"
+
+namespace sardonyx::passes {
+
+Rewrite InlineIf(Node& node, PassContext& context);
+Rewrite FoldConstants(Node& node, PassContext& context);
+Rewrite RemoveIdentities(Node& node, PassContext& context);
+int MergeDuplicates(PassContext& context);
+Rewrite SinkTransposes(Node& node, PassContext& context);
+Rewrite AbsorbPads(Node& node, PassContext& context);
+Rewrite FoldScales(Node& node, PassContext& context);
+int FuseElementwise(PassContext& context);
+Rewrite FuseEpilogues(Node& node, PassContext& context);
+Rewrite AbsorbTransposes(Node& node, PassContext& context);
+
+// Collects the nodes of a patch; made nodes have the origin of the node that the patch replaces.
+class PatchMaker {
+ public:
+  PatchMaker(PassContext& context, const Node& node) : builder_(context.graph, &patch_.nodes) {
+    builder_.SetOrigin(node.origin);
+  }
+  PatchMaker(const PatchMaker&) = delete;
+
+  Builder& builder() { return builder_; }
+  Val Wrap(Value* value) { return value != nullptr ? builder_.Wrap(value) : Val{}; }
+  // Replaces outputs of a node in order; absent ones stay.
+  Patch Replace(const Node& node, const std::vector<Val>& values) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (values[i]) patch_.replacements.emplace_back(node.outputs[i], values[i].value);
+    }
+    return std::move(patch_);
+  }
+
+ private:
+  Patch patch_;
+  Builder builder_;
+};
+
+// The only use of the value is one node (which may use it twice), and it is no graph output.
+bool HasOneUser(const Graph& graph, const Value* value);
+// The value comes from a node of that operation.
+bool IsFrom(const Value* value, const CoreOp& op);
+// A constant all of whose elements are that number.
+bool IsConstantOf(const Value* value, double number);
+// All dimensions known to be equal, symbols included.
+bool SameShape(const Value* a, const Value* b);
+// The permutation that undoes `perm`.
+std::vector<int64_t> Inverse(const std::vector<int64_t>& perm);
+
+}  // namespace sardonyx::passes

@@ -1,0 +1,30 @@
+// The passes in the order they run.
+
+#include "passes/passes.h"
+
+namespace sardonyx {
+
+const std::vector<Pass>& Pipeline() {
+  using namespace passes;  // NOLINT: a table reads better without
+  static const std::vector<Pass> kPipeline = {
+      {"inline_if", "a known condition leaves one branch for all later passes to see", InlineIf},
+      {"fold_constants", "later passes look for constants", FoldConstants},
+      {"remove_identities", "what does nothing hides patterns", RemoveIdentities},
+      {"merge_duplicates", "equal nodes become one before fusions decide who uses what", nullptr,
+       MergeDuplicates},
+      {"sink_transposes",
+       "spatial operations are channels-last: transposes around them move down until they cancel",
+       SinkTransposes},
+      {"fold_sunk_constants", "sinking transposed constants", FoldConstants},
+      {"absorb_pads", "a convolution pads for free", AbsorbPads},
+      {"fold_scales", "factors on channels (BatchNorm) go into the weights", FoldScales},
+      {"fold_scaled_weights", "which are constants again", FoldConstants},
+      {"merge_sunk_duplicates", "sinking and scaling make equal nodes", nullptr, MergeDuplicates},
+      {"fuse_elementwise", "a chain is one sweep over memory", nullptr, FuseElementwise},
+      {"fuse_epilogues", "and none behind a product or convolution", FuseEpilogues},
+      {"absorb_transposes", "a product reads and writes through strides", AbsorbTransposes},
+  };
+  return kPipeline;
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,96 @@
+// y = transpose(transpose(x) {perm=[0,2,1]}) {perm=[0,2,1]}   ->   y = x
+//
+// and other nodes, or pairs of them, that only hand their input on.
+
+#include <algorithm>
+
+#include "passes/passes.h"
+
+namespace sardonyx::passes {
+namespace {
+
+bool IsView(const Node& node) { return node.op->is_view; }
+
+// A reshape of a view reads the memory of the view's input.
+Rewrite MergeViews(Node& node, PassContext& context) {
+  if (node.op != &core::reshape || node.input(0)->producer == nullptr ||
+      !IsView(*node.input(0)->producer)) {
+    return NoMatch{};
+  }
+  // Only a target that does not refer to the dimensions of its input means the same elsewhere.
+  const auto& elements = node.input(1)->fact.elements;
+  if (!elements) return NoMatch{};
+  const bool copies = std::any_of(elements->begin(), elements->end(), [](Dim dim) { return dim == 0; });
+  if (copies) return NoMatch{};
+  PatchMaker maker(context, node);
+  return maker.Replace(node, {Reshape(maker.Wrap(node.input(0)->producer->input(0)),
+                                      maker.Wrap(node.input(1)), node.attributes.Int("allowzero"))});
+}
+
+Rewrite MergeTransposes(Node& node, PassContext& context) {
+  if (node.op != &core::transpose || !IsFrom(node.input(0), core::transpose)) return NoMatch{};
+  const Node& first = *node.input(0)->producer;
+  const auto& inner = first.attributes.Ints("perm");
+  const auto& outer = node.attributes.Ints("perm");
+  std::vector<int64_t> perm;
+  for (int64_t axis : outer) perm.push_back(inner[axis]);
+  PatchMaker maker(context, node);
+  return maker.Replace(node, {Transpose(maker.Wrap(first.input(0)), perm)});
+}
+
+bool KeepsShape(const Node& node) { return SameShape(node.input(0), node.output()); }
+
+bool IsScalarLike(const Value* value, const Value* output) {
+  // Dropping the operand must not change the shape: it broadcasts into the other.
+  return value->fact.ranked() && output->fact.ranked() && value->fact.rank() <= output->fact.rank();
+}
+
+// The operand that the node hands on, or null.
+Value* HandsOn(const Node& node) {
+  const CoreOp* op = node.op;
+  Value* x = node.input(0);
+  if (x == nullptr) return nullptr;
+  Fn fn;
+  if (core::IsElementwise(*op, &fn)) {
+    Value* y = node.input(1);
+    switch (fn) {
+      case Fn::kCast:
+        return x->fact.type == node.output()->fact.type ? x : nullptr;
+      case Fn::kMul:
+      case Fn::kDiv:
+        if (IsConstantOf(y, 1) && KeepsShape(node) && IsScalarLike(y, node.output())) return x;
+        if (fn == Fn::kMul && IsConstantOf(x, 1) && SameShape(y, node.output())) return y;
+        return nullptr;
+      case Fn::kAdd:
+      case Fn::kSub:
+        // x + 0 turns -0 into 0: no reader of floats minds.
+        if (IsConstantOf(y, 0) && KeepsShape(node)) return x;
+        if (fn == Fn::kAdd && IsConstantOf(x, 0) && SameShape(y, node.output())) return y;
+        return nullptr;
+      default: return nullptr;
+    }
+  }
+  const bool moves_nothing =
+      (op->is_view || op == &core::expand || op == &core::slice || op == &core::pad ||
+       op == &core::tile) &&
+      KeepsShape(node);
+  if (moves_nothing) return x;
+  if (op == &core::concat && node.inputs.size() == 1) return x;
+  if (op == &core::split && node.outputs.size() == 1 && KeepsShape(node)) return x;
+  return nullptr;
+}
+
+}  // namespace
+
+Rewrite RemoveIdentities(Node& node, PassContext& context) {
+  if (Value* value = HandsOn(node)) {
+    PatchMaker maker(context, node);
+    return maker.Replace(node, {maker.Wrap(value)});
+  }
+  if (Rewrite merged = MergeTransposes(node, context); std::holds_alternative<Patch>(merged)) {
+    return merged;
+  }
+  return MergeViews(node, context);
+}
+
+}  // namespace sardonyx::passes
