@@ -283,7 +283,8 @@ class Lowering {
   void AssignSlots() {
     bool free[TileProgram::kMaxPlaces] = {};
     const auto take = [&](int place) {
-      int slot = 0;
+      // What stays for all tiles needs a slot that no operation before it writes again.
+      int slot = values_[place].invariant ? program_.slots : 0;
       while (slot < program_.slots && !free[slot]) ++slot;
       if (slot == program_.slots) ++program_.slots;
       free[slot] = false;

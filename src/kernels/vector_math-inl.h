@@ -142,10 +142,10 @@ HWY_INLINE V VecTanh(D d, V x) {
   return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.625f)), small, large);
 }
 
-// erf(x) / x for |x| <= 0.9, t = x * x.
+// erf(x) / x - 1 for |x| <= 0.9, t = x * x.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecErfQuotient(D d, V t) {
-  return Polynomial(d, t, 1.1283791065216064f, -0.3761252462863922f, 0.11282140761613846f,
+  return Polynomial(d, t, 0.12837915122509003f, -0.3761252462863922f, 0.11282140761613846f,
                     -0.02677890844643116f, 0.0050119622610509396f, -0.000609035836532712f);
 }
 // 1 - erf(a) for 0.9 <= a <= 6; relative error grows with a, the absolute one stays below 2e-9.
@@ -160,24 +160,24 @@ HWY_INLINE V VecErfComplement(D d, V a) {
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecErf(D d, V x) {
   const V a = AtMost(d, hn::Set(d, 4.0f), hn::Abs(x));
-  const V small = hn::Mul(x, VecErfQuotient(d, hn::Mul(x, x)));
+  const V small = hn::MulAdd(x, VecErfQuotient(d, hn::Mul(x, x)), x);
   const V large = hn::CopySign(hn::Sub(hn::Set(d, 1.0f), VecErfComplement(d, a)), x);
   return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.9f)), small, large);
 }
 
-// x / 2 * (1 + erf(x / sqrt(2))).
+// x / 2 * (1 + erf(x / sqrt(2))). The bracket is c or 2 - c with c = 1 - erf(a) = exp(polynomial),
+// which suffices near 0 too, where erf itself would lose its relative accuracy. c falls to 0 for
+// large a.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecGelu(D d, V x) {
-  const V z = hn::Mul(x, hn::Set(d, 0.70710678118654752f));
-  const V a = hn::Abs(z);
-  const V half = hn::Mul(x, hn::Set(d, 0.5f));
-  const V one = hn::Set(d, 1.0f);
-  const V six = hn::Set(d, 6.0f);
-  const V small = hn::MulAdd(z, VecErfQuotient(d, hn::Mul(z, z)), one);
-  // 1 + erf(z) is 2 - c for positive z and c for negative, c = 1 - erf(a), without cancellation.
-  const V c = hn::IfThenElse(hn::Gt(a, six), hn::Zero(d), VecErfComplement(d, AtMost(d, six, a)));
-  const V large = hn::IfThenElse(hn::Lt(z, hn::Zero(d)), c, hn::Sub(hn::Set(d, 2.0f), c));
-  return hn::Mul(half, hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.9f)), small, large));
+  const V a = hn::Abs(hn::Mul(x, hn::Set(d, 0.70710678118654752f)));
+  const V log_c =
+      hn::Mul(a, Polynomial(d, a, -1.128380298614502f, -0.6365997791290283f, -0.10290555655956268f,
+                            0.019546953961253166f, -0.0004896479658782482f, -0.001063600298948586f,
+                            0.0003189717244822532f, -3.2729902159189805e-05f));
+  const V c = VecExpInRange(d, AtLeast(d, hn::Set(d, -104.0f), log_c));
+  const V sum = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), c, hn::Sub(hn::Set(d, 2.0f), c));
+  return hn::Mul(hn::Mul(x, hn::Set(d, 0.5f)), sum);
 }
 
 // x / 2 * (1 + tanh(u)) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) * (x + 0.044715 x^3).

@@ -1,0 +1,573 @@
+#include "kernels/elementwise.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <random>
+
+#include "each_target.h"
+#include "expression_interpreter.h"
+
+namespace sardonyx {
+namespace {
+
+constexpr DType kTypes[] = {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16,
+                            DType::kInt8,    DType::kInt16,   DType::kInt32,   DType::kInt64,
+                            DType::kUInt8,   DType::kUInt16,  DType::kUInt32,  DType::kUInt64,
+                            DType::kBool};
+
+// An operand: memory of `type` and strides over the output's index space.
+struct Operand {
+  DType type;
+  std::vector<int64_t> strides;
+  std::vector<uint8_t> bytes;
+  int64_t origin = 0;  // element of output index 0
+  const void* data() const { return bytes.data() + origin * (BitWidth(type) / 8); }
+};
+
+int64_t Count(const std::vector<int64_t>& dims) {
+  int64_t count = 1;
+  for (const int64_t dim : dims) count *= dim;
+  return count;
+}
+
+// Strides of a broadcast (each dimension kept with probability 2/3), permuted or reversed tensor.
+std::vector<int64_t> RandomStrides(const std::vector<int64_t>& dims, std::mt19937& rng,
+                                   int64_t* size, int64_t* origin) {
+  std::vector<int64_t> strides(dims.size(), 0);
+  std::vector<size_t> order(dims.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = order.size() - 1 - i;
+  const bool dense = rng() % 3 == 0;
+  if (rng() % 6 == 0) std::shuffle(order.begin(), order.end(), rng);
+  int64_t stride = rng() % 8 == 0 ? 2 : 1;
+  *origin = 0;
+  for (const size_t d : order) {
+    if (!dense && rng() % 3 == 0) continue;
+    strides[d] = stride;
+    if (rng() % 12 == 0) {
+      strides[d] = -stride;
+      *origin += stride * (dims[d] - 1);
+    }
+    stride *= dims[d];
+  }
+  *size = std::max<int64_t>(stride, 1) * 2;
+  return strides;
+}
+
+Exact RandomValue(DType type, std::mt19937& rng) {
+  if (type == DType::kBool) return rng() % 2;
+  if (IsFloat(type)) return (static_cast<int>(rng() % 65) - 32) / 4.0;
+  switch (rng() % 6) {
+    case 0: return IsSigned(type) ? std::ldexp(Exact{-1}, BitWidth(type) - 1) : 0;
+    case 1: return std::ldexp(Exact{1}, BitWidth(type) - (IsSigned(type) ? 1 : 0)) - 1;
+    case 2: return IsSigned(type) ? -1 : 1;
+    case 3: return 0;
+    default:
+      return IsSigned(type) ? static_cast<int>(rng() % 101) - 50 : static_cast<int>(rng() % 101);
+  }
+}
+
+Operand RandomOperand(DType type, const std::vector<int64_t>& dims, std::mt19937& rng) {
+  Operand operand{type, {}, {}};
+  int64_t size = 0;
+  operand.strides = RandomStrides(dims, rng, &size, &operand.origin);
+  operand.bytes.resize(static_cast<size_t>(size * BitWidth(type) / 8));
+  for (int64_t i = 0; i < size; ++i) {
+    WriteElement(type, operand.bytes.data(), i, RandomValue(type, rng));
+  }
+  return operand;
+}
+
+// Runs the expression and compares each element with the interpreter's; float results whose way was
+// not exact in float32 only have to be near.
+void Check(const Expression& expression, const std::vector<int64_t>& dims,
+           const std::vector<Operand>& operands) {
+  SCOPED_TRACE(expression.Print());
+  std::vector<int64_t> strides;
+  std::vector<const void*> in;
+  for (const Operand& operand : operands) {
+    strides.insert(strides.end(), operand.strides.begin(), operand.strides.end());
+    in.push_back(operand.data());
+  }
+  std::string why;
+  const ElementwiseKernel kernel = PrepareElementwise(expression, dims, strides, &why);
+  ASSERT_TRUE(kernel) << why;
+  const DType type = expression.ResultType();
+  const size_t width = static_cast<size_t>(BitWidth(type) / 8);
+  const int64_t count = Count(dims);
+  std::vector<uint8_t> out(static_cast<size_t>(count) * width + 64, 0xab);
+  RunElementwise(kernel, in.data(), out.data(), Parallel{});
+  for (size_t i = 0; i < 64; ++i)
+    ASSERT_EQ(out[out.size() - 64 + i], 0xab) << "wrote beyond the end";
+  std::vector<uint8_t> again(out.size(), 0xab);
+  RunElementwise(kernel, in.data(), again.data(), Parallel{&ThreadPool::Process(), 2});
+  ASSERT_EQ(out, again) << "depends on the number of threads";
+
+  std::vector<int64_t> index(dims.size(), 0);
+  for (int64_t i = 0; i < count; ++i) {
+    std::vector<Exact> values;
+    for (const Operand& operand : operands) {
+      int64_t at = 0;
+      for (size_t d = 0; d < dims.size(); ++d) at += index[d] * operand.strides[d];
+      values.push_back(ReadElement(operand.type, operand.bytes.data(), operand.origin + at));
+    }
+    bool rounds = false;
+    const Exact wanted = Interpret(expression, values, &rounds);
+    const Exact got = ReadElement(type, out.data(), i);
+    if (!IsFloat(type)) {
+      if (!rounds) {
+        ASSERT_EQ(got, wanted) << "element " << i;
+      }
+    } else if (!rounds && (type == DType::kFloat32 || type == DType::kFloat64)) {
+      ASSERT_TRUE(got == wanted || (std::isnan(got) && std::isnan(wanted)))
+          << "element " << i << ": " << got << ", not " << wanted;
+    } else if (!rounds) {
+      ASSERT_TRUE(got == RoundTo(type, wanted) || (std::isnan(got) && std::isnan(wanted)))
+          << "element " << i << ": " << got << ", not " << wanted;
+    }
+    for (size_t d = dims.size(); d-- > 0 && ++index[d] == dims[d];) index[d] = 0;
+  }
+}
+
+std::vector<int64_t> RandomDims(std::mt19937& rng) {
+  std::vector<int64_t> dims(rng() % 6);
+  const int64_t most[] = {5000, 5000, 150, 30, 11, 6};
+  for (int64_t& dim : dims) {
+    dim = 1 + static_cast<int64_t>(rng()) % most[dims.size()];
+    if (rng() % 5 == 0) dim = 1;
+  }
+  return dims;
+}
+
+constexpr Fn kFloatFns[] = {Fn::kAbs,  Fn::kNeg, Fn::kSign, Fn::kFloor, Fn::kCeil, Fn::kRound,
+                            Fn::kRelu, Fn::kAdd, Fn::kSub,  Fn::kMul,   Fn::kMin,  Fn::kMax,
+                            Fn::kDiv,  Fn::kMod, Fn::kFMod, Fn::kAdd,   Fn::kMul,  Fn::kSqrt};
+constexpr Fn kIntegerFns[] = {Fn::kAbs,    Fn::kNeg,   Fn::kSign,      Fn::kRelu,      Fn::kBitNot,
+                              Fn::kAdd,    Fn::kSub,   Fn::kMul,       Fn::kDiv,       Fn::kMod,
+                              Fn::kFMod,   Fn::kMin,   Fn::kMax,       Fn::kBitAnd,    Fn::kBitOr,
+                              Fn::kBitXor, Fn::kFloor, Fn::kShiftLeft, Fn::kShiftRight};
+constexpr Fn kBoolFns[] = {Fn::kNot, Fn::kAnd, Fn::kOr, Fn::kXor};
+constexpr Fn kComparisons[] = {Fn::kEqual, Fn::kLess, Fn::kLessEqual, Fn::kGreater,
+                               Fn::kGreaterEqual};
+
+// A random well-typed program over a few types, with casts, comparisons and selections.
+Expression RandomExpression(std::mt19937& rng) {
+  Expression e;
+  DType types[3];
+  for (DType& type : types) type = kTypes[rng() % std::size(kTypes)];
+  if (rng() % 3 == 0) types[0] = types[1] = types[2] = DType::kFloat32;
+  const size_t inputs = 1 + rng() % 4;
+  for (size_t i = 0; i < inputs; ++i) e.inputs.push_back(types[rng() % 3]);
+  for (size_t i = rng() % 3; i > 0; --i) {
+    const DType type = types[rng() % 3];
+    e.constants.push_back({type, type == DType::kBool ? 1.0
+                                 : IsFloat(type)      ? (static_cast<int>(rng() % 33) - 16) / 4.0
+                                                      : static_cast<double>(rng() % 20)});
+  }
+  const auto pick = [&](DType type, uint8_t* reg) {
+    std::vector<uint8_t> found;
+    for (int i = 0; i < e.registers(); ++i) {
+      if (e.RegisterType(i) == type) found.push_back(static_cast<uint8_t>(i));
+    }
+    if (found.empty()) return false;
+    *reg = found[found.size() - 1 - std::min<size_t>(rng() % found.size(), rng() % found.size())];
+    return true;
+  };
+  for (int tries = 0; tries < 12; ++tries) {
+    Instruction instruction{};
+    const int kind = static_cast<int>(rng() % 10);
+    const DType type = e.RegisterType(static_cast<int>(rng() % e.registers()));
+    instruction.type = type;
+    bool ok = true;
+    if (kind == 0) {
+      ok = pick(type, &instruction.args[0]);
+      instruction.fn = Fn::kCast;
+      instruction.type = types[rng() % 3];
+      // Unsigned from a negative float is not defined.
+      if (IsFloat(type) && !IsFloat(instruction.type) && instruction.type != DType::kBool)
+        ok = false;
+    } else if (kind == 1) {
+      instruction.fn = kComparisons[rng() % std::size(kComparisons)];
+      ok = pick(type, &instruction.args[0]) && pick(type, &instruction.args[1]);
+      instruction.type = DType::kBool;
+    } else if (kind == 2) {
+      instruction.fn = Fn::kWhere;
+      ok = pick(DType::kBool, &instruction.args[0]) && pick(type, &instruction.args[1]) &&
+           pick(type, &instruction.args[2]);
+    } else {
+      instruction.fn = type == DType::kBool ? kBoolFns[rng() % std::size(kBoolFns)]
+                       : IsFloat(type)      ? kFloatFns[rng() % std::size(kFloatFns)]
+                                            : kIntegerFns[rng() % std::size(kIntegerFns)];
+      ok = pick(type, &instruction.args[0]);
+      if (Arity(instruction.fn) == 2) ok = pick(type, &instruction.args[1]) && ok;
+    }
+    if (ok) e.code.push_back(instruction);
+  }
+  return e;
+}
+
+TEST(Elementwise, RandomPrograms) {
+  ForEachTarget([] {
+    for (uint32_t seed = 0; seed < 1500; ++seed) {
+      std::mt19937 rng(seed);
+      const Expression expression = RandomExpression(rng);
+      const std::vector<int64_t> dims = RandomDims(rng);
+      std::vector<Operand> operands;
+      for (const DType type : expression.inputs) operands.push_back(RandomOperand(type, dims, rng));
+      SCOPED_TRACE("seed " + std::to_string(seed));
+      Check(expression, dims, operands);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  });
+}
+
+TEST(Elementwise, EveryFunctionOfEveryIntegerType) {
+  std::mt19937 rng(7);
+  for (const DType type : kTypes) {
+    if (IsFloat(type)) continue;
+    for (const Fn fn : kIntegerFns) {
+      if (type == DType::kBool) continue;
+      Expression e;
+      e.inputs.assign(static_cast<size_t>(Arity(fn)), type);
+      e.code.push_back({fn, type, {0, 1, 0}});
+      std::vector<Operand> operands;
+      for (size_t i = 0; i < e.inputs.size(); ++i) {
+        operands.push_back(RandomOperand(type, {301}, rng));
+      }
+      ForEachTarget([&] { Check(e, {301}, operands); });
+    }
+  }
+}
+
+TEST(Elementwise, CastsBetweenAllTypes) {
+  std::mt19937 rng(8);
+  for (const DType from : kTypes) {
+    for (const DType to : kTypes) {
+      Expression e;
+      e.inputs = {from};
+      e.code.push_back({Fn::kCast, to, {0, 0, 0}});
+      Operand operand{from, {1}, std::vector<uint8_t>(100 * 8)};
+      for (int i = 0; i < 100; ++i) {
+        const int least = IsSigned(to) && IsSigned(from) ? -50 : 0;
+        WriteElement(from, operand.bytes.data(), i,
+                     from == DType::kBool ? i % 2 : least + i + (IsFloat(from) ? 0.75 : 0));
+      }
+      ForEachTarget([&] { Check(e, {100}, {operand}); });
+    }
+  }
+}
+
+TEST(Elementwise, FloatBeyondIntegerRangeSaturates) {
+  const float in[] = {1e30f, -1e30f, std::nanf(""), INFINITY, -INFINITY, 2147483648.0f};
+  ForEachTarget([&] {
+    const auto run = [&]<typename T>(const char* text, std::array<T, 6> wanted) {
+      const int64_t dims[] = {6}, strides[] = {1};
+      const ElementwiseKernel kernel = PrepareElementwise(Expression::Parse(text), dims, strides);
+      const void* const data[] = {in};
+      T out[6];
+      RunElementwise(kernel, data, out, Parallel{});
+      for (int i = 0; i < 6; ++i) EXPECT_EQ(out[i], wanted[static_cast<size_t>(i)]) << text << i;
+    };
+    constexpr auto k32 = std::numeric_limits<int32_t>::max();
+    constexpr auto k64 = std::numeric_limits<int64_t>::max();
+    run("(float) cast(0):int32", std::array<int32_t, 6>{k32, -k32 - 1, 0, k32, -k32 - 1, k32});
+    run("(float) cast(0):int64",
+        std::array<int64_t, 6>{k64, -k64 - 1, 0, k64, -k64 - 1, int64_t{1} << 31});
+  });
+}
+
+// Largest distance from the double function in units in the last place of the float result.
+double WorstUlp(const char* text, const std::vector<float>& x, double (*truth)(double),
+                float* worst_at) {
+  const int64_t dims[] = {static_cast<int64_t>(x.size())}, strides[] = {1};
+  const ElementwiseKernel kernel = PrepareElementwise(Expression::Parse(text), dims, strides);
+  const void* const in[] = {x.data()};
+  std::vector<float> out(x.size());
+  RunElementwise(kernel, in, out.data(), Parallel{});
+  double worst = 0;
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double wanted = truth(x[i]);
+    const float rounded = static_cast<float>(wanted);
+    if (std::isnan(wanted) || std::isinf(rounded) || rounded == 0) {
+      const bool same = std::isnan(wanted) ? std::isnan(out[i]) : out[i] == rounded;
+      // Just beside the threshold of overflow or underflow either is right.
+      const bool edge = !std::isnan(wanted) && std::isfinite(wanted) &&
+                        (std::abs(wanted) > 3.4e38 || std::abs(wanted) < 2e-45);
+      if (!same && !edge) {
+        ADD_FAILURE() << text << " at " << x[i] << ": " << out[i] << ", not " << wanted;
+        return 1e9;
+      }
+      continue;
+    }
+    const float magnitude = std::abs(rounded);
+    const double ulp = static_cast<double>(std::nextafter(magnitude, INFINITY)) - magnitude;
+    const double error = std::abs(out[i] - wanted) / ulp;
+    if (!(error <= worst)) {
+      worst = error;
+      *worst_at = x[i];
+    }
+  }
+  return worst;
+}
+
+std::vector<float> Sweep(float lo, float hi) {
+  std::vector<float> x = {0.0f,   -0.0f,   INFINITY, -INFINITY, std::nanf(""), 1.0f,  -1.0f,
+                          1e-40f, -1e-40f, 1e-20f,   -1e-20f,   3e38f,         -3e38f};
+  for (int i = 0; i <= 300000; ++i) x.push_back(lo + (hi - lo) * static_cast<float>(i) / 300000);
+  for (float v = 1e-37f; v < 1e37f; v *= 1.0043f) {
+    if (v < hi) x.push_back(v);
+    if (-v > lo) x.push_back(-v);
+  }
+  return x;
+}
+
+double Gelu(double x) { return 0.5 * x * std::erfc(-x * std::sqrt(0.5)); }
+double GeluTanh(double x) {
+  return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+
+TEST(Elementwise, AccuracyOfFunctions) {
+  struct Row {
+    const char* text;
+    double (*truth)(double);
+    float lo, hi;
+    double ulp;
+  };
+  const Row rows[] = {
+      {"(float) exp(0):float", std::exp, -105, 90, 1.5},
+      {"(float) log(0):float", std::log, 0, 20, 1.5},
+      {"(float) log1p(0):float", std::log1p, -1, 20, 2},
+      {"(float) tanh(0):float", std::tanh, -12, 12, 2},
+      {"(float) erf(0):float", std::erf, -5, 5, 2},
+      {"(float) sigmoid(0):float", [](double x) { return 1 / (1 + std::exp(-x)); }, -88, 30, 3},
+      {"(float) sin(0):float", std::sin, -100, 100, 4},
+      {"(float) cos(0):float", std::cos, -100, 100, 4},
+      {"(float) tan(0):float", std::tan, -100, 100, 2},
+      {"(float) asin(0):float", std::asin, -1, 1, 2},
+      {"(float) acos(0):float", std::acos, -1, 1, 2},
+      {"(float) atan(0):float", std::atan, -50, 50, 2},
+      {"(float) sinh(0):float", std::sinh, -90, 90, 2},
+      {"(float) cosh(0):float", std::cosh, -90, 90, 2},
+      {"(float) asinh(0):float", std::asinh, -50, 50, 2},
+      {"(float) acosh(0):float", std::acosh, 1, 50, 2},
+      {"(float) atanh(0):float", std::atanh, -1, 1, 2},
+      {"(float) sqrt(0):float", std::sqrt, 0, 100, 0.51},
+      {"(float) reciprocal(0):float", [](double x) { return 1 / x; }, -9, 9, 0.51},
+      {"(float; 3:float) pow(0,1):float", [](double x) { return x * x * x; }, -9, 9, 1.5},
+      {"(float; 2.5:float) pow(0,1):float", [](double x) { return std::pow(x, 2.5); }, 0, 9, 1},
+  };
+  ForEachTarget([&] {
+    for (const Row& row : rows) {
+      float at = 0;
+      const double worst = WorstUlp(row.text, Sweep(row.lo, row.hi), row.truth, &at);
+      EXPECT_LE(worst, row.ulp) << row.text << " at " << at;
+      printf("%-36s %-9s %6.2f ulp at %g\n", row.text, std::string(TargetName()).c_str(), worst,
+             at);
+    }
+  });
+}
+
+TEST(Elementwise, ActivationsInAllSpellings) {
+  struct Row {
+    const char* text;
+    double (*truth)(double);
+  };
+  const auto silu = [](double x) { return x / (1 + std::exp(-x)); };
+  const auto hard = [](double x) { return x * std::min(std::max(x / 6 + 0.5, 0.0), 1.0); };
+  const Row rows[] = {
+      {"(float; 1.4142135381698608:float, 1:float, 0.5:float) div(0,1):float erf(4):float "
+       "add(5,2):float mul(0,6):float mul(7,3):float",
+       Gelu},
+      {"(float; 0.7071067811865476:float, 1:float, 0.5:float) mul(1,0):float erf(4):float "
+       "add(2,5):float mul(0,3):float mul(7,6):float",
+       Gelu},
+      {"(float; 0.7071067811865476:float, 1:float, 0.5:float) mul(0,1):float erf(4):float "
+       "add(5,2):float mul(6,3):float mul(0,7):float",
+       Gelu},
+      {"(float; 3:float, 0.044715:float, 0.7978845608028654:float, 1:float, 0.5:float) "
+       "pow(0,1):float mul(2,6):float add(0,7):float mul(3,8):float tanh(9):float add(4,10):float "
+       "mul(5,0):float mul(12,11):float",
+       GeluTanh},
+      {"(float; 0.044715:float, 0.7978845608028654:float, 1:float, 0.5:float) mul(0,0):float "
+       "mul(5,1):float add(6,3):float mul(0,2):float mul(8,7):float tanh(9):float "
+       "add(10,3):float mul(0,4):float mul(12,11):float",
+       GeluTanh},
+      {"(float) sigmoid(0):float mul(0,1):float", silu},
+      {"(float; 1.702:float) mul(0,1):float sigmoid(2):float mul(3,0):float",
+       [](double x) { return x / (1 + std::exp(-1.702 * x)); }},
+      {"(float; 0.16666666666666666:float, 0.5:float, 0:float, 1:float) mul(0,1):float "
+       "add(5,2):float min(6,4):float max(7,3):float mul(0,8):float",
+       hard},
+      {"(float; 3:float, 0:float, 6:float) add(0,1):float max(4,2):float min(5,3):float "
+       "mul(0,6):float div(7,3):float",
+       hard},
+      {"(float; 6:float) min(0,1):float relu(2):float",
+       [](double x) { return std::min(std::max(x, 0.0), 6.0); }},
+  };
+  ForEachTarget([&] {
+    for (const Row& row : rows) {
+      const Expression expression = Expression::Parse(row.text);
+      std::vector<float> x;
+      for (int i = -40000; i <= 40000; ++i) x.push_back(static_cast<float>(i) / 4000);
+      x.push_back(std::nanf(""));
+      const int64_t dims[] = {static_cast<int64_t>(x.size())}, strides[] = {1};
+      const ElementwiseKernel kernel = PrepareElementwise(expression, dims, strides);
+      const void* const in[] = {x.data()};
+      std::vector<float> out(x.size());
+      RunElementwise(kernel, in, out.data(), Parallel{});
+      EXPECT_TRUE(std::isnan(out.back())) << row.text;
+      for (size_t i = 0; i + 1 < x.size(); ++i) {
+        const double wanted = row.truth(x[i]);
+        ASSERT_NEAR(out[i], wanted, 4e-7 * std::max(std::abs(wanted), 0.5))
+            << row.text << " at " << x[i];
+      }
+    }
+  });
+}
+
+TEST(Elementwise, NaNPassesThrough) {
+  for (const char* text :
+       {"(float) relu(0):float", "(float; 0:float) max(0,1):float",
+        "(float; 0:float) min(1,0):float", "(float, float) max(0,1):float",
+        "(float, float) max(1,0):float", "(float, float) min(0,1):float",
+        "(float, float) min(1,0):float", "(float, float) add(0,1):float relu(2):float",
+        "(float) sigmoid(0):float", "(float) sign(0):float", "(double, double) max(1,0):double",
+        "(float16) relu(0):float16"}) {
+    const Expression e = Expression::Parse(text);
+    std::vector<Operand> operands;
+    for (size_t i = 0; i < e.inputs.size(); ++i) {
+      Operand operand{e.inputs[i], {1}, std::vector<uint8_t>(40 * 8)};
+      for (int k = 0; k < 40; ++k) {
+        const bool nan = (k / (i == 0 ? 1 : 2)) % 3 == 0;
+        WriteElement(operand.type, operand.bytes.data(), k, nan ? std::nanf("") : k - 20);
+      }
+      operands.push_back(operand);
+    }
+    ForEachTarget([&] { Check(e, {40}, operands); });
+  }
+}
+
+TEST(Elementwise, InPlace) {
+  ForEachTarget([] {
+    const Expression e = Expression::Parse("(float, float; 2:float) mul(0,2):float add(3,1):float");
+    std::vector<float> x(10000), y(100);
+    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i);
+    for (size_t i = 0; i < y.size(); ++i) y[i] = static_cast<float>(i) / 4;
+    const int64_t dims[] = {100, 100}, strides[] = {100, 1, 0, 1};
+    const void* const in[] = {x.data(), y.data()};
+    RunElementwise(PrepareElementwise(e, dims, strides), in, x.data(), Parallel{});
+    for (size_t i = 0; i < x.size(); ++i) {
+      ASSERT_EQ(x[i], 2 * static_cast<float>(i) + y[i % 100]);
+    }
+  });
+}
+
+TEST(Elementwise, NothingToDo) {
+  const Expression e = Expression::Parse("(float) exp(0):float");
+  const int64_t dims[] = {3, 0, 2}, strides[] = {0, 2, 1};
+  const ElementwiseKernel kernel = PrepareElementwise(e, dims, strides);
+  ASSERT_TRUE(kernel);
+  const void* const in[] = {nullptr};
+  RunElementwise(kernel, in, nullptr, Parallel{});
+}
+
+TEST(Elementwise, RefusesWithReason) {
+  const int64_t dims[] = {3}, strides[] = {1};
+  for (const char* text : {"(string) cast(0):float", "(complex64) neg(0):complex64",
+                           "(float) cast(0):float8e4m3fn", "(int32) exp(0):int32"}) {
+    std::string why;
+    EXPECT_FALSE(PrepareElementwise(Expression::Parse(text), dims, strides, &why)) << text;
+    EXPECT_FALSE(why.empty()) << text;
+  }
+}
+
+TEST(Elementwise, LongExpression) {
+  // Many values alive at once need small tiles or are refused, but never overrun the scratch.
+  for (const int count : {20, 60, 120}) {
+    Expression e;
+    e.inputs = {DType::kFloat64};
+    for (int i = 0; i < count; ++i) {
+      e.code.push_back({Fn::kAdd, DType::kFloat64, {static_cast<uint8_t>(i), 0, 0}});
+    }
+    for (int i = 0; i < count; ++i) {
+      const uint8_t previous = static_cast<uint8_t>(e.registers() - 1);
+      e.code.push_back({Fn::kMax, DType::kFloat64, {previous, static_cast<uint8_t>(1 + i), 0}});
+    }
+    std::mt19937 rng(3);
+    std::vector<Operand> operands = {RandomOperand(DType::kFloat64, {777}, rng)};
+    Check(e, {777}, operands);
+  }
+}
+
+TEST(Epilogue, MatchesSimpleForms) {
+  SimpleEpilogue simple;
+  EXPECT_TRUE(MatchSimpleEpilogue(Expression::Parse("(float)"), &simple));
+  EXPECT_FALSE(simple.clamps);
+  EXPECT_TRUE(MatchSimpleEpilogue(
+      Expression::Parse("(float, float, float) add(0,2):float add(1,3):float relu(4):float"),
+      &simple));
+  EXPECT_EQ(simple.addend[0], 1);
+  EXPECT_EQ(simple.addend[1], 0);
+  EXPECT_TRUE(simple.clamps);
+  EXPECT_EQ(simple.lo, 0.0f);
+  EXPECT_TRUE(MatchSimpleEpilogue(
+      Expression::Parse("(float; 0:float, 6:float) max(0,1):float min(2,3):float"), &simple));
+  EXPECT_EQ(simple.hi, 6.0f);
+  for (const char* text :
+       {"(float) add(0,0):float", "(float) exp(0):float", "(float, float) mul(0,1):float",
+        "(float, float) relu(0):float add(2,1):float", "(float, float) add(0,1):float exp(0):float",
+        "(float; 6:float) min(1,0):float add(0,2):float", "(float, float16) add(0,1):float",
+        "(float; 1:float, 0:float) max(0,1):float min(3,2):float"}) {
+    EXPECT_FALSE(MatchSimpleEpilogue(Expression::Parse(text), &simple)) << text;
+  }
+}
+
+TEST(Epilogue, AppliesToBlocks) {
+  const Expression e = Expression::Parse(
+      "(float, float, float, float, int8; 2:float) add(0,1):float mul(6,3):float add(7,2):float "
+      "cast(4):float mul(9,5):float sub(8,10):float relu(11):float");
+  const int64_t rows = 7, columns = 3000, ldc = 3010;
+  ForEachTarget([&] {
+    std::vector<float> c(rows * ldc), bias(columns), residual(rows * columns), scale(rows);
+    std::vector<int8_t> row_shift(columns * 2);
+    std::mt19937 rng(5);
+    for (auto* values : {&c, &bias, &residual, &scale}) {
+      for (float& value : *values)
+        value = static_cast<float>(static_cast<int>(rng() % 65) - 32) / 4;
+    }
+    for (int8_t& value : row_shift) value = static_cast<int8_t>(rng());
+    const std::vector<float> before = c;
+    const EpilogueOperand operands[] = {{bias.data(), DType::kFloat32, 0, 1, {0, 0}},
+                                        {residual.data(), DType::kFloat32, columns, 1, {0, 0}},
+                                        {scale.data(), DType::kFloat32, 1, 0, {0, 0}},
+                                        {row_shift.data(), DType::kInt8, 0, 2, {0, 0}}};
+    const Epilogue epilogue{&e, operands};
+    ASSERT_TRUE(CanPrepareEpilogue(epilogue));
+    EpilogueKernel kernel;
+    PrepareEpilogue(epilogue, &kernel);
+    for (int64_t i = 0; i < rows; i += 3) {
+      for (int64_t j = 0; j < columns; j += 1700) {
+        ApplyEpilogue(kernel, epilogue, 0, 0, i, j, std::min<int64_t>(3, rows - i),
+                      std::min<int64_t>(1700, columns - j), c.data() + i * ldc + j, ldc);
+      }
+    }
+    for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t j = 0; j < ldc; ++j) {
+        const float x = before[i * ldc + j];
+        float wanted = x;
+        if (j < columns) {
+          wanted = (x + bias[j]) * scale[i] + residual[i * columns + j] - 2.0f * row_shift[2 * j];
+          wanted = std::max(wanted, 0.0f);
+        }
+        ASSERT_EQ(c[i * ldc + j], wanted) << i << ", " << j;
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace sardonyx
