@@ -45,8 +45,8 @@ struct ResizeAxis {
 struct ResizeTable {
   int64_t in = 1, out = 1;
   int taps = 1;
-  std::vector<int32_t> index;    // [out, taps], within [0, in)
-  std::vector<float> weight;     // [out, taps], 0 for a tap that is not used
+  std::vector<int32_t> index;    // [taps, out], within [0, in)
+  std::vector<float> weight;     // [taps, out], 0 for a tap that is not used
   std::vector<uint8_t> outside;  // [out], 1 where the extrapolation value goes; empty: nowhere
 };
 
