@@ -73,8 +73,9 @@ uint32_t Encode(const SmallFloat& format, double value, bool saturate) {
   const uint32_t sign = negative ? sign_bit : 0;
   const uint32_t infinity = ((1u << format.exponent_bits) - 1) << format.mantissa_bits;
   const uint32_t nan = !format.negative_zero ? sign_bit
-                       : format.has_infinity ? (sign | infinity | (1u << (format.mantissa_bits - 1)))
-                                             : (sign | (sign_bit - 1));
+                       : format.has_infinity
+                           ? (sign | infinity | (1u << (format.mantissa_bits - 1)))
+                           : (sign | (sign_bit - 1));
   if (std::isnan(value)) return format.has_nan ? nan : sign_bit;
   double magnitude = std::abs(value);
   // Round to a multiple of the unit in the last place, half to even.
@@ -135,7 +136,8 @@ bool IsSmall(DType type) {
 
 int8_t SmallInteger(DType type, uint32_t bits) {
   const int width = BitWidth(type);
-  if (IsSigned(type) && (bits >> (width - 1)) != 0) return static_cast<int8_t>(bits | (0xffu << width));
+  if (IsSigned(type) && (bits >> (width - 1)) != 0)
+    return static_cast<int8_t>(bits | (0xffu << width));
   return static_cast<int8_t>(bits);
 }
 
@@ -185,8 +187,10 @@ std::string PrintNumber(From from) {
 }
 
 std::string_view Strip(std::string_view text) {
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front()))) text.remove_prefix(1);
-  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back()))) text.remove_suffix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())))
+    text.remove_prefix(1);
+  while (!text.empty() && std::isspace(static_cast<unsigned char>(text.back())))
+    text.remove_suffix(1);
   return text;
 }
 
@@ -248,7 +252,8 @@ void Narrow(const double* in, DType to, void* out, int64_t count, bool saturate,
       bits = Encode(*format, in[i], saturate);
     } else {
       // Low bits of the truncated value, as between the wider integers.
-      bits = static_cast<uint32_t>(ConvertNumber<double, int64_t>(in[i])) & ((1u << BitWidth(to)) - 1);
+      bits =
+          static_cast<uint32_t>(ConvertNumber<double, int64_t>(in[i])) & ((1u << BitWidth(to)) - 1);
     }
     WriteBits(to, out, i, bits);
   }

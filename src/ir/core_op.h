@@ -82,8 +82,8 @@ class ComputeContext {
   const Tensor& input(size_t i) const { return *inputs_[i].tensor(); }
   const Datum& datum(size_t i) const { return inputs_[i]; }
   const Fact& inferred(size_t output) const { return inferred_[output]; }
-  // A tensor of the inferred type and dimensions. Operations whose dimensions depend on data compute
-  // these themselves and call the other form.
+  // A tensor of the inferred type and dimensions. Operations whose dimensions depend on data
+  // compute these themselves and call the other form.
   Tensor& Allocate(size_t output);
   Tensor& Allocate(size_t output, DType dtype, std::vector<int64_t> dims) {
     outputs_[output] = Tensor(dtype, std::move(dims));
@@ -118,6 +118,7 @@ Fact FactOf(const Datum& datum);
 // finds what is wrong with them and says how large the outputs are.
 std::vector<Datum> RunReference(const Node& node, std::span<const Datum> inputs);
 // Infers a node's outputs from input facts (null: absent), with the node's origin in errors.
-std::vector<Fact> Infer(const Node& node, std::span<const Fact* const> inputs, SymbolTable& symbols);
+std::vector<Fact> Infer(const Node& node, std::span<const Fact* const> inputs,
+                        SymbolTable& symbols);
 
 }  // namespace sardonyx

@@ -11,7 +11,8 @@ namespace sardonyx {
 namespace {
 
 template <typename T>
-uint32_t Code(T value, DType to, bool saturate = true, ScaleRounding rounding = ScaleRounding::kUp) {
+uint32_t Code(T value, DType to, bool saturate = true,
+              ScaleRounding rounding = ScaleRounding::kUp) {
   uint8_t byte = 0;
   ConvertElements(kDTypeOf<T>, &value, to, &byte, 1, saturate, rounding);
   return byte;
@@ -60,14 +61,15 @@ TEST(Cast, Float8Values) {
 
 // Every code comes back from its value, and the middle between two neighbours rounds to the even.
 TEST(Cast, SmallFloatsRoundTrip) {
-  for (const DType type : {DType::kFloat8E4M3FN, DType::kFloat8E4M3FNUZ, DType::kFloat8E5M2,
-                           DType::kFloat8E5M2FNUZ, DType::kFloat4E2M1, DType::kFloat6E2M3,
-                           DType::kFloat6E3M2, DType::kFloat8E8M0}) {
+  for (const DType type :
+       {DType::kFloat8E4M3FN, DType::kFloat8E4M3FNUZ, DType::kFloat8E5M2, DType::kFloat8E5M2FNUZ,
+        DType::kFloat4E2M1, DType::kFloat6E2M3, DType::kFloat6E3M2, DType::kFloat8E8M0}) {
     const int codes = 1 << BitWidth(type);
     for (int code = 0; code < codes; ++code) {
       const double value = Value(type, static_cast<uint8_t>(code));
       if (std::isnan(value)) continue;
-      EXPECT_EQ(Code(value, type, false), static_cast<uint32_t>(code)) << Name(type) << " " << value;
+      EXPECT_EQ(Code(value, type, false), static_cast<uint32_t>(code))
+          << Name(type) << " " << value;
       const int half = codes / 2;
       if (type == DType::kFloat8E8M0 || code % half == half - 1) continue;
       const double next = Value(type, static_cast<uint8_t>(code + 1));

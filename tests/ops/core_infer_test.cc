@@ -21,8 +21,9 @@ TEST(Infer, MatmulBroadcastsBatches) {
 
 TEST(Infer, MatmulNamesWhatDiffers) {
   Facts f;
-  EXPECT_EQ(f.Error(core::matmul, {f.Input({"2", "12", "128", "64"}), f.Input({"2", "12", "32", "128"})}),
-            "cannot multiply [2,12,128,64] by [2,12,32,128]: inner dimensions 64 and 32 differ");
+  EXPECT_EQ(
+      f.Error(core::matmul, {f.Input({"2", "12", "128", "64"}), f.Input({"2", "12", "32", "128"})}),
+      "cannot multiply [2,12,128,64] by [2,12,32,128]: inner dimensions 64 and 32 differ");
   EXPECT_EQ(f.Error(core::matmul, {f.Input({"2", "3"}), f.Input(DType::kInt64, {"3", "4"})}),
             "cannot multiply float by int64: the element types must be the same");
 }
@@ -46,30 +47,36 @@ TEST(Infer, ConvKeepsSymbols) {
   Value* x = f.Input({"n", "h", "w", "3"});
   Value* w = f.Input({"16", "3", "3", "3"});
   EXPECT_EQ(f.Infer(core::conv, {x, w}, {{"pads", Axes({1, 1, 1, 1})}}), "float[n,h,w,16]");
-  EXPECT_EQ(f.Infer(core::conv, {x, w}, {{"auto_pad", std::string("SAME_UPPER")}, {"strides", Axes({2, 2})}}),
+  EXPECT_EQ(f.Infer(core::conv, {x, w},
+                    {{"auto_pad", std::string("SAME_UPPER")}, {"strides", Axes({2, 2})}}),
             "float[n,(h^/2),(w^/2),16]");
   EXPECT_EQ(f.Infer(core::conv, {x, w}, {{"pads", Axes({1, 1, 1, 1})}, {"strides", Axes({2, 2})}}),
             "float[n,((h+1)/2),((w+1)/2),16]");
-  EXPECT_EQ(f.Infer(core::conv, {f.Input({"2", "224", "224", "3"}), w}, {{"strides", Axes({2, 2})}}),
-            "float[2,111,111,16]");
-  EXPECT_EQ(f.Error(core::conv, {f.Input({"1", "8", "8", "4"}), w}),
-            "cannot convolve an input [1,8,8,4] (channels last) with weights [16,3,3,3] in 1 groups: "
-            "4 input channels, but the weights take 3");
+  EXPECT_EQ(
+      f.Infer(core::conv, {f.Input({"2", "224", "224", "3"}), w}, {{"strides", Axes({2, 2})}}),
+      "float[2,111,111,16]");
+  EXPECT_EQ(
+      f.Error(core::conv, {f.Input({"1", "8", "8", "4"}), w}),
+      "cannot convolve an input [1,8,8,4] (channels last) with weights [16,3,3,3] in 1 groups: "
+      "4 input channels, but the weights take 3");
   EXPECT_EQ(f.Error(core::conv, {f.Input({"1", "2", "8", "3"}), w}),
             "a window of 3 (kernel 3, dilation 1) does not fit into 2 padded by 0 and 0");
 }
 
 TEST(Infer, ConvTransposeAndPools) {
   Facts f;
-  EXPECT_EQ(f.Infer(core::conv_transpose, {f.Input({"n", "h", "5", "8"}), f.Input({"8", "4", "2", "2"})},
-                    {{"strides", Axes({2, 2})}}),
-            "float[n,(h*2),10,4]");
-  EXPECT_EQ(f.Infer(core::max_pool, {f.Input({"n", "112", "w", "64"})},
-                    {{"kernel", Axes({3, 3})}, {"strides", Axes({2, 2})}, {"pads", Axes({1, 1, 1, 1})}}),
-            "float[n,56,((w+1)/2),64]");
-  EXPECT_EQ(f.Infer(core::average_pool, {f.Input({"n", "7", "7", "64"})},
-                    {{"kernel", Axes({2, 2})}, {"strides", Axes({2, 2})}, {"ceil_mode", int64_t{1}}}),
-            "float[n,4,4,64]");
+  EXPECT_EQ(
+      f.Infer(core::conv_transpose, {f.Input({"n", "h", "5", "8"}), f.Input({"8", "4", "2", "2"})},
+              {{"strides", Axes({2, 2})}}),
+      "float[n,(h*2),10,4]");
+  EXPECT_EQ(
+      f.Infer(core::max_pool, {f.Input({"n", "112", "w", "64"})},
+              {{"kernel", Axes({3, 3})}, {"strides", Axes({2, 2})}, {"pads", Axes({1, 1, 1, 1})}}),
+      "float[n,56,((w+1)/2),64]");
+  EXPECT_EQ(
+      f.Infer(core::average_pool, {f.Input({"n", "7", "7", "64"})},
+              {{"kernel", Axes({2, 2})}, {"strides", Axes({2, 2})}, {"ceil_mode", int64_t{1}}}),
+      "float[n,4,4,64]");
 }
 
 TEST(Infer, ReshapeOfComputedShapes) {
@@ -91,13 +98,16 @@ TEST(Infer, ReshapeOfComputedShapes) {
   EXPECT_EQ(f.Infer(core::reshape, {x, f.Input(DType::kInt64, {"k"})}), "float[*]");
   EXPECT_EQ(f.Error(core::reshape, {f.Input({"2", "3"}), f.Constant({4, -1})}),
             "cannot reshape [2,3] to [4,-1]: the numbers of elements differ");
-  EXPECT_EQ(f.Error(core::reshape, {x, f.Constant({-1, -1})}), "cannot reshape to [-1,-1]: more than one -1");
+  EXPECT_EQ(f.Error(core::reshape, {x, f.Constant({-1, -1})}),
+            "cannot reshape to [-1,-1]: more than one -1");
 }
 
 TEST(Infer, ArithmeticOfElements) {
   Facts f;
   Value* shape = f.Make(core::shape, {f.Input({"n", "c", "6"})});
-  const auto apply = [&](Fn fn, Value* a, Value* b) { return f.Infer(core::Elementwise(fn), {a, b}); };
+  const auto apply = [&](Fn fn, Value* a, Value* b) {
+    return f.Infer(core::Elementwise(fn), {a, b});
+  };
   EXPECT_EQ(apply(Fn::kMul, shape, f.Constant({2})), "int64[3]{(n*2),(c*2),12}");
   EXPECT_EQ(apply(Fn::kDiv, shape, f.Constant({2})), "int64[3]{(n/2),(c/2),3}");
   EXPECT_EQ(apply(Fn::kAdd, shape, f.Constant(MakeScalar<int64_t>(1))), "int64[3]{(n+1),(c+1),7}");
@@ -107,14 +117,18 @@ TEST(Infer, ArithmeticOfElements) {
   Value* is_free = f.Make(core::Elementwise(Fn::kEqual), {shape, f.Constant({-1, -1, 6})});
   EXPECT_EQ(f.Infer(core::Elementwise(Fn::kWhere), {is_free, f.Constant({1, 1, 1}), shape}),
             "int64[3]{n,c,1}");
-  EXPECT_EQ(f.Infer(core::reduce, {shape}, {{"kind", std::string("prod")}, {"keepdims", int64_t{0}}}),
-            "int64[]{((n*c)*6)}");
-  EXPECT_EQ(f.Infer(core::Elementwise(Fn::kCast), {shape}, {{"to", static_cast<int64_t>(DType::kInt32)}}),
-            "int32[3]{n,c,6}");
-  EXPECT_EQ(f.Infer(core::Elementwise(Fn::kCast), {shape}, {{"to", static_cast<int64_t>(DType::kFloat32)}}),
+  EXPECT_EQ(
+      f.Infer(core::reduce, {shape}, {{"kind", std::string("prod")}, {"keepdims", int64_t{0}}}),
+      "int64[]{((n*c)*6)}");
+  EXPECT_EQ(
+      f.Infer(core::Elementwise(Fn::kCast), {shape}, {{"to", static_cast<int64_t>(DType::kInt32)}}),
+      "int32[3]{n,c,6}");
+  EXPECT_EQ(f.Infer(core::Elementwise(Fn::kCast), {shape},
+                    {{"to", static_cast<int64_t>(DType::kFloat32)}}),
             "float[3]");
   EXPECT_EQ(f.Infer(core::slice, {shape, f.Constant({0}), f.Constant({2})}), "int64[2]{n,c}");
-  EXPECT_EQ(f.Infer(core::slice, {shape, f.Constant({-1}), f.Constant({-4}), f.Constant({0}), f.Constant({-1})}),
+  EXPECT_EQ(f.Infer(core::slice,
+                    {shape, f.Constant({-1}), f.Constant({-4}), f.Constant({0}), f.Constant({-1})}),
             "int64[3]{6,c,n}");
 }
 
@@ -128,7 +142,8 @@ TEST(Infer, ShapesFromElements) {
   Value* zero = f.Constant(MakeScalar<int64_t>(0));
   Value* one = f.Constant(MakeScalar<int64_t>(1));
   EXPECT_EQ(f.Infer(core::range, {zero, s, one}), "int64[s]");
-  EXPECT_EQ(f.Infer(core::range, {zero, f.Constant(MakeScalar<int64_t>(5)), f.Constant(MakeScalar<int64_t>(2))}),
+  EXPECT_EQ(f.Infer(core::range,
+                    {zero, f.Constant(MakeScalar<int64_t>(5)), f.Constant(MakeScalar<int64_t>(2))}),
             "int64[3]{0,2,4}");
   EXPECT_EQ(f.Infer(core::tile, {f.Input({"a", "2"}), shape}), "float[(n*a),(s*2)]");
   EXPECT_EQ(f.Infer(core::pad, {f.Input({"a", "2"}), f.Constant({1, 0, 1, 3})}), "float[(a+2),5]");
@@ -138,8 +153,10 @@ TEST(Infer, ShapesFromElements) {
 TEST(Infer, Slices) {
   Facts f;
   Value* x = f.Input({"n", "10"});
-  const auto slice = [&](std::vector<int64_t> s, std::vector<int64_t> e, int64_t axis, int64_t step = 1) {
-    return f.Infer(core::slice, {x, f.Constant(s), f.Constant(e), f.Constant({axis}), f.Constant({step})});
+  const auto slice = [&](std::vector<int64_t> s, std::vector<int64_t> e, int64_t axis,
+                         int64_t step = 1) {
+    return f.Infer(core::slice,
+                   {x, f.Constant(s), f.Constant(e), f.Constant({axis}), f.Constant({step})});
   };
   constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
   EXPECT_EQ(slice({0}, {kEnd}, 0), "float[n,10]");
@@ -163,14 +180,16 @@ TEST(Infer, SplitConcatTransposeViews) {
   EXPECT_EQ(f.Print(parts[0]), "float[n,3,4]");
   EXPECT_EQ(f.Print(parts[2]), "float[n,1,4]");
   EXPECT_EQ(f.Infer(core::concat, {parts[0], parts[2]}, {{"axis", int64_t{-2}}}), "float[n,4,4]");
-  EXPECT_EQ(f.Infer(core::concat, {x, f.Input({"m", "7", "4"})}, {{"axis", int64_t{0}}}), "float[(n+m),7,4]");
+  EXPECT_EQ(f.Infer(core::concat, {x, f.Input({"m", "7", "4"})}, {{"axis", int64_t{0}}}),
+            "float[(n+m),7,4]");
   EXPECT_EQ(f.Error(core::concat, {x, f.Input({"n", "8", "4"})}, {{"axis", int64_t{0}}}),
             "cannot concatenate [n,7,4] and [n,8,4] along axis 0: other dimensions differ");
   EXPECT_EQ(f.Infer(core::transpose, {x}, {{"perm", Axes({2, 0, 1})}}), "float[4,n,7]");
   EXPECT_EQ(f.Error(core::transpose, {x}, {{"perm", Axes({0, 0, 1})}}),
             "cannot transpose [n,7,4] by [0,0,1]: that is no permutation of its axes");
   EXPECT_EQ(f.Infer(core::flatten, {x}, {{"axis", int64_t{2}}}), "float[(n*7),4]");
-  EXPECT_EQ(f.Infer(core::squeeze, {f.Input({"n", "1", "4"})}, {{"axes", Axes({1})}}), "float[n,4]");
+  EXPECT_EQ(f.Infer(core::squeeze, {f.Input({"n", "1", "4"})}, {{"axes", Axes({1})}}),
+            "float[n,4]");
   EXPECT_EQ(f.Infer(core::squeeze, {f.Input({"n", "1", "4"})}), "float[*]");
   EXPECT_EQ(f.Error(core::squeeze, {x}, {{"axes", Axes({1})}}),
             "cannot squeeze axis 1 of [n,7,4]: its size is not 1");
@@ -180,7 +199,8 @@ TEST(Infer, SplitConcatTransposeViews) {
 TEST(Infer, DataDependentSizesAreFresh) {
   Facts f;
   EXPECT_EQ(f.Infer(core::nonzero, {f.Input({"n", "3"})}).substr(0, 9), "int64[2,?");
-  EXPECT_EQ(f.Infer(core::compress, {f.Input({"n", "3"}), f.Input(DType::kBool, {"n"})}, {{"axis", int64_t{0}}})
+  EXPECT_EQ(f.Infer(core::compress, {f.Input({"n", "3"}), f.Input(DType::kBool, {"n"})},
+                    {{"axis", int64_t{0}}})
                 .substr(0, 7),
             "float[?");
   EXPECT_EQ(f.Infer(core::topk, {f.Input({"n", "9"}), f.Constant({4})}), "float[n,4]");
@@ -190,23 +210,31 @@ TEST(Infer, DataDependentSizesAreFresh) {
 
 TEST(Infer, RecurrentAndResize) {
   Facts f;
-  EXPECT_EQ(f.Infer(core::lstm, {f.Input({"t", "b", "5"}), f.Input({"1", "12", "5"}), f.Input({"1", "12", "3"})},
-                    {{"hidden_size", int64_t{3}}}),
-            "float[t,1,b,3]");
-  EXPECT_EQ(f.Error(core::gru, {f.Input({"t", "b", "5"}), f.Input({"1", "9", "4"}), f.Input({"1", "9", "3"})}),
+  EXPECT_EQ(
+      f.Infer(core::lstm,
+              {f.Input({"t", "b", "5"}), f.Input({"1", "12", "5"}), f.Input({"1", "12", "3"})},
+              {{"hidden_size", int64_t{3}}}),
+      "float[t,1,b,3]");
+  EXPECT_EQ(f.Error(core::gru,
+                    {f.Input({"t", "b", "5"}), f.Input({"1", "9", "4"}), f.Input({"1", "9", "3"})}),
             "gru: input W is [1,9,4], expected [1,9,5]");
-  EXPECT_EQ(f.Infer(core::resize, {f.Input({"n", "c", "h", "8"}), nullptr, f.Constant(Floats({4}, {1, 1, 2, 1.5f}))}),
+  EXPECT_EQ(f.Infer(core::resize, {f.Input({"n", "c", "h", "8"}), nullptr,
+                                   f.Constant(Floats({4}, {1, 1, 2, 1.5f}))}),
             "float[n,c,(h*2),12]");
 }
 
 TEST(Infer, ReduceAndOthers) {
   Facts f;
   Value* x = f.Input({"n", "s", "8"});
-  EXPECT_EQ(f.Infer(core::reduce, {x}, {{"kind", std::string("mean")}, {"axes", Axes({-1})}}), "float[n,s,1]");
-  EXPECT_EQ(f.Infer(core::reduce, {x}, {{"kind", std::string("mean")}, {"axes", kNoAxes}}), "float[n,s,8]");
-  EXPECT_EQ(f.Infer(core::gather, {f.Input({"30522", "64"}), f.Input(DType::kInt64, {"n", "s"})}), "float[n,s,64]");
+  EXPECT_EQ(f.Infer(core::reduce, {x}, {{"kind", std::string("mean")}, {"axes", Axes({-1})}}),
+            "float[n,s,1]");
+  EXPECT_EQ(f.Infer(core::reduce, {x}, {{"kind", std::string("mean")}, {"axes", kNoAxes}}),
+            "float[n,s,8]");
+  EXPECT_EQ(f.Infer(core::gather, {f.Input({"30522", "64"}), f.Input(DType::kInt64, {"n", "s"})}),
+            "float[n,s,64]");
   EXPECT_EQ(f.Infer(core::gather_nd, {x, f.Input(DType::kInt64, {"k", "2"})}), "float[k,8]");
-  EXPECT_EQ(f.Error(core::softmax, {x}, {{"axis", int64_t{3}}}), "axis 3 is outside [-3,2] of a tensor of rank 3");
+  EXPECT_EQ(f.Error(core::softmax, {x}, {{"axis", int64_t{3}}}),
+            "axis 3 is outside [-3,2] of a tensor of rank 3");
   EXPECT_EQ(f.Error(core::Elementwise(Fn::kAdd), {x, f.Input(DType::kInt64, {"8"})}),
             "add of float and int64: the element types must be the same");
   EXPECT_EQ(f.Error(core::Elementwise(Fn::kExp), {f.Input(DType::kInt64, {"8"})}),

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "ops/core/core.h"
 #include "ir/tensor.h"
+#include "ops/core/core.h"
 
 namespace sardonyx {
 
@@ -26,7 +26,8 @@ inline std::vector<Datum> RunAll(const CoreOp& op, const std::vector<Datum>& inp
   return RunReference(node, inputs);
 }
 
-inline Tensor Compute(const CoreOp& op, const std::vector<Datum>& inputs, Attributes attributes = {}) {
+inline Tensor Compute(const CoreOp& op, const std::vector<Datum>& inputs,
+                      Attributes attributes = {}) {
   return *RunAll(op, inputs, std::move(attributes))[0].tensor();
 }
 
@@ -87,7 +88,8 @@ class Facts {
 
   std::vector<Value*> MakeAll(const CoreOp& op, const std::vector<Value*>& inputs,
                               Attributes attributes = {}, int outputs = 1) {
-    return graph_.Append(graph_.MakeNode(op, inputs, std::move(attributes), outputs, nullptr))->outputs;
+    return graph_.Append(graph_.MakeNode(op, inputs, std::move(attributes), outputs, nullptr))
+        ->outputs;
   }
   Value* Make(const CoreOp& op, const std::vector<Value*>& inputs, Attributes attributes = {}) {
     return MakeAll(op, inputs, std::move(attributes))[0];
@@ -99,11 +101,13 @@ class Facts {
     if (fact.elements) text += PrintDims(*fact.elements, '{', '}');
     return text;
   }
-  std::string Infer(const CoreOp& op, const std::vector<Value*>& inputs, Attributes attributes = {}) {
+  std::string Infer(const CoreOp& op, const std::vector<Value*>& inputs,
+                    Attributes attributes = {}) {
     return Print(Make(op, inputs, std::move(attributes)));
   }
   // The message of the error that making the node throws.
-  std::string Error(const CoreOp& op, const std::vector<Value*>& inputs, Attributes attributes = {}) {
+  std::string Error(const CoreOp& op, const std::vector<Value*>& inputs,
+                    Attributes attributes = {}) {
     try {
       Make(op, inputs, std::move(attributes));
     } catch (const sardonyx::Error& error) {

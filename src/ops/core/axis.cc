@@ -120,8 +120,10 @@ void InferTopk(InferContext& context) {
     const Dims* k = context.elements(1);
     if (k != nullptr && k->size() != 1) context.Fail("k of topk is one number, not {}", k->size());
     const Dim count = k != nullptr ? k->front() : context.symbols().Fresh();
-    if (count.known() && (count.value() < 0 || ((*shape)[axis].known() && count.value() > (*shape)[axis].value()))) {
-      context.Fail("cannot take the top {} of axis {} of {}", count.value(), axis, context.Print(*shape));
+    if (count.known() &&
+        (count.value() < 0 || ((*shape)[axis].known() && count.value() > (*shape)[axis].value()))) {
+      context.Fail("cannot take the top {} of axis {} of {}", count.value(), axis,
+                   context.Print(*shape));
     }
     (*shape)[axis] = count;
   }
@@ -141,13 +143,16 @@ void ComputeTopk(ComputeContext& context) {
     using C = ComputeType<T>;
     std::vector<int64_t> order(split.size);
     ForEachLine(split, [&](int64_t begin) {
-      const auto at = [&](int64_t i) { return static_cast<C>(x.data<T>()[begin + i * split.inner]); };
+      const auto at = [&](int64_t i) {
+        return static_cast<C>(x.data<T>()[begin + i * split.inner]);
+      };
       std::iota(order.begin(), order.end(), 0);
       // Stable: of equal elements, the one with the lower index comes first.
       std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
         return largest ? Before(at(b), at(a)) : Before(at(a), at(b));
       });
-      const int64_t target = begin / (split.size * split.inner) * k * split.inner + begin % split.inner;
+      const int64_t target =
+          begin / (split.size * split.inner) * k * split.inner + begin % split.inner;
       for (int64_t i = 0; i < k; ++i) {
         values.data<T>()[target + i * split.inner] = x.data<T>()[begin + order[i] * split.inner];
         if (indices != nullptr) indices[target + i * split.inner] = order[i];

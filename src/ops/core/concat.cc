@@ -64,7 +64,8 @@ void ComputeConcat(ComputeContext& context) {
   int64_t position = 0;
   for (size_t i = 0; i < context.input_count(); ++i) {
     const Tensor& part = context.input(i);
-    CopyStrided(part, 0, RowMajorStrides(part.dims()), y, position * strides[axis], strides, part.dims());
+    CopyStrided(part, 0, RowMajorStrides(part.dims()), y, position * strides[axis], strides,
+                part.dims());
     position += part.dims()[axis];
   }
 }
@@ -88,12 +89,13 @@ void InferSplit(InferContext& context) {
       }
       Dim sum = 0;
       for (Dim size : *given) {
-        if (size.known() && size.value() < 0) context.Fail("split with a negative size {}", size.value());
+        if (size.known() && size.value() < 0)
+          context.Fail("split with a negative size {}", size.value());
         sum = context.symbols().Add(sum, size);
       }
       if (sum.known() && whole.known() && !(sum == whole)) {
-        context.Fail("cannot split axis {} of {} into {}: the sizes sum to {}", axis, context.Print(shape),
-                     context.Print(*given), sum.value());
+        context.Fail("cannot split axis {} of {} into {}: the sizes sum to {}", axis,
+                     context.Print(shape), context.Print(*given), sum.value());
       }
       sizes = *given;
     } else {
@@ -113,7 +115,8 @@ void InferSplit(InferContext& context) {
     } else {
       const Dim size = context.symbols().CeilDiv(whole, count);
       sizes.assign(parts, size);
-      sizes.back() = context.symbols().Sub(whole, context.symbols().Mul(size, Dim(count.value() - 1)));
+      sizes.back() =
+          context.symbols().Sub(whole, context.symbols().Mul(size, Dim(count.value() - 1)));
     }
   }
   size_t begin = 0;
@@ -142,7 +145,8 @@ void ComputeSplit(ComputeContext& context) {
   int64_t position = 0;
   for (size_t i = 0; i < context.output_count(); ++i) {
     Tensor& part = context.Allocate(i);
-    CopyStrided(x, position * strides[axis], strides, part, 0, RowMajorStrides(part.dims()), part.dims());
+    CopyStrided(x, position * strides[axis], strides, part, 0, RowMajorStrides(part.dims()),
+                part.dims());
     position += part.dims()[axis];
   }
 }

@@ -16,14 +16,16 @@ bool CheckOperands(InferContext& context, std::vector<int64_t>* kernel) {
                  Name(context.dtype(0)), Name(context.dtype(1)));
   }
   if (context.attributes().Int("group", 1) < 1) {
-    context.Fail("attribute group is {}, it must be at least 1", context.attributes().Int("group", 1));
+    context.Fail("attribute group is {}, it must be at least 1",
+                 context.attributes().Int("group", 1));
   }
   if (!context.ranked(0) || !context.ranked(1)) return false;
   const Dims &x = context.shape(0), &w = context.shape(1);
   if (x.size() < 3 || w.size() != x.size()) {
-    context.Fail("cannot convolve an input {} (channels last) with weights {}: both need the same "
-                 "rank, at least 3",
-                 context.Print(x), context.Print(w));
+    context.Fail(
+        "cannot convolve an input {} (channels last) with weights {}: both need the same "
+        "rank, at least 3",
+        context.Print(x), context.Print(w));
   }
   return KnownSizes(Dims(w.begin() + 2, w.end()), kernel);
 }
@@ -39,10 +41,11 @@ std::optional<Dims> UnknownSpatial(InferContext& context, Dim channels) {
 
 void CheckChannels(InferContext& context, Dim channels, Dim expected, int64_t group) {
   if (channels.known() && expected.known() && !(channels == expected)) {
-    context.Fail("cannot convolve an input {} (channels last) with weights {} in {} groups: {} input "
-                 "channels, but the weights take {}",
-                 context.Print(context.shape(0)), context.Print(context.shape(1)), group,
-                 channels.value(), expected.value());
+    context.Fail(
+        "cannot convolve an input {} (channels last) with weights {} in {} groups: {} input "
+        "channels, but the weights take {}",
+        context.Print(context.shape(0)), context.Print(context.shape(1)), group, channels.value(),
+        expected.value());
   }
 }
 
@@ -107,7 +110,8 @@ struct Geometry {
                 const std::vector<int64_t>& sizes) const {
     int64_t pixel = 0;
     for (size_t i = 0; i < sizes.size(); ++i) {
-      const int64_t at = o[i] * window.strides[i] + t[i] * window.dilations[i] - window.pads_begin[i];
+      const int64_t at =
+          o[i] * window.strides[i] + t[i] * window.dilations[i] - window.pads_begin[i];
       if (at < 0 || at >= sizes[i]) return -1;
       pixel = pixel * sizes[i] + at;
     }
@@ -195,7 +199,8 @@ void Compute(ComputeContext& context, bool transposed) {
   Tensor y(x.dtype(), dims);
   DispatchReal(x.dtype(), context.node().op->name, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    (transposed ? ConvTransposeAs<T> : ConvAs<T>)(g, x.data<T>(), w.data<T>(), y.data<T>(), dims.back());
+    (transposed ? ConvTransposeAs<T> : ConvAs<T>)(g, x.data<T>(), w.data<T>(), y.data<T>(),
+                                                  dims.back());
   });
   FinishWithEpilogue(context, std::move(y), 2);
 }

@@ -42,10 +42,10 @@ Expression ExpressionOf(const Node& node, std::span<const DType> inputs) {
   Expression result;
   if (fn == Fn::kCast && IsSpecialCast(node)) return result;
   result.inputs.assign(inputs.begin(), inputs.end());
-  const DType type = ReturnsBool(fn)      ? DType::kBool
-                     : fn == Fn::kCast    ? CastTarget(node.attributes)
-                     : fn == Fn::kWhere   ? inputs[1]
-                                          : inputs[0];
+  const DType type = ReturnsBool(fn)    ? DType::kBool
+                     : fn == Fn::kCast  ? CastTarget(node.attributes)
+                     : fn == Fn::kWhere ? inputs[1]
+                                        : inputs[0];
   result.code.push_back({fn, type, {0, 1, 2}});
   for (int i = Arity(fn); i < 3; ++i) result.code[0].args[i] = 0;
   return result;
@@ -94,8 +94,8 @@ MaybeDim CompareElements(InferContext& context, Fn fn, Dim a, Dim b) {
   return Dim((fn == Fn::kGreater || fn == Fn::kGreaterEqual) == a_larger);
 }
 
-// Numbers too large for a size stay out of symbolic arithmetic, which must not overflow. Symbols are
-// no larger than sizes.
+// Numbers too large for a size stay out of symbolic arithmetic, which must not overflow. Symbols
+// are no larger than sizes.
 bool IsModest(Dim dim) {
   constexpr int64_t kMost = int64_t{1} << 30;
   return !dim.known() || (dim.value() >= -kMost && dim.value() <= kMost);
@@ -140,7 +140,8 @@ MaybeDim ComputeElement(InferContext& context, Fn fn, std::span<const Dim> args)
       return a.known() ? MaybeDim(a == 0 ? args[2] : args[1]) : MaybeDim();
     }
     case Fn::kCast: return a;
-    default: return ReturnsBool(fn) && args.size() == 2 ? CompareElements(context, fn, a, b) : MaybeDim();
+    default:
+      return ReturnsBool(fn) && args.size() == 2 ? CompareElements(context, fn, a, b) : MaybeDim();
   }
 }
 

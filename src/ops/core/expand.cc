@@ -19,7 +19,8 @@ void InferExpand(InferContext& context) {
   const Dims* target = context.elements(1);
   if (target == nullptr) {
     if (!context.ranked(1) || !context.shape(1)[0].known()) return context.Set(0, type, {});
-    const size_t rank = std::max(static_cast<size_t>(context.shape(1)[0].value()), context.shape(0).size());
+    const size_t rank =
+        std::max(static_cast<size_t>(context.shape(1)[0].value()), context.shape(0).size());
     Dims shape;
     for (size_t i = 0; i < rank; ++i) shape.push_back(context.symbols().Fresh());
     return context.Set(0, type, std::move(shape));
@@ -32,7 +33,8 @@ void InferExpand(InferContext& context) {
   }
   Dims shape = context.Broadcast(context.shape(0), *target);
   const Dims* from = context.elements(0);
-  const bool small = shape.size() <= 1 && (shape.empty() || (shape[0].known() && shape[0].value() <= 1024));
+  const bool small =
+      shape.size() <= 1 && (shape.empty() || (shape[0].known() && shape[0].value() <= 1024));
   std::optional<Dims> elements;
   if (from != nullptr && small) {
     elements = *from;
@@ -45,7 +47,8 @@ void InferExpand(InferContext& context) {
 void ComputeExpand(ComputeContext& context) {
   const Tensor& x = context.input(0);
   Tensor& y = context.Allocate(0);
-  CopyStrided(x, 0, BroadcastStrides(x.dims(), y.dims()), y, 0, RowMajorStrides(y.dims()), y.dims());
+  CopyStrided(x, 0, BroadcastStrides(x.dims(), y.dims()), y, 0, RowMajorStrides(y.dims()),
+              y.dims());
 }
 
 void InferTile(InferContext& context) {
@@ -59,7 +62,8 @@ void InferTile(InferContext& context) {
   }
   for (size_t i = 0; i < shape.size(); ++i) {
     if (repeats != nullptr && (*repeats)[i].known() && (*repeats)[i].value() < 0) {
-      context.Fail("cannot tile {} by {}: a negative number", context.Print(shape), context.Print(*repeats));
+      context.Fail("cannot tile {} by {}: a negative number", context.Print(shape),
+                   context.Print(*repeats));
     }
     shape[i] = repeats != nullptr ? context.symbols().Mul(shape[i], (*repeats)[i])
                                   : context.symbols().Fresh();

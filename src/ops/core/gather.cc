@@ -8,9 +8,11 @@ namespace sardonyx::core {
 namespace {
 
 void CheckIndices(InferContext& context) {
-  if (context.input_count() < 2) context.Fail("{} takes an input and indices", context.node().op->name);
+  if (context.input_count() < 2)
+    context.Fail("{} takes an input and indices", context.node().op->name);
   if (!IsInteger(context.dtype(1))) {
-    context.Fail("indices of {} are integers, not {}", context.node().op->name, Name(context.dtype(1)));
+    context.Fail("indices of {} are integers, not {}", context.node().op->name,
+                 Name(context.dtype(1)));
   }
 }
 
@@ -32,7 +34,8 @@ void InferGather(InferContext& context) {
   Dims result;
   for (int64_t index : indices) {
     if (index < -size || index >= size) {
-      context.Fail("index {} is outside [{},{}] of {}", index, -size, size - 1, context.Print(from));
+      context.Fail("index {} is outside [{},{}] of {}", index, -size, size - 1,
+                   context.Print(from));
     }
     result.push_back((*elements)[index < 0 ? index + size : index]);
   }
@@ -137,8 +140,8 @@ void ComputeGatherNd(ComputeContext& context) {
       const int64_t size = x.dims()[batch + k];
       int64_t index = vectors[i * static_cast<int64_t>(length) + static_cast<int64_t>(k)];
       if (index < -size || index >= size) {
-        Fail(ErrorCode::kInvalidArgument, "gather_nd: index {} is outside [{},{}] of axis {}", index,
-             -size, size - 1, batch + k);
+        Fail(ErrorCode::kInvalidArgument, "gather_nd: index {} is outside [{},{}] of axis {}",
+             index, -size, size - 1, batch + k);
       }
       offset += (index < 0 ? index + size : index) * strides[batch + k];
     }

@@ -148,7 +148,8 @@ template <typename T>
 T IntegerDivide(T a, T b) {
   if (b == 0) return 0;
   // The one quotient that overflows: the least integer by -1.
-  if (std::is_signed_v<T> && b == static_cast<T>(-1)) return static_cast<T>(0 - static_cast<uint64_t>(a));
+  if (std::is_signed_v<T> && b == static_cast<T>(-1))
+    return static_cast<T>(0 - static_cast<uint64_t>(a));
   return static_cast<T>(a / b);
 }
 
@@ -240,7 +241,8 @@ void Power(const Tensor& a, const Tensor& b, Tensor& y, int64_t n) {
           continue;
         }
       }
-      const double power = std::pow(static_cast<double>(static_cast<ComputeType<T>>(base[i])), exponents[i]);
+      const double power =
+          std::pow(static_cast<double>(static_cast<ComputeType<T>>(base[i])), exponents[i]);
       ConvertElements(DType::kFloat64, &power, a.dtype(), y.data<T>() + i, 1, false);
     }
   });
@@ -267,7 +269,8 @@ void Binary(Fn fn, const Tensor& a, const Tensor& b, Tensor& y, int64_t n) {
   });
 }
 
-void Run(const Instruction& instruction, const std::vector<Tensor>& registers, Tensor& y, int64_t n) {
+void Run(const Instruction& instruction, const std::vector<Tensor>& registers, Tensor& y,
+         int64_t n) {
   const Tensor& a = registers[instruction.args[0]];
   const Tensor& b = registers[instruction.args[1]];
   if (instruction.fn == Fn::kCast) {
@@ -300,8 +303,8 @@ void Interpret(const Expression& expression, std::span<const Tensor> operands, T
   }
   std::vector<Walk> walks;
   for (const Tensor& operand : operands) {
-    walks.emplace_back(result.dims(), std::vector<Walk::Strides>{
-                                          BroadcastStrides(operand.dims(), result.dims())});
+    walks.emplace_back(result.dims(),
+                       std::vector<Walk::Strides>{BroadcastStrides(operand.dims(), result.dims())});
   }
   const size_t first = expression.inputs.size() + expression.constants.size();
   for (int64_t begin = 0; begin < result.size(); begin += kBlock) {
@@ -330,7 +333,8 @@ bool Accepts(Fn fn, DType operand) {
     case Fn::kWhere: return true;
     case Fn::kIsNaN:
     case Fn::kIsInf: return IsFloat(operand);
-    case Fn::kEqual: return plain_float || plain_integer || operand == DType::kBool || operand == DType::kString;
+    case Fn::kEqual:
+      return plain_float || plain_integer || operand == DType::kBool || operand == DType::kString;
     case Fn::kLess:
     case Fn::kLessEqual:
     case Fn::kGreater:

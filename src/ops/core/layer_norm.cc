@@ -31,7 +31,8 @@ void InferLayerNorm(InferContext& context) {
     }
   }
   context.Set(0, context.has(1) ? context.dtype(1) : type, shape);
-  for (size_t i = 1; i < context.output_count(); ++i) context.Set(i, StatisticsType(type), statistics);
+  for (size_t i = 1; i < context.output_count(); ++i)
+    context.Set(i, StatisticsType(type), statistics);
 }
 
 void ComputeLayerNorm(ComputeContext& context) {

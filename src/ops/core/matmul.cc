@@ -24,9 +24,9 @@ void InferMatmul(InferContext& context) {
   const bool trans_b = context.attributes().Int("trans_b") != 0;
   const Dim inner_a = a[a.size() - (trans_a ? 2 : 1)], inner_b = b[b.size() - (trans_b ? 1 : 2)];
   if (inner_a.known() && inner_b.known() && !(inner_a == inner_b)) {
-    context.Fail("cannot multiply {}{} by {}{}: inner dimensions {} and {} differ", context.Print(a),
-                 trans_a ? " transposed" : "", context.Print(b), trans_b ? " transposed" : "",
-                 inner_a.value(), inner_b.value());
+    context.Fail("cannot multiply {}{} by {}{}: inner dimensions {} and {} differ",
+                 context.Print(a), trans_a ? " transposed" : "", context.Print(b),
+                 trans_b ? " transposed" : "", inner_a.value(), inner_b.value());
   }
   Dims shape = context.Broadcast(Dims(a.begin(), a.end() - 2), Dims(b.begin(), b.end() - 2));
   shape.push_back(a[a.size() - (trans_a ? 1 : 2)]);

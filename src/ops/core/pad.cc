@@ -52,8 +52,8 @@ void InferPad(InferContext& context) {
     const Dim begin = (*pads)[i], end = (*pads)[i + axes.size()], size = shape[axis];
     shape[axis] = symbols.Add(size, symbols.Add(begin, end));
     if (shape[axis].known() && shape[axis].value() < 0) {
-      context.Fail("cannot pad axis {} of size {} by {} and {}: less than nothing would be left", axis,
-                   size.value(), begin.value(), end.value());
+      context.Fail("cannot pad axis {} of size {} by {} and {}: less than nothing would be left",
+                   axis, size.value(), begin.value(), end.value());
     }
     if (size == 0 && mode != Mode::kConstant && shape[axis].known() && shape[axis].value() > 0) {
       context.Fail("cannot pad axis {} of {} from its own elements: it has none", axis,

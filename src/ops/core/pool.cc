@@ -17,7 +17,8 @@ void InferPool(InferContext& context) {
   if (context.ranked(0)) {
     const Dims& x = context.shape(0);
     if (x.size() != kernel.size() + 2) {
-      context.Fail("cannot pool {} (channels last) with a kernel {}", context.Print(x), PrintDims(kernel));
+      context.Fail("cannot pool {} (channels last) with a kernel {}", context.Print(x),
+                   PrintDims(kernel));
     }
     shape = InferWindow(context, Dims(x.begin() + 1, x.end() - 1), kernel);
     shape->insert(shape->begin(), x[0]);
@@ -110,7 +111,8 @@ void ComputeMaxPool(ComputeContext& context) {
           y.data<T>()[target] = best;
           if (indices != nullptr) {
             indices[target] =
-                at < 0 ? -1 : (n * channels + c) * image + StoredIndex(pooling.in, at, column_major);
+                at < 0 ? -1
+                       : (n * channels + c) * image + StoredIndex(pooling.in, at, column_major);
           }
         }
       }
@@ -136,8 +138,8 @@ void ComputeSumPool(ComputeContext& context, Term&& term, Finish&& finish) {
           for (int64_t pixel : pixels) {
             sum += term(static_cast<double>(static_cast<ComputeType<T>>(from[pixel * channels])));
           }
-          y.data<T>()[(n * out_image + out) * channels + c] =
-              static_cast<T>(finish(sum, static_cast<double>(pixels.size()), static_cast<double>(padded)));
+          y.data<T>()[(n * out_image + out) * channels + c] = static_cast<T>(
+              finish(sum, static_cast<double>(pixels.size()), static_cast<double>(padded)));
         }
       }
     });

@@ -19,7 +19,8 @@ int64_t CountSteps(const Tensor& start, const Tensor& limit, const Tensor& delta
     const int64_t from = ToInts(start)[0], to = ToInts(limit)[0], step = ToInts(delta)[0];
     if (step == 0) Fail(ErrorCode::kInvalidModel, "a range has the delta 0");
     // Distances of 64-bit numbers need one more bit.
-    const __int128 distance = step > 0 ? static_cast<__int128>(to) - from : static_cast<__int128>(from) - to;
+    const __int128 distance =
+        step > 0 ? static_cast<__int128>(to) - from : static_cast<__int128>(from) - to;
     const __int128 width = step > 0 ? step : -static_cast<__int128>(step);
     if (distance <= 0) return 0;
     return static_cast<int64_t>(std::min<__int128>((distance + width - 1) / width, INT64_MAX));
@@ -47,12 +48,14 @@ void InferRange(InferContext& context) {
     }
   }
   SymbolTable& symbols = context.symbols();
-  const Dims *start = context.elements(0), *limit = context.elements(1), *delta = context.elements(2);
+  const Dims *start = context.elements(0), *limit = context.elements(1),
+             *delta = context.elements(2);
   if (start != nullptr && limit != nullptr && delta != nullptr && CarriesElements(type)) {
     const Dim from = start->front(), to = limit->front(), step = delta->front();
     const bool known = from.known() && to.known() && step.known();
     if (known) {
-      const int64_t count = CountSteps(MakeScalar(from.value()), MakeScalar(to.value()), MakeScalar(step.value()));
+      const int64_t count =
+          CountSteps(MakeScalar(from.value()), MakeScalar(to.value()), MakeScalar(step.value()));
       context.Set(0, type, Dims{Dim(count)});
       if (count > kMaxElements) return;
       Dims elements;
@@ -65,8 +68,10 @@ void InferRange(InferContext& context) {
       return context.Set(0, type, Dims{symbols.CeilDiv(distance, step)});
     }
   }
-  if (context.constant(0) != nullptr && context.constant(1) != nullptr && context.constant(2) != nullptr) {
-    const int64_t count = CountSteps(*context.constant(0), *context.constant(1), *context.constant(2));
+  if (context.constant(0) != nullptr && context.constant(1) != nullptr &&
+      context.constant(2) != nullptr) {
+    const int64_t count =
+        CountSteps(*context.constant(0), *context.constant(1), *context.constant(2));
     return context.Set(0, type, Dims{Dim(count)});
   }
   context.Set(0, type, Dims{symbols.Fresh()});
@@ -102,7 +107,8 @@ void InferConstantOfShape(InferContext& context) {
       return context.Set(0, value.dtype(), {});
     }
     Dims shape;
-    for (int64_t i = 0; i < context.shape(0)[0].value(); ++i) shape.push_back(context.symbols().Fresh());
+    for (int64_t i = 0; i < context.shape(0)[0].value(); ++i)
+      shape.push_back(context.symbols().Fresh());
     return context.Set(0, value.dtype(), std::move(shape));
   }
   for (Dim dim : *given) {
@@ -123,7 +129,8 @@ void ComputeConstantOfShape(ComputeContext& context) {
 
 void InferEyeLike(InferContext& context) {
   const int64_t given = context.attributes().Int("dtype", static_cast<int64_t>(context.dtype(0)));
-  if (given <= 0 || given >= kDTypeCount) context.Fail("eye_like: there is no element type {}", given);
+  if (given <= 0 || given >= kDTypeCount)
+    context.Fail("eye_like: there is no element type {}", given);
   std::optional<Dims> shape;
   if (context.ranked(0)) {
     shape = context.shape(0);

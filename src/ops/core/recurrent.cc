@@ -33,7 +33,8 @@ int64_t Directions(const Attributes& attributes) {
   const std::string_view direction = attributes.String("direction", "forward");
   if (direction == "forward" || direction == "reverse") return 1;
   if (direction == "bidirectional") return 2;
-  Fail(ErrorCode::kInvalidModel, "direction '{}' is none of forward, reverse, bidirectional", direction);
+  Fail(ErrorCode::kInvalidModel, "direction '{}' is none of forward, reverse, bidirectional",
+       direction);
 }
 
 void CheckShape(InferContext& context, size_t input, std::string_view name, const Dims& expected) {
@@ -118,10 +119,12 @@ struct ActivationRow {
 
 // Defaults are those of the ONNX operators of these names.
 constexpr ActivationRow kActivations[] = {
-    {"Sigmoid", 0, 0, 0},      {"Tanh", 0, 0, 0},       {"Relu", 0, 0, 0},
-    {"Affine", 2, 1, 0},       {"LeakyRelu", 1, 0.01, 0}, {"ThresholdedRelu", 1, 1, 0},
-    {"ScaledTanh", 2, 1, 1},   {"HardSigmoid", 2, 0.2, 0.5}, {"Elu", 1, 1, 0},
-    {"Softsign", 0, 0, 0},     {"Softplus", 0, 0, 0},
+    {"Sigmoid", 0, 0, 0},      {"Tanh", 0, 0, 0},
+    {"Relu", 0, 0, 0},         {"Affine", 2, 1, 0},
+    {"LeakyRelu", 1, 0.01, 0}, {"ThresholdedRelu", 1, 1, 0},
+    {"ScaledTanh", 2, 1, 1},   {"HardSigmoid", 2, 0.2, 0.5},
+    {"Elu", 1, 1, 0},          {"Softsign", 0, 0, 0},
+    {"Softplus", 0, 0, 0},
 };
 
 bool SameName(std::string_view a, std::string_view b) {
@@ -131,7 +134,8 @@ bool SameName(std::string_view a, std::string_view b) {
 }
 
 // The functions of all directions in order. Alphas and betas go to those functions that have them.
-std::vector<Activation> ReadActivations(const Attributes& attributes, Cell cell, int64_t directions) {
+std::vector<Activation> ReadActivations(const Attributes& attributes, Cell cell,
+                                        int64_t directions) {
   std::vector<std::string> names = attributes.Strings("activations");
   const std::vector<std::string>& standard = TraitsOf(cell).activations;
   for (int64_t d = 0; attributes.Strings("activations").empty() && d < directions; ++d) {
@@ -146,8 +150,9 @@ std::vector<Activation> ReadActivations(const Attributes& attributes, Cell cell,
   size_t next_alpha = 0, next_beta = 0;
   std::vector<Activation> result;
   for (const std::string& name : names) {
-    const auto* row = std::find_if(std::begin(kActivations), std::end(kActivations),
-                                   [&](const ActivationRow& entry) { return SameName(entry.name, name); });
+    const auto* row =
+        std::find_if(std::begin(kActivations), std::end(kActivations),
+                     [&](const ActivationRow& entry) { return SameName(entry.name, name); });
     if (row == std::end(kActivations)) {
       Fail(ErrorCode::kInvalidModel, "there is no activation '{}'", name);
     }
@@ -168,7 +173,9 @@ struct Step {
   double clip;  // infinite: none
   bool input_forget, linear_before_reset;
 
-  double Activate(int which, double x) const { return activations[which](std::clamp(x, -clip, clip)); }
+  double Activate(int which, double x) const {
+    return activations[which](std::clamp(x, -clip, clip));
+  }
   double Bias(int64_t row, int64_t rows) const { return b != nullptr ? b[row] + b[rows + row] : 0; }
   // Row of W times x.
   double FromInput(int64_t row, const double* x) const {
@@ -199,7 +206,9 @@ struct Step {
         const int64_t row = g * hidden + k;
         return FromInput(row, x) + FromState(row, h) + Bias(row, 4 * hidden);
       };
-      const auto peep = [&](int64_t g) { return peepholes != nullptr ? peepholes[g * hidden + k] : 0; };
+      const auto peep = [&](int64_t g) {
+        return peepholes != nullptr ? peepholes[g * hidden + k] : 0;
+      };
       const double i = Activate(0, gate(0) + peep(0) * c[k]);
       const double f = input_forget ? 1 - i : Activate(0, gate(2) + peep(2) * c[k]);
       c[k] = f * c[k] + i * Activate(1, gate(3));
@@ -213,7 +222,9 @@ struct Step {
     // Gates in the order z, r, h.
     std::vector<double> update(hidden), reset(hidden), reset_state(hidden), next(hidden);
     for (int64_t k = 0; k < hidden; ++k) {
-      const auto gate = [&](int64_t row) { return FromInput(row, x) + FromState(row, h) + Bias(row, 3 * hidden); };
+      const auto gate = [&](int64_t row) {
+        return FromInput(row, x) + FromState(row, h) + Bias(row, 3 * hidden);
+      };
       update[k] = Activate(0, gate(k));
       reset[k] = Activate(0, gate(hidden + k));
       reset_state[k] = reset[k] * h[k];
@@ -256,13 +267,16 @@ void ComputeRecurrent(ComputeContext& context) {
   const std::vector<double> x = ToDoubles(context.input(kX)), w = ToDoubles(context.input(kW)),
                             r = ToDoubles(context.input(kR)), b = ReadOptional(context, kB),
                             initial_h = ReadOptional(context, kInitialH),
-                            initial_c = is_lstm ? ReadOptional(context, kInitialC) : std::vector<double>(),
-                            peepholes = is_lstm ? ReadOptional(context, kPeepholes) : std::vector<double>();
+                            initial_c =
+                                is_lstm ? ReadOptional(context, kInitialC) : std::vector<double>(),
+                            peepholes =
+                                is_lstm ? ReadOptional(context, kPeepholes) : std::vector<double>();
   std::vector<int64_t> lengths(batch, steps);
   if (context.has(kSequenceLens)) lengths = ToInts(context.input(kSequenceLens));
   const std::vector<Activation> activations = ReadActivations(attributes, cell, directions);
   const double clip = attributes.Float("clip", 0);
-  std::vector<double> y(steps * directions * batch * hidden, 0), y_h(directions * batch * hidden), y_c(y_h);
+  std::vector<double> y(steps * directions * batch * hidden, 0), y_h(directions * batch * hidden),
+      y_c(y_h);
   for (int64_t d = 0; d < directions; ++d) {
     const Step step{
         cell,
@@ -290,7 +304,8 @@ void ComputeRecurrent(ComputeContext& context) {
       for (int64_t i = 0; i < length; ++i) {
         const int64_t t = reverse ? length - 1 - i : i;
         step.Run(x.data() + (batch_first ? n * steps + t : t * batch + n) * input_size, h, c);
-        const int64_t at = batch_first ? (n * steps + t) * directions + d : (t * directions + d) * batch + n;
+        const int64_t at =
+            batch_first ? (n * steps + t) * directions + d : (t * directions + d) * batch + n;
         std::copy(h.begin(), h.end(), y.begin() + at * hidden);
       }
       std::copy(h.begin(), h.end(), y_h.begin() + state);
@@ -300,7 +315,8 @@ void ComputeRecurrent(ComputeContext& context) {
   const std::vector<double>* results[] = {&y, &y_h, &y_c};
   for (size_t i = 0; i < context.output_count(); ++i) {
     Tensor& output = context.Allocate(i);
-    ConvertElements(DType::kFloat64, results[i]->data(), output.dtype(), output.raw(), output.size(), false);
+    ConvertElements(DType::kFloat64, results[i]->data(), output.dtype(), output.raw(),
+                    output.size(), false);
   }
 }
 

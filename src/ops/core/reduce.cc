@@ -1,6 +1,6 @@
-// Reductions over axes. An empty set has the sum 0, the product 1, the logarithm of a sum of nothing
-// is -infinity, and minimum and maximum are the type's bounds, as in the ONNX standard; its mean is
-// NaN.
+// Reductions over axes. An empty set has the sum 0, the product 1, the logarithm of a sum of
+// nothing is -infinity, and minimum and maximum are the type's bounds, as in the ONNX standard; its
+// mean is NaN.
 
 #include <algorithm>
 #include <cmath>

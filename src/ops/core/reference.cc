@@ -59,7 +59,8 @@ void CopyStrided(const Tensor& from, int64_t from_offset, Walk::Strides from_str
 
 void Fill(Tensor& to, const Tensor* value) {
   if (value != nullptr) {
-    CopyElements(*value, to, to.size(), [](int64_t i) { return std::pair<int64_t, int64_t>(0, i); });
+    CopyElements(*value, to, to.size(),
+                 [](int64_t i) { return std::pair<int64_t, int64_t>(0, i); });
   } else if (to.dtype() == DType::kString) {
     std::fill_n(to.data<std::string>(), to.size(), std::string());
   } else if (to.bytes() > 0) {

@@ -36,14 +36,16 @@ Target Resolve(const Attributes& attributes, std::span<const int64_t> in,
   Target target;
   const size_t given = sizes.empty() ? scales.size() : sizes.size();
   if (given != in.size()) {
-    Fail(ErrorCode::kInvalidModel, "resize: {} {} for {} axes", given, sizes.empty() ? "scales" : "sizes",
-         in.size());
+    Fail(ErrorCode::kInvalidModel, "resize: {} {} for {} axes", given,
+         sizes.empty() ? "scales" : "sizes", in.size());
   }
   if (sizes.empty()) {
     for (size_t i = 0; i < in.size(); ++i) {
-      if (!(scales[i] > 0)) Fail(ErrorCode::kInvalidModel, "resize: scale {} is not positive", scales[i]);
+      if (!(scales[i] > 0))
+        Fail(ErrorCode::kInvalidModel, "resize: scale {} is not positive", scales[i]);
       const double size = std::floor(static_cast<double>(in[i]) * scales[i]);
-      if (size > 0x1p40) Fail(ErrorCode::kInvalidModel, "resize: a scale of {} is too large", scales[i]);
+      if (size > 0x1p40)
+        Fail(ErrorCode::kInvalidModel, "resize: a scale of {} is too large", scales[i]);
       target.scales.push_back(scales[i]);
       target.sizes.push_back(static_cast<int64_t>(size));
     }
@@ -51,9 +53,11 @@ Target Resolve(const Attributes& attributes, std::span<const int64_t> in,
   }
   for (size_t i = 0; i < in.size(); ++i) {
     if (sizes[i] < 0) Fail(ErrorCode::kInvalidModel, "resize: a negative size {}", sizes[i]);
-    if (in[i] == 0 && sizes[i] != 0) Fail(ErrorCode::kInvalidModel, "resize: an axis of size 0 cannot grow");
+    if (in[i] == 0 && sizes[i] != 0)
+      Fail(ErrorCode::kInvalidModel, "resize: an axis of size 0 cannot grow");
     target.sizes.push_back(sizes[i]);
-    target.scales.push_back(in[i] == 0 ? 1 : static_cast<double>(sizes[i]) / static_cast<double>(in[i]));
+    target.scales.push_back(
+        in[i] == 0 ? 1 : static_cast<double>(sizes[i]) / static_cast<double>(in[i]));
   }
   const std::string_view policy = attributes.String("keep_aspect_ratio_policy", "stretch");
   if (policy == "stretch" || in.empty()) return target;
@@ -83,12 +87,14 @@ void InferResize(InferContext& context) {
   const Tensor* scales = by_sizes ? nullptr : context.constant(kScales);
   const bool known_sizes = by_sizes && context.Ints(kSizes, &sizes);
   if (known_in && (known_sizes || scales != nullptr)) {
-    const std::vector<double> factors = scales != nullptr ? ToDoubles(*scales) : std::vector<double>();
+    const std::vector<double> factors =
+        scales != nullptr ? ToDoubles(*scales) : std::vector<double>();
     const Target target = Resolve(context.attributes(), in, factors, sizes);
     for (size_t i = 0; i < axes.size(); ++i) shape[axes[i]] = target.sizes[i];
     return context.Set(0, type, std::move(shape));
   }
-  const bool stretch = context.attributes().String("keep_aspect_ratio_policy", "stretch") == "stretch";
+  const bool stretch =
+      context.attributes().String("keep_aspect_ratio_policy", "stretch") == "stretch";
   const Dims* elements = by_sizes && stretch ? context.elements(kSizes) : nullptr;
   for (size_t i = 0; i < axes.size(); ++i) {
     Dim& dim = shape[axes[i]];
@@ -97,7 +103,8 @@ void InferResize(InferContext& context) {
       continue;
     }
     // Whole factors and factors of an axis whose size is known give a known size.
-    const double factor = scales != nullptr && i < static_cast<size_t>(scales->size()) ? ToDoubles(*scales)[i] : -1;
+    const double factor =
+        scales != nullptr && i < static_cast<size_t>(scales->size()) ? ToDoubles(*scales)[i] : -1;
     if (factor > 0 && factor < 0x1p20 && factor == std::floor(factor)) {
       dim = context.symbols().Mul(dim, Dim(static_cast<int64_t>(factor)));
     } else if (factor > 0 && dim.known()) {
@@ -180,7 +187,8 @@ Taps TapsAt(const Attributes& attributes, double x, double scale) {
     return NearestTaps(x, attributes.String("nearest_mode", "round_prefer_floor"));
   }
   if (mode == "linear") {
-    return KernelTaps(x, 1, scale, antialias, [](double d) { return std::max(0.0, 1 - std::abs(d)); });
+    return KernelTaps(x, 1, scale, antialias,
+                      [](double d) { return std::max(0.0, 1 - std::abs(d)); });
   }
   if (mode == "cubic") {
     const double a = attributes.Float("cubic_coeff_a", -0.75);
@@ -293,19 +301,25 @@ void ComputeResize(ComputeContext& context) {
     const double start = roi.empty() ? 0 : roi[i], end = roi.empty() ? 1 : roi[axes.size() + i];
     const bool same = target.scales[i] == 1 && target.sizes[i] == in[i] && start == 0 && end == 1;
     if (same) continue;
-    const Coordinates coordinates{mode, target.scales[i], static_cast<double>(in[i]),
-                                  static_cast<double>(target.sizes[i]), start, end};
+    const Coordinates coordinates{mode,
+                                  target.scales[i],
+                                  static_cast<double>(in[i]),
+                                  static_cast<double>(target.sizes[i]),
+                                  start,
+                                  end};
     for (int64_t o = 0; o < target.sizes[i]; ++o) {
       sources[axes[i]].push_back(SourceAt(attributes, coordinates, o));
     }
   }
   const double extrapolation = attributes.Float("extrapolation_value", 0);
   if (y.size() == 0) return;
-  if (attributes.String("mode", "nearest") == "nearest") return CopyNearest(x, y, sources, extrapolation);
+  if (attributes.String("mode", "nearest") == "nearest")
+    return CopyNearest(x, y, sources, extrapolation);
   std::vector<double> values = ToDoubles(x);
   std::vector<int64_t> dims = x.dims();
   for (int axis : axes) {
-    if (!sources[axis].empty()) values = ResizeAxis(values, dims, axis, sources[axis], extrapolation);
+    if (!sources[axis].empty())
+      values = ResizeAxis(values, dims, axis, sources[axis], extrapolation);
   }
   // Integers round to nearest here, where a cast would truncate.
   if (IsInteger(y.dtype())) {

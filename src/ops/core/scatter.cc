@@ -91,7 +91,8 @@ void Scatter(ComputeContext& context, int64_t count, Targets&& targets) {
   const Fn reduction = ReductionOf(context.attributes(), &reduces);
   Tensor y = Copy(x);
   if (!reduces) {
-    CopyElements(updates, y, count, [&](int64_t i) { return std::pair<int64_t, int64_t>(i, targets(i)); });
+    CopyElements(updates, y, count,
+                 [&](int64_t i) { return std::pair<int64_t, int64_t>(i, targets(i)); });
   } else {
     DispatchReal(x.dtype(), context.node().op->name, [&](auto tag) {
       using T = typename decltype(tag)::type;
@@ -118,7 +119,8 @@ void ComputeScatterElements(ComputeContext& context) {
   if (indices.size() == 0) return context.Set(0, x);
   const int64_t given = context.attributes().Int("axis");
   const int64_t axis = given < 0 ? given + x.rank() : given;
-  const std::vector<int64_t> values = ReadIndices(indices, x.dims()[axis], "scatter_elements: index");
+  const std::vector<int64_t> values =
+      ReadIndices(indices, x.dims()[axis], "scatter_elements: index");
   std::vector<int64_t> strides = RowMajorStrides(x.dims());
   const int64_t step = strides[axis];
   strides[axis] = 0;
@@ -142,15 +144,14 @@ void ComputeScatterNd(ComputeContext& context) {
     for (int64_t k = 0; k < length; ++k) {
       const int64_t size = x.dims()[k], index = vectors[i * length + k];
       if (index < -size || index >= size) {
-        Fail(ErrorCode::kInvalidArgument, "scatter_nd: index {} is outside [{},{}] of axis {}", index,
-             -size, size - 1, k);
+        Fail(ErrorCode::kInvalidArgument, "scatter_nd: index {} is outside [{},{}] of axis {}",
+             index, -size, size - 1, k);
       }
       offset += (index < 0 ? index + size : index) * strides[k];
     }
     offsets.push_back(offset);
   }
-  Scatter(context, vector_count * inner,
-          [&](int64_t i) { return offsets[i / inner] + i % inner; });
+  Scatter(context, vector_count * inner, [&](int64_t i) { return offsets[i / inner] + i % inner; });
 }
 
 }  // namespace

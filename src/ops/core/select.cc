@@ -52,7 +52,8 @@ void InferCompress(InferContext& context) {
     context.Fail("the condition of compress is a vector, not {}", context.Print(context.shape(1)));
   }
   const Dim count = context.symbols().Fresh();
-  if (context.attributes().Find("axis") == nullptr) return context.Set(0, context.dtype(0), Dims{count});
+  if (context.attributes().Find("axis") == nullptr)
+    return context.Set(0, context.dtype(0), Dims{count});
   if (!context.ranked(0)) return context.Set(0, context.dtype(0), {});
   Dims shape = context.shape(0);
   shape[context.Axis(context.attributes().Int("axis"), context.rank(0))] = count;
@@ -100,7 +101,8 @@ void InferOneHot(InferContext& context) {
   } else if (context.constant(1) != nullptr && context.constant(1)->size() == 1) {
     depth = static_cast<int64_t>(ToDoubles(*context.constant(1))[0]);
   }
-  if (depth.known() && depth.value() < 0) context.Fail("one_hot with a negative depth {}", depth.value());
+  if (depth.known() && depth.value() < 0)
+    context.Fail("one_hot with a negative depth {}", depth.value());
   shape.insert(shape.begin() + axis, depth);
   context.Set(0, context.dtype(2), std::move(shape));
 }

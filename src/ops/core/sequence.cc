@@ -43,10 +43,12 @@ void SetSequence(ComputeContext& context, Sequence items) {
 }
 
 // A position in [-size, limit), counted from the end if negative.
-int64_t Position(ComputeContext& context, size_t i, int64_t size, int64_t limit, int64_t otherwise) {
+int64_t Position(ComputeContext& context, size_t i, int64_t size, int64_t limit,
+                 int64_t otherwise) {
   if (!context.has(i)) return otherwise;
   const std::vector<int64_t> given = ToInts(context.input(i));
-  if (given.size() != 1) Fail(ErrorCode::kInvalidArgument, "a position is one number, not {}", given.size());
+  if (given.size() != 1)
+    Fail(ErrorCode::kInvalidArgument, "a position is one number, not {}", given.size());
   if (given[0] < -size || given[0] >= limit) {
     Fail(ErrorCode::kInvalidArgument, "{}: position {} is outside [{},{}] of a sequence of {}",
          context.node().op->name, given[0], -size, limit - 1, size);
@@ -56,11 +58,13 @@ int64_t Position(ComputeContext& context, size_t i, int64_t size, int64_t limit,
 
 // Attribute dtype: the element type of an empty sequence.
 void InferSequence(InferContext& context) {
-  Type element(static_cast<DType>(context.attributes().Int("dtype", static_cast<int64_t>(DType::kFloat32))));
+  Type element(
+      static_cast<DType>(context.attributes().Int("dtype", static_cast<int64_t>(DType::kFloat32))));
   for (size_t i = 0; i < context.input_count(); ++i) {
     const Type& type = context.input(i).type;
     if (i > 0 && !(type == element)) {
-      context.Fail("a sequence of {} and {}: the types must be the same", Print(element), Print(type));
+      context.Fail("a sequence of {} and {}: the types must be the same", Print(element),
+                   Print(type));
     }
     element = type;
   }

@@ -48,7 +48,8 @@ std::optional<Dim> Clamp(SymbolTable& symbols, Dim p, Dim size) {
 Dim SizeOf(InferContext& context, Dim start, Dim end, int64_t step, Dim size) {
   SymbolTable& symbols = context.symbols();
   const bool known_ends = start.known() && end.known();
-  if (known_ends && size.known()) return Resolve(start.value(), end.value(), step, size.value()).count;
+  if (known_ends && size.known())
+    return Resolve(start.value(), end.value(), step, size.value()).count;
   if (step < 0) {
     // The whole axis backwards.
     constexpr int64_t kFar = (int64_t{1} << 31) - 2;
@@ -132,7 +133,8 @@ void InferSlice(InferContext& context) {
     dim = SizeOf(context, (*starts)[i], (*ends)[i], steps[i], dim);
   }
   std::optional<Dims> elements;
-  if (context.elements(0) != nullptr && context.rank(0) == 1 && shape[0].known() && starts != nullptr) {
+  if (context.elements(0) != nullptr && context.rank(0) == 1 && shape[0].known() &&
+      starts != nullptr) {
     const Dims& from = *context.elements(0);
     elements = from;
     std::vector<int64_t> start, end;
@@ -141,7 +143,8 @@ void InferSlice(InferContext& context) {
       if (context.Ints(1, &start) && context.Ints(2, &end) && known_steps) {
         const Range range = Resolve(start[0], end[0], steps[0], static_cast<int64_t>(from.size()));
         elements.emplace();
-        for (int64_t i = 0; i < range.count; ++i) elements->push_back(from[range.start + i * range.step]);
+        for (int64_t i = 0; i < range.count; ++i)
+          elements->push_back(from[range.start + i * range.step]);
       }
     }
   }
@@ -155,8 +158,10 @@ void ComputeSlice(ComputeContext& context) {
   const std::vector<int64_t> starts = ToInts(context.input(1)), ends = ToInts(context.input(2));
   Walk::Strides strides = RowMajorStrides(x.dims());
   int64_t offset = 0;
-  const std::vector<int64_t> axes = context.has(3) ? ToInts(context.input(3)) : std::vector<int64_t>();
-  const std::vector<int64_t> steps = context.has(4) ? ToInts(context.input(4)) : std::vector<int64_t>();
+  const std::vector<int64_t> axes =
+      context.has(3) ? ToInts(context.input(3)) : std::vector<int64_t>();
+  const std::vector<int64_t> steps =
+      context.has(4) ? ToInts(context.input(4)) : std::vector<int64_t>();
   for (size_t i = 0; i < starts.size(); ++i) {
     const int64_t given = axes.empty() ? static_cast<int64_t>(i) : axes[i];
     const int64_t axis = given < 0 ? given + x.rank() : given;

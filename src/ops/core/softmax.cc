@@ -35,12 +35,15 @@ void ComputeSoftmax(ComputeContext& context) {
         const T* row = x.data<T>() + begin;
         T* out = y.data<T>() + begin;
         double largest = at(row, 0);
-        for (int64_t k = 1; k < split.size; ++k) largest = std::max(largest, at(row, k * split.inner));
+        for (int64_t k = 1; k < split.size; ++k)
+          largest = std::max(largest, at(row, k * split.inner));
         double sum = 0;
-        for (int64_t k = 0; k < split.size; ++k) sum += std::exp(at(row, k * split.inner) - largest);
+        for (int64_t k = 0; k < split.size; ++k)
+          sum += std::exp(at(row, k * split.inner) - largest);
         for (int64_t k = 0; k < split.size; ++k) {
           const double shifted = at(row, k * split.inner) - largest;
-          out[k * split.inner] = static_cast<T>(log ? shifted - std::log(sum) : std::exp(shifted) / sum);
+          out[k * split.inner] =
+              static_cast<T>(log ? shifted - std::log(sum) : std::exp(shifted) / sum);
         }
       }
     }

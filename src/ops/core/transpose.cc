@@ -30,7 +30,8 @@ void InferTranspose(InferContext& context) {
   std::vector<bool> seen(from.size(), false);
   Dims shape;
   for (int64_t axis : perm) {
-    const bool valid = axis >= 0 && axis < context.rank(0) && !seen[axis] && perm.size() == from.size();
+    const bool valid =
+        axis >= 0 && axis < context.rank(0) && !seen[axis] && perm.size() == from.size();
     if (!valid) {
       context.Fail("cannot transpose {} by {}: that is no permutation of its axes",
                    context.Print(from), PrintDims(perm));
@@ -49,12 +50,14 @@ void ComputeTranspose(ComputeContext& context) {
   Tensor& y = context.Allocate(0);
   const std::vector<int64_t> own = RowMajorStrides(x.dims());
   Walk::Strides strides;
-  for (int64_t axis : Permutation(context.attributes(), x.dims().size())) strides.push_back(own[axis]);
+  for (int64_t axis : Permutation(context.attributes(), x.dims().size()))
+    strides.push_back(own[axis]);
   CopyStrided(x, 0, strides, y, 0, RowMajorStrides(y.dims()), y.dims());
 }
 
 }  // namespace
 
-const CoreOp transpose = {.name = "transpose", .infer = InferTranspose, .reference = ComputeTranspose};
+const CoreOp transpose = {
+    .name = "transpose", .infer = InferTranspose, .reference = ComputeTranspose};
 
 }  // namespace sardonyx::core

@@ -45,7 +45,8 @@ Dims Requested(InferContext& context, const Dims& request) {
         shape.back() = context.shape(0)[i];
       }
     } else if (dim == -1) {
-      if (inferred >= 0) context.Fail("cannot reshape to {}: more than one -1", context.Print(request));
+      if (inferred >= 0)
+        context.Fail("cannot reshape to {}: more than one -1", context.Print(request));
       inferred = static_cast<int>(i);
     } else if (dim.value() < 0) {
       context.Fail("cannot reshape to {}: a negative size", context.Print(request));
@@ -92,7 +93,8 @@ void InferReshape(InferContext& context) {
   }
   if (context.ranked(1) && context.rank(1) == 1 && context.shape(1)[0].known()) {
     Dims shape;
-    for (int64_t i = 0; i < context.shape(1)[0].value(); ++i) shape.push_back(context.symbols().Fresh());
+    for (int64_t i = 0; i < context.shape(1)[0].value(); ++i)
+      shape.push_back(context.symbols().Fresh());
     return context.Set(0, context.dtype(0), std::move(shape));
   }
   context.Set(0, context.dtype(0), {});
@@ -131,7 +133,8 @@ void InferUnsqueeze(InferContext& context) {
   std::vector<bool> is_new(rank, false);
   for (int64_t axis : axes) {
     const int at = context.Axis(axis, rank);
-    if (is_new[at]) context.Fail("cannot unsqueeze axes {}: axis {} is there twice", PrintDims(axes), axis);
+    if (is_new[at])
+      context.Fail("cannot unsqueeze axes {}: axis {} is there twice", PrintDims(axes), axis);
     is_new[at] = true;
   }
   Dims shape;
@@ -142,13 +145,15 @@ void InferUnsqueeze(InferContext& context) {
 
 void InferFlatten(InferContext& context) {
   if (!context.ranked(0)) {
-    return context.Set(0, context.dtype(0), Dims{context.symbols().Fresh(), context.symbols().Fresh()});
+    return context.Set(0, context.dtype(0),
+                       Dims{context.symbols().Fresh(), context.symbols().Fresh()});
   }
   const Dims& from = context.shape(0);
   const int64_t rank = context.rank(0);
   int64_t axis = context.attributes().Int("axis", 1);
   if (axis < -rank || axis > rank) {
-    context.Fail("cannot flatten {} at axis {}: it is outside [{},{}]", context.Print(from), axis, -rank, rank);
+    context.Fail("cannot flatten {} at axis {}: it is outside [{},{}]", context.Print(from), axis,
+                 -rank, rank);
   }
   if (axis < 0) axis += rank;
   SymbolTable& symbols = context.symbols();

@@ -37,7 +37,8 @@ std::vector<int64_t> PerAxis(const Attributes& attributes, std::string_view name
   }
   for (int64_t value : values) {
     if (value < least || value > most) {
-      Invalid("attribute {} {}: {} is outside [{},{}]", name, PrintDims(values), value, least, most);
+      Invalid("attribute {} {}: {} is outside [{},{}]", name, PrintDims(values), value, least,
+              most);
     }
   }
   return values;
@@ -52,14 +53,15 @@ Window ReadAttributes(const Attributes& attributes, std::span<const int64_t> ker
   const size_t count = kernel.size();
   window.kernel.assign(kernel.begin(), kernel.end());
   for (int64_t size : kernel) {
-    if (size < 1 || size > kMost) Invalid("a kernel {} has a size outside [1,2^31]", PrintDims(window.kernel));
+    if (size < 1 || size > kMost)
+      Invalid("a kernel {} has a size outside [1,2^31]", PrintDims(window.kernel));
   }
   window.strides = PerAxis(attributes, "strides", count, 1, 1, kMost);
   window.dilations = PerAxis(attributes, "dilations", count, 1, 1, kMost);
   const bool explicit_pads = AutoPadOf(attributes) == AutoPad::kNone;
-  const std::vector<int64_t> pads =
-      explicit_pads ? PerAxis(attributes, "pads", 2 * count, 0, -kMost, kMost)
-                    : std::vector<int64_t>(2 * count, 0);
+  const std::vector<int64_t> pads = explicit_pads
+                                        ? PerAxis(attributes, "pads", 2 * count, 0, -kMost, kMost)
+                                        : std::vector<int64_t>(2 * count, 0);
   window.pads_begin.assign(pads.begin(), pads.begin() + count);
   window.pads_end.assign(pads.begin() + count, pads.end());
   return window;
@@ -118,13 +120,13 @@ Window ResolveTransposedWindow(const Attributes& attributes, std::span<const int
   Window window = ReadAttributes(attributes, kernel);
   const size_t count = window.rank();
   const AutoPad auto_pad = AutoPadOf(attributes);
-  const std::vector<int64_t> extra =
-      PerAxis(attributes, "output_padding", count, 0, 0, kMost);
+  const std::vector<int64_t> extra = PerAxis(attributes, "output_padding", count, 0, 0, kMost);
   std::vector<int64_t> asked = attributes.Ints("output_shape");
   // Exporters write all dimensions at times; the spatial ones are the last.
   if (asked.size() == count + 2) asked.erase(asked.begin(), asked.begin() + 2);
   if (!asked.empty() && asked.size() != count) {
-    Invalid("output_shape {} has {} numbers, but {} are needed", PrintDims(asked), asked.size(), count);
+    Invalid("output_shape {} has {} numbers, but {} are needed", PrintDims(asked), asked.size(),
+            count);
   }
   for (size_t i = 0; i < count; ++i) {
     const int64_t full = window.strides[i] * (spatial[i] - 1) + extra[i] + Extent(window, i);
@@ -140,7 +142,8 @@ Window ResolveTransposedWindow(const Attributes& attributes, std::span<const int
     const int64_t out = asked.empty() ? spatial[i] * window.strides[i] : asked[i];
     if (out < 0) Invalid("output_shape {} has a negative size", PrintDims(asked));
     // The standard's formula: padding is what the full output has too much.
-    SplitPadding(auto_pad, std::max<int64_t>(full - out, 0), &window.pads_begin[i], &window.pads_end[i]);
+    SplitPadding(auto_pad, std::max<int64_t>(full - out, 0), &window.pads_begin[i],
+                 &window.pads_end[i]);
     window.out.push_back(out);
   }
   return window;
@@ -171,7 +174,8 @@ Dims InferWindow(InferContext& context, const Dims& spatial, std::span<const int
       const int64_t pads = window.pads_begin[i] + window.pads_end[i] - Extent(window, i);
       const Dim room = symbols.Add(in, Dim(pads));
       if (!ceil) {
-        // floor(room / s) + 1 = floor((room + s) / s), which keeps strides of exact multiples short.
+        // floor(room / s) + 1 = floor((room + s) / s), which keeps strides of exact multiples
+        // short.
         out.push_back(symbols.FloorDiv(symbols.Add(room, stride), stride));
         continue;
       }
