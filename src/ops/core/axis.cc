@@ -147,9 +147,11 @@ void ComputeTopk(ComputeContext& context) {
         return static_cast<C>(x.data<T>()[begin + i * split.inner]);
       };
       std::iota(order.begin(), order.end(), 0);
-      // Stable: of equal elements, the one with the lower index comes first.
-      std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-        return largest ? Before(at(b), at(a)) : Before(at(a), at(b));
+      // Of equal elements, the one with the lower index comes first.
+      std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+        const bool before = largest ? Before(at(b), at(a)) : Before(at(a), at(b));
+        const bool after = largest ? Before(at(a), at(b)) : Before(at(b), at(a));
+        return before || (!after && a < b);
       });
       const int64_t target =
           begin / (split.size * split.inner) * k * split.inner + begin % split.inner;
