@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from pathlib import Path
 
@@ -59,6 +60,8 @@ def write_gpt2(path: Path) -> None:
     module = enliven(seeded(Decoder))
     sample = torch.from_numpy(tokens(np.random.default_rng(2), 2, 24)["input_ids"])
     dimensions = {"batch": torch.export.Dim("batch"), "sequence": torch.export.Dim("sequence")}
+    # It says at length that torchvision is not there, which nobody asked for.
+    logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         torch.onnx.export(
