@@ -1,11 +1,26 @@
 // Matrix product of the last two axes; the axes before them broadcast. As ONNX MatMul for ranks of
-// two and more, with either operand transposed first.
+// two and more, with either operand transposed first. Attributes perm_a and perm_b permute the
+// operands before all else, perm_y the product before the epilogue: transposes that a device does
+// through strides.
+
+#include <cstring>
 
 #include "ops/core/core.h"
 #include "ops/core/reference.h"
 
 namespace sardonyx::core {
 namespace {
+
+Dims Permuted(InferContext& context, Dims dims, std::string_view attribute) {
+  const auto& perm = context.attributes().Ints(attribute);
+  if (perm.empty()) return dims;
+  if (perm.size() != dims.size()) {
+    context.Fail("{} has {} axes for a tensor of rank {}", attribute, perm.size(), dims.size());
+  }
+  Dims result;
+  for (int64_t axis : perm) result.push_back(dims[context.Axis(axis, static_cast<int>(dims.size()))]);
+  return result;
+}
 
 void InferMatmul(InferContext& context) {
   if (context.input_count() < 2) context.Fail("matmul takes two operands");
@@ -15,7 +30,8 @@ void InferMatmul(InferContext& context) {
                  Name(context.dtype(1)));
   }
   if (!context.ranked(0) || !context.ranked(1)) return SetWithEpilogue(context, type, {}, 2);
-  const Dims &a = context.shape(0), &b = context.shape(1);
+  const Dims a = Permuted(context, context.shape(0), "perm_a");
+  const Dims b = Permuted(context, context.shape(1), "perm_b");
   if (a.size() < 2 || b.size() < 2) {
     context.Fail("cannot multiply {} by {}: operands of matmul have at least two dimensions",
                  context.Print(a), context.Print(b));
@@ -31,7 +47,25 @@ void InferMatmul(InferContext& context) {
   Dims shape = context.Broadcast(Dims(a.begin(), a.end() - 2), Dims(b.begin(), b.end() - 2));
   shape.push_back(a[a.size() - (trans_a ? 1 : 2)]);
   shape.push_back(b[b.size() - (trans_b ? 2 : 1)]);
+  shape = Permuted(context, std::move(shape), "perm_y");
   SetWithEpilogue(context, type, std::move(shape), 2);
+}
+
+Tensor Permute(const Tensor& x, const std::vector<int64_t>& perm) {
+  if (perm.empty()) return x;
+  const std::vector<int64_t> own = RowMajorStrides(x.dims());
+  std::vector<int64_t> dims, strides;
+  for (int64_t axis : perm) {
+    dims.push_back(x.dims()[axis]);
+    strides.push_back(own[axis]);
+  }
+  Tensor y(x.dtype(), dims);
+  const int64_t width = ByteSize(x.dtype(), 1);
+  char* out = static_cast<char*>(y.raw());
+  for (Walk walk(dims, {strides}); !walk.done(); walk.Next(), out += width) {
+    std::memcpy(out, static_cast<const char*>(x.raw()) + walk[0] * width, width);
+  }
+  return y;
 }
 
 template <typename T>
@@ -49,11 +83,17 @@ void Multiply(const T* a, int64_t a_row, int64_t a_column, const T* b, int64_t b
 }
 
 void ComputeMatmul(ComputeContext& context) {
-  const Tensor &a = context.input(0), &b = context.input(1);
+  const Tensor a = Permute(context.input(0), context.attributes().Ints("perm_a"));
+  const Tensor b = Permute(context.input(1), context.attributes().Ints("perm_b"));
+  const auto& perm_y = context.attributes().Ints("perm_y");
   const bool trans_a = context.attributes().Int("trans_a") != 0;
   const bool trans_b = context.attributes().Int("trans_b") != 0;
   std::vector<int64_t> dims;
   KnownSizes(*context.inferred(0).shape, &dims);
+  if (!perm_y.empty()) {
+    const std::vector<int64_t> after = dims;
+    for (size_t i = 0; i < perm_y.size(); ++i) dims[perm_y[i]] = after[i];
+  }
   const int64_t m = dims[dims.size() - 2], n = dims.back();
   const int64_t k = a.dims()[a.rank() - (trans_a ? 2 : 1)];
   const std::vector<int64_t> batch(dims.begin(), dims.end() - 2);
@@ -69,7 +109,7 @@ void ComputeMatmul(ComputeContext& context) {
                b.data<T>() + walk[1] * k * n, trans_b ? 1 : n, trans_b ? k : 1, m, n, k, out);
     }
   });
-  FinishWithEpilogue(context, std::move(y), 2);
+  FinishWithEpilogue(context, Permute(y, perm_y), 2);
 }
 
 }  // namespace
