@@ -36,6 +36,7 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using Wide = hn::ScalableTag<float>;
+using Eight = hn::CappedTag<float, 8>;
 using Narrow = hn::CappedTag<float, 4>;
 using One = hn::CappedTag<float, 1>;
 
@@ -47,6 +48,123 @@ HWY_INLINE Range Inside(int64_t position, int64_t kernel, int64_t dilation, int6
   const int64_t begin = position >= 0 ? 0 : CeilDiv(-position, dilation);
   const int64_t end = position >= size ? 0 : CeilDiv(size - position, dilation);
   return {begin, std::max(begin, std::min(kernel, end))};
+}
+
+// What is done to the accumulated value of output pixel `pixel` of the line.
+template <class D, class V>
+HWY_INLINE void Finish(D d, V value, const DepthwiseLine& line, int64_t pixel, int64_t c) {
+  const TileEpilogue& e = line.epilogue;
+  if (e.residual != nullptr) {
+    value = hn::Add(value, hn::LoadU(d, e.residual + pixel * e.residual_ld + c));
+  }
+  if (e.clamp) value = hn::Min(hn::Set(d, e.hi), hn::Max(hn::Set(d, e.lo), value));
+  hn::StoreU(value, d, line.y + pixel * line.s.y_stride + c);
+}
+
+// kP neighbouring output pixels from `ow` on for a kernel of width kW and stride kS without
+// dilation: each input value of a line is loaded once. kWhole: all of them are inside of the input.
+template <int kP, int kW, int kS, bool kWhole, class D>
+HWY_INLINE void FixedPixels(D d, const DepthwiseLine& line, Range depth, Range height, int64_t ow,
+                            int64_t c) {
+  using V = hn::Vec<D>;
+  constexpr int kColumns = (kP - 1) * kS + kW;
+  const ConvShape& s = line.s;
+  const int64_t pixel = s.x_stride;
+  const int64_t w0 = ow * kS - s.pad_begin[2];
+  const int64_t j0 = std::max<int64_t>(0, -w0), j1 = std::min<int64_t>(kColumns, s.in[2] - w0);
+  V acc[kP];
+  const V start =
+      line.epilogue.bias == nullptr ? hn::Zero(d) : hn::LoadU(d, line.epilogue.bias + c);
+#pragma GCC unroll 8
+  for (int p = 0; p < kP; ++p) acc[p] = start;
+  for (int64_t kd = depth.begin; kd < depth.end; ++kd) {
+    for (int64_t kh = height.begin; kh < height.end; ++kh) {
+      const int64_t in = ((line.d0 + kd * s.dilation[0]) * s.in[1] + line.h0 +
+                          kh * s.dilation[1]) * s.in[2] + w0;
+      const float* x = line.x + in * pixel + c;
+      const float* w = line.weights + (kd * s.kernel[1] + kh) * kW * s.cin + c;
+      V wv[kW];
+#pragma GCC unroll 8
+      for (int k = 0; k < kW; ++k) wv[k] = hn::LoadU(d, w + k * s.cin);
+#pragma GCC unroll 32
+      for (int j = 0; j < kColumns; ++j) {
+        if (!kWhole && (j < j0 || j >= j1)) continue;
+        const V value = hn::LoadU(d, x + j * pixel);
+#pragma GCC unroll 8
+        for (int k = 0; k < kW; ++k) {
+          if (j >= k && (j - k) % kS == 0 && (j - k) / kS < kP) {
+            acc[(j - k) / kS] = hn::MulAdd(wv[k], value, acc[(j - k) / kS]);
+          }
+        }
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int p = 0; p < kP; ++p) Finish(d, acc[p], line, ow + p, c);
+}
+
+template <int kP, int kW, int kS, class D>
+HWY_NOINLINE void FixedTile(D d, const DepthwiseLine& line, Range depth, Range height, int64_t ow,
+                            int64_t c) {
+  const int64_t w0 = ow * kS - line.s.pad_begin[2];
+  if (w0 >= 0 && w0 + (kP - 1) * kS + kW <= line.s.in[2]) {
+    FixedPixels<kP, kW, kS, true>(d, line, depth, height, ow, c);
+  } else {
+    FixedPixels<kP, kW, kS, false>(d, line, depth, height, ow, c);
+  }
+}
+
+// Covers [first, last) with tiles of kP pixels; the last one overlaps the one before.
+template <int kP, int kW, int kS, class D>
+HWY_INLINE void FixedTiles(D d, const DepthwiseLine& line, Range depth, Range height, int64_t c) {
+  int64_t ow = line.first;
+  for (; ow + kP <= line.last; ow += kP) FixedTile<kP, kW, kS>(d, line, depth, height, ow, c);
+  if (ow < line.last) FixedTile<kP, kW, kS>(d, line, depth, height, line.last - kP, c);
+}
+
+// All pixels of the line, channels [c0, c1) in whole vectors; returns where these end.
+template <int kW, int kS, class D>
+HWY_NOINLINE int64_t FixedLine(D d, const DepthwiseLine& line, Range depth, Range height,
+                               int64_t c0, int64_t c1) {
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  const int64_t count = line.last - line.first;
+  int64_t c = c0;
+  for (; c + kL <= c1; c += kL) {
+    if (count % 7 == 0 && count % 8 != 0) {
+      FixedTiles<7, kW, kS>(d, line, depth, height, c);
+    } else if (count >= 8) {
+      FixedTiles<8, kW, kS>(d, line, depth, height, c);
+    } else if (count >= 4) {
+      FixedTiles<4, kW, kS>(d, line, depth, height, c);
+    } else {
+      FixedTiles<1, kW, kS>(d, line, depth, height, c);
+    }
+  }
+  return c;
+}
+
+template <int kW, int kS>
+int64_t FixedChannels(const DepthwiseLine& line, Range depth, Range height) {
+  const int64_t c = FixedLine<kW, kS>(Wide(), line, depth, height, 0, line.s.cin);
+  if constexpr (hn::MaxLanes(Eight()) < hn::MaxLanes(Wide())) {
+    return FixedLine<kW, kS>(Eight(), line, depth, height, c, line.s.cin);
+  }
+  return c;
+}
+
+// Channels that a kernel of fixed size has done, 0 if there is none for this shape.
+int64_t RunFixed(const DepthwiseLine& line, Range depth, Range height) {
+  const ConvShape& s = line.s;
+  if (s.dilation[2] != 1) return 0;
+  if (s.stride[2] == 1) {
+    if (s.kernel[2] == 3) return FixedChannels<3, 1>(line, depth, height);
+    if (s.kernel[2] == 5) return FixedChannels<5, 1>(line, depth, height);
+    if (s.kernel[2] == 7) return FixedChannels<7, 1>(line, depth, height);
+  } else if (s.stride[2] == 2) {
+    if (s.kernel[2] == 3) return FixedChannels<3, 2>(line, depth, height);
+    if (s.kernel[2] == 5) return FixedChannels<5, 2>(line, depth, height);
+  }
+  return 0;
 }
 
 // kP neighbouring output pixels from `ow` on, kNV vectors of channels from c on.
@@ -88,19 +206,10 @@ HWY_INLINE void Pixels(D d, const DepthwiseLine& line, Range depth, Range height
       }
     }
   }
-  const TileEpilogue& e = line.epilogue;
-  float* y = line.y + ow * s.y_stride + c;
 #pragma GCC unroll 4
   for (int p = 0; p < kP; ++p) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kNV; ++v) {
-      V value = acc[p][v];
-      if (e.residual != nullptr) {
-        value = hn::Add(value, hn::LoadU(d, e.residual + (ow + p) * e.residual_ld + c + v * kL));
-      }
-      if (e.clamp) value = hn::Min(hn::Set(d, e.hi), hn::Max(hn::Set(d, e.lo), value));
-      hn::StoreU(value, d, y + p * s.y_stride + v * kL);
-    }
+    for (int v = 0; v < kNV; ++v) Finish(d, acc[p][v], line, ow + p, c + v * kL);
   }
 }
 
@@ -134,7 +243,9 @@ void Line(const DepthwiseLine& line) {
   const int64_t inner1 =
       std::clamp(room < 0 ? int64_t{0} : room / s.stride[2] + 1, inner0, line.last);
   const Range whole{0, s.kernel[2]};
-  int64_t c = Block<4, 2>(Wide(), line, depth, height, whole, inner0, inner1, 0, s.cin);
+  const int64_t fixed = RunFixed(line, depth, height);
+  if (fixed == s.cin) return;
+  int64_t c = Block<4, 2>(Wide(), line, depth, height, whole, inner0, inner1, fixed, s.cin);
   c = Block<4, 1>(Wide(), line, depth, height, whole, inner0, inner1, c, s.cin);
   c = Block<4, 1>(Narrow(), line, depth, height, whole, inner0, inner1, c, s.cin);
   Block<1, 1>(One(), line, depth, height, whole, inner0, inner1, c, s.cin);
@@ -143,7 +254,7 @@ void Line(const DepthwiseLine& line) {
     if (ow >= line.last) break;
     const Range width = Inside(ow * s.stride[2] - s.pad_begin[2], s.kernel[2], s.dilation[2],
                                s.in[2]);
-    c = Block<1, 4>(Wide(), line, depth, height, width, ow, ow + 1, 0, s.cin);
+    c = Block<1, 4>(Wide(), line, depth, height, width, ow, ow + 1, fixed, s.cin);
     c = Block<1, 1>(Wide(), line, depth, height, width, ow, ow + 1, c, s.cin);
     c = Block<1, 1>(Narrow(), line, depth, height, width, ow, ow + 1, c, s.cin);
     Block<1, 1>(One(), line, depth, height, width, ow, ow + 1, c, s.cin);
