@@ -19,6 +19,7 @@ struct Cut {
   int64_t column_step, column_parts;
   int64_t lines;                  // output lines of the batch
   int64_t units;                  // of a group and column part: remainder of the width x line
+  bool by_line;                   // all weights of a part fit into the cache: units go line by line
   int64_t tasks;
   int64_t x_ld;                   // pixel stride of the copy of x, or 0 if x is read itself
 };
@@ -33,6 +34,7 @@ Cut CutTranspose(const ConvShape& s) {
   const int64_t step = CeilDiv(panels, CeilDiv(panels, fitting));
   cut.column_step = step * panel;
   cut.column_parts = CeilDiv(panels, step);
+  cut.by_line = s.KernelSize() * cut.channels * cut.column_step * 4 <= kChunkBytes;
   cut.lines = s.batch * s.out[0] * s.out[1];
   cut.units = cut.lines * s.stride[2];
   const double flops = 2.0 * static_cast<double>(s.InPixels()) *
@@ -58,7 +60,7 @@ int64_t Source(int64_t o, int64_t t, int64_t stride, int64_t dilation, int64_t p
 struct Line {
   int64_t item, d, h;
 };
-Line LineAt(const ConvShape& s, int64_t index) {
+Line LineByPhase(const ConvShape& s, int64_t index) {
   for (int64_t phase = 0;; ++phase) {
     const int64_t per_image = CeilDiv(s.out[1] - phase, s.stride[1]);
     const int64_t count = s.batch * s.out[0] * std::max<int64_t>(per_image, 0);
@@ -207,8 +209,15 @@ void ConvTranspose(const ConvShape& s, const float* x, const float* packed, floa
       const int64_t unit = i % cut.units, part = i / cut.units % cut.column_parts;
       const int64_t group = i / (cut.units * cut.column_parts);
       const int64_t n0 = part * cut.column_step, n1 = std::min(cut.n, n0 + cut.column_step);
-      RunLine(s, cut, group, n0, n1, unit / cut.lines, LineAt(s, unit % cut.lines), x, x_ld, packed,
-              y, prepared);
+      if (cut.by_line) {
+        // What reads the same input line runs together.
+        const int64_t image = unit / (s.stride[2] * s.out[1]);
+        const Line line{image / s.out[0], image % s.out[0], unit / s.stride[2] % s.out[1]};
+        RunLine(s, cut, group, n0, n1, unit % s.stride[2], line, x, x_ld, packed, y, prepared);
+      } else {
+        RunLine(s, cut, group, n0, n1, unit / cut.lines, LineByPhase(s, unit % cut.lines), x, x_ld,
+                packed, y, prepared);
+      }
     }
   });
 }
