@@ -82,9 +82,8 @@ ConvShape ShapeOf(const Layer& layer) {
     s.kernel[i] = layer.kernel;
     s.stride[i] = layer.stride;
     s.pad_begin[i] = layer.pad;
-    s.out[i] = layer.transposed
-                   ? (layer.side - 1) * layer.stride + layer.kernel - 2 * layer.pad
-                   : (layer.side + 2 * layer.pad - layer.kernel) / layer.stride + 1;
+    s.out[i] = layer.transposed ? (layer.side - 1) * layer.stride + layer.kernel - 2 * layer.pad
+                                : (layer.side + 2 * layer.pad - layer.kernel) / layer.stride + 1;
   }
   return s;
 }
@@ -98,9 +97,10 @@ void BM_Conv(benchmark::State& state, const Layer& layer, ConvAlgorithm algorith
   const AlignedFloats y = RandomFloats(s.OutPixels() * s.cout);
   const AlignedFloats packed = RandomFloats(static_cast<int64_t>(
       (t ? ConvTransposePackedBytes(s) : ConvPackedBytes(algorithm, s)) / sizeof(float)));
-  const AlignedFloats scratch = RandomFloats(static_cast<int64_t>(
-      (t ? ConvTransposeScratchBytes(s, par.threads)
-         : ConvScratchBytes(algorithm, s, par.threads)) / sizeof(float)));
+  const AlignedFloats scratch =
+      RandomFloats(static_cast<int64_t>((t ? ConvTransposeScratchBytes(s, par.threads)
+                                           : ConvScratchBytes(algorithm, s, par.threads)) /
+                                        sizeof(float)));
   for (auto _ : state) {
     if (t) {
       ConvTranspose(s, x.get(), packed.get(), y.get(), {}, scratch.get(), par);

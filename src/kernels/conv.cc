@@ -51,8 +51,7 @@ double GemmCost(const ConvShape& s) {
   const double product = static_cast<double>(s.Flops()) * 1.0e-5;
   const double weights =
       static_cast<double>(s.KernelSize() * s.cin / s.groups * s.cout) * 4 * 4.0e-5;
-  const double gather =
-      static_cast<double>(s.OutPixels() * s.KernelSize() * s.cin) * 4 * 2.5e-5;
+  const double gather = static_cast<double>(s.OutPixels() * s.KernelSize() * s.cin) * 4 * 2.5e-5;
   return std::max(product, weights) + gather;
 }
 

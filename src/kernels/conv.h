@@ -42,7 +42,7 @@ struct ConvShape {
 };
 
 enum class ConvAlgorithm : uint8_t {
-  kGemm,       // implicit matrix product; 1x1 with stride 1 straight on the input; any shape, groups
+  kGemm,  // implicit matrix product; 1x1 with stride 1 straight on the input; any shape, groups
   kDepthwise,  // groups == cin == cout
   kWinograd4,  // F(4x4, 3x3)
   kWinograd2,  // F(2x2, 3x3)
@@ -58,9 +58,9 @@ std::string_view ConvRefusal(ConvAlgorithm algorithm, const ConvShape& shape);
 // allow_winograd = false keeps to the direct sum, at somewhat less rounding error.
 ConvAlgorithm ChooseConv(const ConvShape& shape, int threads, bool allow_winograd = true);
 
-// Packed weights depend on the algorithm, cin, cout, kernel and groups alone, and on the SIMD target
-// that runs. `weights` are dense [cout, cin / groups, kernel[0], kernel[1], kernel[2]], as in ONNX;
-// `packed` is 64-byte aligned.
+// Packed weights depend on the algorithm, cin, cout, kernel and groups alone, and on the SIMD
+// target that runs. `weights` are dense [cout, cin / groups, kernel[0], kernel[1], kernel[2]], as
+// in ONNX; `packed` is 64-byte aligned.
 size_t ConvPackedBytes(ConvAlgorithm algorithm, const ConvShape& shape);
 void ConvPack(ConvAlgorithm algorithm, const ConvShape& shape, const float* weights, float* packed,
               const Parallel& par);

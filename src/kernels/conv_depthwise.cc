@@ -79,8 +79,8 @@ HWY_INLINE void FixedPixels(D d, const DepthwiseLine& line, Range depth, Range h
   for (int p = 0; p < kP; ++p) acc[p] = start;
   for (int64_t kd = depth.begin; kd < depth.end; ++kd) {
     for (int64_t kh = height.begin; kh < height.end; ++kh) {
-      const int64_t in = ((line.d0 + kd * s.dilation[0]) * s.in[1] + line.h0 +
-                          kh * s.dilation[1]) * s.in[2] + w0;
+      const int64_t in =
+          ((line.d0 + kd * s.dilation[0]) * s.in[1] + line.h0 + kh * s.dilation[1]) * s.in[2] + w0;
       const float* x = line.x + in * pixel + c;
       const float* w = line.weights + (kd * s.kernel[1] + kh) * kW * s.cin + c;
       V wv[kW];
@@ -179,16 +179,15 @@ HWY_INLINE void Pixels(D d, const DepthwiseLine& line, Range depth, Range height
   V acc[kP][kNV];
 #pragma GCC unroll 4
   for (int v = 0; v < kNV; ++v) {
-    const V start = line.epilogue.bias == nullptr
-                        ? hn::Zero(d)
-                        : hn::LoadU(d, line.epilogue.bias + c + v * kL);
+    const V start =
+        line.epilogue.bias == nullptr ? hn::Zero(d) : hn::LoadU(d, line.epilogue.bias + c + v * kL);
 #pragma GCC unroll 4
     for (int p = 0; p < kP; ++p) acc[p][v] = start;
   }
   for (int64_t kd = depth.begin; kd < depth.end; ++kd) {
     for (int64_t kh = height.begin; kh < height.end; ++kh) {
-      const int64_t in = ((line.d0 + kd * s.dilation[0]) * s.in[1] + line.h0 +
-                          kh * s.dilation[1]) * s.in[2] + w0;
+      const int64_t in =
+          ((line.d0 + kd * s.dilation[0]) * s.in[1] + line.h0 + kh * s.dilation[1]) * s.in[2] + w0;
       const float* x = line.x + in * s.x_stride + width.begin * tap + c;
       const float* w =
           line.weights + ((kd * s.kernel[1] + kh) * s.kernel[2] + width.begin) * s.cin + c;
@@ -237,8 +236,7 @@ void Line(const DepthwiseLine& line) {
   const Range height = Inside(line.h0, s.kernel[1], s.dilation[1], s.in[1]);
   // Pixels that see the whole width of the kernel.
   const int64_t reach = (s.kernel[2] - 1) * s.dilation[2];
-  const int64_t inner0 =
-      std::clamp(CeilDiv(s.pad_begin[2], s.stride[2]), line.first, line.last);
+  const int64_t inner0 = std::clamp(CeilDiv(s.pad_begin[2], s.stride[2]), line.first, line.last);
   const int64_t room = s.in[2] - 1 - reach + s.pad_begin[2];
   const int64_t inner1 =
       std::clamp(room < 0 ? int64_t{0} : room / s.stride[2] + 1, inner0, line.last);
@@ -252,8 +250,8 @@ void Line(const DepthwiseLine& line) {
   for (int64_t ow = line.first; ow < line.last; ++ow) {
     if (ow == inner0) ow = inner1;
     if (ow >= line.last) break;
-    const Range width = Inside(ow * s.stride[2] - s.pad_begin[2], s.kernel[2], s.dilation[2],
-                               s.in[2]);
+    const Range width =
+        Inside(ow * s.stride[2] - s.pad_begin[2], s.kernel[2], s.dilation[2], s.in[2]);
     c = Block<1, 4>(Wide(), line, depth, height, width, ow, ow + 1, fixed, s.cin);
     c = Block<1, 1>(Wide(), line, depth, height, width, ow, ow + 1, c, s.cin);
     c = Block<1, 1>(Narrow(), line, depth, height, width, ow, ow + 1, c, s.cin);

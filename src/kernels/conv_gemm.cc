@@ -1,5 +1,5 @@
-// Convolution as a matrix product, [pixels, kernel * cin] x [kernel * cin, cout]: the left matrix is
-// the input itself where it can be, else gathered a block at a time.
+// Convolution as a matrix product, [pixels, kernel * cin] x [kernel * cin, cout]: the left matrix
+// is the input itself where it can be, else gathered a block at a time.
 
 #include <algorithm>
 
@@ -126,8 +126,7 @@ void Pack(const ConvShape& s, const float* weights, float* packed, const Paralle
 
 size_t ScratchBytes(const ConvShape& shape, int threads) {
   const Cut cut = CutConv(shape);
-  return cut.ahead_bytes +
-         cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(threads));
+  return cut.ahead_bytes + cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(threads));
 }
 
 void Run(const ConvShape& s, const float* x, const float* packed, float* y,
@@ -194,8 +193,7 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
             break;
         }
         args.accumulate = k0 > 0;
-        args.epilogue =
-            k0 + args.kc == cut.k && prepared.InRegisters() ? &tile_epilogue : nullptr;
+        args.epilogue = k0 + args.kc == cut.k && prepared.InRegisters() ? &tile_epilogue : nullptr;
         GemmBlock(args);
       }
       if (!prepared.InRegisters()) {

@@ -1,6 +1,6 @@
 #pragma once
-// The algorithms behind kernels/conv.h: one set of functions each. Those that every algorithm has are
-// called through the table in conv.cc.
+// The algorithms behind kernels/conv.h: one set of functions each. Those that every algorithm has
+// are called through the table in conv.cc.
 
 #include <cstddef>
 #include <cstdint>
@@ -29,7 +29,8 @@ size_t ScratchBytes(const ConvShape& shape, int threads);
 void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void* scratch, const Parallel& par);
 
-// Gathers rows of the matrix that a convolution multiplies: for output pixels first ... first + rows
+// Gathers rows of the matrix that a convolution multiplies: for output pixels first ... first +
+// rows
 // - 1 of group `group` the values k0 ... k0 + kc - 1, in order (kernel position, channel), into
 // to[row * ldto]. Up to kGatherSlack floats behind each row may be overwritten.
 inline constexpr int64_t kGatherSlack = 16;

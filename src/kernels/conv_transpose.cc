@@ -1,6 +1,6 @@
-// Transposed convolution, output pixel by output pixel: those of a line that have the same remainder
-// modulo the stride see the same kernel positions and neighbouring input pixels, so each kernel
-// position is a matrix product straight on the input, summed in place.
+// Transposed convolution, output pixel by output pixel: those of a line that have the same
+// remainder modulo the stride see the same kernel positions and neighbouring input pixels, so each
+// kernel position is a matrix product straight on the input, summed in place.
 
 #include <algorithm>
 #include <cstring>
@@ -15,13 +15,13 @@ namespace {
 constexpr int64_t kChunkBytes = 384 << 10;
 
 struct Cut {
-  int64_t channels, n;            // of a group
+  int64_t channels, n;  // of a group
   int64_t column_step, column_parts;
-  int64_t lines;                  // output lines of the batch
-  int64_t units;                  // of a group and column part: remainder of the width x line
-  bool by_line;                   // all weights of a part fit into the cache: units go line by line
+  int64_t lines;  // output lines of the batch
+  int64_t units;  // of a group and column part: remainder of the width x line
+  bool by_line;   // all weights of a part fit into the cache: units go line by line
   int64_t tasks;
-  int64_t x_ld;                   // pixel stride of the copy of x, or 0 if x is read itself
+  int64_t x_ld;  // pixel stride of the copy of x, or 0 if x is read itself
 };
 
 Cut CutTranspose(const ConvShape& s) {
@@ -107,12 +107,10 @@ void RunLine(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, int6
     args.c = y + pixel * s.y_stride + group * cut.n;
     args.ldc = s.stride[2] * s.y_stride;
     for (int64_t kd = 0; kd < s.kernel[0]; ++kd) {
-      const int64_t d =
-          Source(line.d, kd, s.stride[0], s.dilation[0], s.pad_begin[0], s.in[0]);
+      const int64_t d = Source(line.d, kd, s.stride[0], s.dilation[0], s.pad_begin[0], s.in[0]);
       if (d < 0) continue;
       for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
-        const int64_t h =
-            Source(line.h, kh, s.stride[1], s.dilation[1], s.pad_begin[1], s.in[1]);
+        const int64_t h = Source(line.h, kh, s.stride[1], s.dilation[1], s.pad_begin[1], s.in[1]);
         if (h < 0) continue;
         for (int64_t kw = 0; kw < s.kernel[2]; ++kw) {
           int64_t first;
@@ -122,8 +120,9 @@ void RunLine(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, int6
           const int64_t tap = (kd * s.kernel[1] + kh) * s.kernel[2] + kw;
           const float* a = x + in * x_ld + group * cut.channels;
           args.b = packed + (group * s.KernelSize() + tap) * MatrixFloats(cut);
-          const int64_t step =
-              cut.channels <= 640 ? cut.channels : CeilDiv(cut.channels, CeilDiv(cut.channels, 448));
+          const int64_t step = cut.channels <= 640
+                                   ? cut.channels
+                                   : CeilDiv(cut.channels, CeilDiv(cut.channels, 448));
           for (int64_t k0 = 0; k0 < cut.channels; k0 += step) {
             args.k0 = k0;
             args.kc = std::min(step, cut.channels - k0);

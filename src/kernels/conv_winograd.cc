@@ -1,5 +1,5 @@
-// 3 x 3 convolution by Winograd's F(m x m, 3 x 3): the input under each tile of m x m output pixels is
-// transformed to (m + 2)^2 values a channel, each of these positions is a matrix product over
+// 3 x 3 convolution by Winograd's F(m x m, 3 x 3): the input under each tile of m x m output pixels
+// is transformed to (m + 2)^2 values a channel, each of these positions is a matrix product over
 // channels with transformed weights, and the products are transformed back. 4 or 2.25 times fewer
 // multiplications than the direct sum.
 
@@ -21,8 +21,8 @@ constexpr int64_t kBlockBytes = 768 << 10;
 // the weights stream by; or step by step over all tiles, which reads the weights once.
 struct Cut {
   bool blocks = true;
-  int64_t count = 1;   // blocks
-  int64_t tiles = 0;   // of a block, at most
+  int64_t count = 1;  // blocks
+  int64_t tiles = 0;  // of a block, at most
   int64_t in_ld = 0, out_ld = 0, in_stride = 0, out_stride = 0;
 
   size_t Bytes(int positions) const {
@@ -128,9 +128,8 @@ template <int kM>
 void ConvWinograd<kM>::Pack(const ConvShape& s, const float* weights, float* packed,
                             const Parallel& par) {
   const int64_t panel = GemmPanelWidth();
-  par.For(CeilDiv(s.cout, panel), [&](int64_t i) {
-    WinogradWeights<kM>(s, weights, i * panel, packed, MatrixFloats(s));
-  });
+  par.For(CeilDiv(s.cout, panel),
+          [&](int64_t i) { WinogradWeights<kM>(s, weights, i * panel, packed, MatrixFloats(s)); });
 }
 
 template <int kM>
@@ -172,8 +171,7 @@ void ConvWinograd<kM>::Run(const ConvShape& s, const float* x, const float* pack
       std::min(all, WantedTasks(0, 2 * values * static_cast<double>(s.cin), 16));
   par.For(in_parts, [&](int64_t part) {
     const int64_t first = all * part / in_parts, last = all * (part + 1) / in_parts;
-    WinogradInput<kM>(s, x, first, last - first,
-                      {in.data + first * in.ld, in.t_stride, in.ld});
+    WinogradInput<kM>(s, x, first, last - first, {in.data + first * in.ld, in.t_stride, in.ld});
   });
   const double flops = 2.0 * static_cast<double>(all * kPositions * s.cin * s.cout);
   const double bytes = 4.0 * static_cast<double>(kPositions * s.cin * s.cout);

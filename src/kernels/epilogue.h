@@ -9,8 +9,8 @@
 namespace sardonyx {
 
 // A further input of an epilogue over C[M,N]: its element for C(i,j) is
-// data[i * row_stride + j * column_stride]. A scalar has strides (0, 0), a bias per column (0, 1), a
-// vector per row (1, 0), a residual with leading dimension ld (ld, 1). For the item (p, q) of a
+// data[i * row_stride + j * column_stride]. A scalar has strides (0, 0), a bias per column (0, 1),
+// a vector per row (1, 0), a residual with leading dimension ld (ld, 1). For the item (p, q) of a
 // batched product data moves by p * batch_stride[0] + q * batch_stride[1]. All in elements.
 struct EpilogueOperand {
   const void* data = nullptr;

@@ -20,18 +20,18 @@ constexpr int64_t kBlockCBytes = 128 << 10;
 
 // How a product is cut. Depends on the shape and on the SIMD target, never on the threads.
 struct Cut {
-  bool gemv = false;          // few rows, B as it is
-  int64_t items = 1;          // of the batch
+  bool gemv = false;  // few rows, B as it is
+  int64_t items = 1;  // of the batch
   int64_t items_per_task = 1;
-  int64_t row_parts = 1;      // tasks an item: row_parts x column_parts
+  int64_t row_parts = 1;  // tasks an item: row_parts x column_parts
   int64_t column_parts = 1;
-  int64_t column_step = 0;    // columns of a part, a multiple of the panel width
-  int64_t kc = 0;             // range of K at a time
-  int64_t rows = 0;           // rows of a block inside a task, at most
+  int64_t column_step = 0;  // columns of a part, a multiple of the panel width
+  int64_t kc = 0;           // range of K at a time
+  int64_t rows = 0;         // rows of a block inside a task, at most
   enum class CopyA { kNo, kAhead, kInTask } copy_a = CopyA::kNo;
-  int64_t a_ld = 0;           // leading dimension of the copy
+  int64_t a_ld = 0;  // leading dimension of the copy
   enum class PackB { kNo, kAhead, kInTask } pack_b = PackB::kNo;
-  int64_t b_items = 1;        // distinct matrices B that are packed ahead
+  int64_t b_items = 1;  // distinct matrices B that are packed ahead
   size_t a_bytes = 0, b_bytes = 0, slot_bytes = 0;
 
   int64_t Tasks() const { return CeilDiv(items, items_per_task) * row_parts * column_parts; }
@@ -49,10 +49,9 @@ Cut CutGemm(const GemmShape& s, bool packed) {
   cut.gemv = !packed && s.m <= kGemvRows;
 
   // Estimated microseconds at 100 GFLOP/s and 20 GB/s of B; parts of 8 us are worth a thread.
-  const double item_us = 2e-5 * static_cast<double>(s.m) * static_cast<double>(s.n) *
-                             static_cast<double>(s.k) +
-                         (packed || cut.gemv ? 2e-4 : 4e-4) * static_cast<double>(s.n) *
-                             static_cast<double>(s.k);
+  const double item_us =
+      2e-5 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k) +
+      (packed || cut.gemv ? 2e-4 : 4e-4) * static_cast<double>(s.n) * static_cast<double>(s.k);
   const double us = item_us * static_cast<double>(cut.items);
   const int64_t wanted = us < 20 ? 1 : std::min<int64_t>(24, static_cast<int64_t>(us / 8));
   const int64_t parts = std::max<int64_t>(1, wanted / cut.items);
@@ -75,7 +74,8 @@ Cut CutGemm(const GemmShape& s, bool packed) {
     return cut;
   }
 
-  // Rows are cut first if B fits into the cache, for then each task reads its A alone; else columns.
+  // Rows are cut first if B fits into the cache, for then each task reads its A alone; else
+  // columns.
   int64_t step = panels;  // panels of a part
   if (panels > fitting) step = CeilDiv(panels, CeilDiv(panels, fitting));
   int64_t column_parts = CeilDiv(panels, step);
@@ -108,9 +108,8 @@ Cut CutGemm(const GemmShape& s, bool packed) {
     const bool shared = s.b_stride[0] == 0 && s.b_stride[1] == 0;
     if (!shared && cut.row_parts == 1) {
       cut.pack_b = Cut::PackB::kInTask;
-      cut.slot_bytes += static_cast<size_t>(RoundUp(std::min(s.n, cut.column_step), kPanelGranule) *
-                                            s.k) *
-                        4;
+      cut.slot_bytes +=
+          static_cast<size_t>(RoundUp(std::min(s.n, cut.column_step), kPanelGranule) * s.k) * 4;
     } else {
       cut.pack_b = Cut::PackB::kAhead;
       cut.b_items = shared ? 1 : cut.items;
@@ -131,8 +130,8 @@ struct Context {
   const float* packed_b;
   float* c;
   const PreparedEpilogue& epilogue;
-  float* a_copy;    // kAhead
-  float* b_copy;    // kAhead
+  float* a_copy;  // kAhead
+  float* b_copy;  // kAhead
   ScratchSlots* slots;
 };
 
@@ -282,8 +281,8 @@ void Gemm(const GemmShape& shape, const float* a, const float* b, const float* p
     par.For(cut.items * row_parts, [&](int64_t task) {
       const int64_t item = task / row_parts, part = task % row_parts;
       const int64_t begin = shape.m * part / row_parts, end = shape.m * (part + 1) / row_parts;
-      const float* from = a + item / shape.batch[1] * shape.a_stride[0] +
-                          item % shape.batch[1] * shape.a_stride[1];
+      const float* from =
+          a + item / shape.batch[1] * shape.a_stride[0] + item % shape.batch[1] * shape.a_stride[1];
       CopyBlock(shape, from, begin, end - begin, 0, shape.k,
                 x.a_copy + (item * shape.m + begin) * cut.a_ld, cut.a_ld);
     });

@@ -3,7 +3,8 @@
 // block of rows times some column panels of a packed B over one range of K. Single-threaded.
 //
 // Packed B: columns are cut into panels of GemmPanelWidth() columns; the last panel is as wide as
-// the rest rounded up to kPanelGranule, filled with zeros. A panel of width w is K rows of w floats.
+// the rest rounded up to kPanelGranule, filled with zeros. A panel of width w is K rows of w
+// floats.
 
 #include <cstddef>
 #include <cstdint>

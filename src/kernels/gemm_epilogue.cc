@@ -19,8 +19,7 @@ bool Place(const Epilogue& epilogue, int index, int* bias, int* residual) {
 const float* Data(const EpilogueOperand& operand, int64_t row, int64_t column, int64_t p,
                   int64_t q) {
   return static_cast<const float*>(operand.data) + row * operand.row_stride +
-         column * operand.column_stride + p * operand.batch_stride[0] +
-         q * operand.batch_stride[1];
+         column * operand.column_stride + p * operand.batch_stride[0] + q * operand.batch_stride[1];
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 #pragma once
-// An Epilogue made ready for one call of Gemm or Conv: either it fits into the register tile's store,
-// or it is interpreted over blocks that were just stored.
+// An Epilogue made ready for one call of Gemm or Conv: either it fits into the register tile's
+// store, or it is interpreted over blocks that were just stored.
 
 #include <cstdint>
 
@@ -20,7 +20,8 @@ class PreparedEpilogue {
   // True if Tile says all there is to do.
   bool InRegisters() const { return in_registers_; }
 
-  // What the register tile does for the part of C that begins at (row, column) of batch item (p, q).
+  // What the register tile does for the part of C that begins at (row, column) of batch item (p,
+  // q).
   TileEpilogue Tile(int64_t row, int64_t column, int64_t p = 0, int64_t q = 0) const;
 
   // Interprets the expression over rows x columns of stored values beginning there; c is the

@@ -13,7 +13,9 @@ class ScratchSlots {
  public:
   static constexpr int kMaxSlots = 256;
 
-  static int CountFor(int threads) { return threads < 1 ? 1 : threads < kMaxSlots ? threads : kMaxSlots; }
+  static int CountFor(int threads) {
+    return threads < 1 ? 1 : threads < kMaxSlots ? threads : kMaxSlots;
+  }
 
   ScratchSlots(void* base, size_t bytes, int count)
       : base_(static_cast<std::byte*>(base)), bytes_(bytes), count_(count) {}

@@ -37,8 +37,8 @@ void ReadEnvironment() {
   hwy::DisableTargets(disabled);
 #else
   if (name != "baseline") {
-    Fail(ErrorCode::kInvalidArgument, "SARDONYX_TARGET is '{}'; this architecture has baseline alone",
-         name);
+    Fail(ErrorCode::kInvalidArgument,
+         "SARDONYX_TARGET is '{}'; this architecture has baseline alone", name);
   }
 #endif
 }

@@ -2,9 +2,9 @@
 // Which SIMD targets the kernels are compiled for, and which one runs. A kernel's .cc includes this
 // before anything of Highway.
 //
-// Three on x86-64: SSE4.2 (x86-64-v2, with AES: processors since 2011), AVX2 with FMA, AVX-512; NEON
-// on AArch64. The targets between them would cost build time and gain little. Without the second line
-// the baseline would be scalar code.
+// Three on x86-64: SSE4.2 (x86-64-v2, with AES: processors since 2011), AVX2 with FMA, AVX-512;
+// NEON on AArch64. The targets between them would cost build time and gain little. Without the
+// second line the baseline would be scalar code.
 #if defined(__x86_64__)
 #define HWY_DISABLED_TARGETS (HWY_SCALAR | HWY_EMU128 | HWY_SSSE3)
 #define HWY_BASELINE_TARGETS HWY_SSE4

@@ -43,17 +43,14 @@ struct Map<2> {
   }
 };
 
-// Points 0, a, -a, b, -b and infinity with a = sqrt(1/2), b = sqrt(2): a third of the rounding error
-// of the usual 1 and 2, since powers of the points stay nearer to one.
+// Points 0, a, -a, b, -b and infinity with a = sqrt(1/2), b = sqrt(2): a third of the rounding
+// error of the usual 1 and 2, since powers of the points stay nearer to one.
 template <>
 struct Map<4> {
   static constexpr float kA = 0.70710678118654752f, kB = 1.41421356237309505f;
-  static constexpr float kWeights[6][3] = {{1.0f, 0.0f, 0.0f},
-                                           {-2.0f / 3, -kB / 3, -1.0f / 3},
-                                           {-2.0f / 3, kB / 3, -1.0f / 3},
-                                           {1.0f / 6, kB / 6, 1.0f / 3},
-                                           {1.0f / 6, -kB / 6, 1.0f / 3},
-                                           {0.0f, 0.0f, 1.0f}};
+  static constexpr float kWeights[6][3] = {
+      {1.0f, 0.0f, 0.0f},           {-2.0f / 3, -kB / 3, -1.0f / 3}, {-2.0f / 3, kB / 3, -1.0f / 3},
+      {1.0f / 6, kB / 6, 1.0f / 3}, {1.0f / 6, -kB / 6, 1.0f / 3},   {0.0f, 0.0f, 1.0f}};
   template <class D, class V>
   static HWY_INLINE void Input(D d, const V* x, V* to) {
     const V two = hn::Set(d, 2.0f), half = hn::Set(d, 0.5f), sum = hn::Set(d, 2.5f);
@@ -132,7 +129,9 @@ HWY_NOINLINE void Input(const ConvShape& s, const float* x, int64_t first, int64
   for (int64_t r = 0; r < count; ++r) {
     const Place place = PlaceOf(tiles, first + r, kM);
     const int64_t h = place.h - s.pad_begin[1], w = place.w - s.pad_begin[2];
-    const auto Clip = [](int64_t value) { return static_cast<int>(std::clamp<int64_t>(value, 0, kT)); };
+    const auto Clip = [](int64_t value) {
+      return static_cast<int>(std::clamp<int64_t>(value, 0, kT));
+    };
     const int h0 = Clip(-h), h1 = Clip(s.in[1] - h), w0 = Clip(-w), w1 = Clip(s.in[2] - w);
     const float* from = x + (place.item * s.in[1] + h) * line + w * s.x_stride;
     float* to = values.data + r * values.ld;
@@ -183,8 +182,8 @@ HWY_INLINE int64_t OutputChannels(D d, const float* from, int64_t t_stride, int6
         if (j >= columns) break;
         V value = hn::Add(mapped[j], add);
         if (residual != nullptr) {
-          value = hn::Add(
-              value, hn::LoadU(d, residual + i * residual_line + j * residual_pixel + c));
+          value =
+              hn::Add(value, hn::LoadU(d, residual + i * residual_line + j * residual_pixel + c));
         }
         if (e.clamp) value = hn::Min(hi, hn::Max(lo, value));
         hn::StoreU(value, d, y + i * line + j * pixel + c);
@@ -207,8 +206,9 @@ HWY_NOINLINE void Output(const ConvShape& s, const WinogradValues& values, int64
     const float* from = values.data + r * values.ld;
     float* to = y + pixel * s.y_stride;
     const float* residual = e.residual == nullptr ? nullptr : e.residual + pixel * e.residual_ld;
-    int64_t c = OutputChannels<kM>(Wide(), from, values.t_stride, 0, s.cout, rows, columns, to, line,
-                                   s.y_stride, e.bias, residual, residual_line, e.residual_ld, e);
+    int64_t c =
+        OutputChannels<kM>(Wide(), from, values.t_stride, 0, s.cout, rows, columns, to, line,
+                           s.y_stride, e.bias, residual, residual_line, e.residual_ld, e);
     c = OutputChannels<kM>(Narrow(), from, values.t_stride, c, s.cout, rows, columns, to, line,
                            s.y_stride, e.bias, residual, residual_line, e.residual_ld, e);
     OutputChannels<kM>(One(), from, values.t_stride, c, s.cout, rows, columns, to, line, s.y_stride,
@@ -249,8 +249,7 @@ HWY_NOINLINE void Weights(const ConvShape& s, const float* weights, int64_t n0, 
           V sum = hn::Mul(hn::Set(d, g[0]), half[i][0]);
           sum = hn::MulAdd(hn::Set(d, g[1]), half[i][1], sum);
           sum = hn::MulAdd(hn::Set(d, g[2]), half[i][2], sum);
-          hn::StoreU(sum, d,
-                     packed + (i * kT + k) * matrix_floats + n0 * s.cin + c * width + j);
+          hn::StoreU(sum, d, packed + (i * kT + k) * matrix_floats + n0 * s.cin + c * width + j);
         }
       }
     }
@@ -306,13 +305,13 @@ void WinogradInput<2>(const ConvShape& s, const float* x, int64_t first, int64_t
   HWY_DYNAMIC_DISPATCH(Input2)(s, x, first, count, to);
 }
 template <>
-void WinogradOutput<4>(const ConvShape& s, const WinogradValues& from, int64_t first,
-                       int64_t count, float* y, const TileEpilogue& e) {
+void WinogradOutput<4>(const ConvShape& s, const WinogradValues& from, int64_t first, int64_t count,
+                       float* y, const TileEpilogue& e) {
   HWY_DYNAMIC_DISPATCH(Output4)(s, from, first, count, y, e);
 }
 template <>
-void WinogradOutput<2>(const ConvShape& s, const WinogradValues& from, int64_t first,
-                       int64_t count, float* y, const TileEpilogue& e) {
+void WinogradOutput<2>(const ConvShape& s, const WinogradValues& from, int64_t first, int64_t count,
+                       float* y, const TileEpilogue& e) {
   HWY_DYNAMIC_DISPATCH(Output2)(s, from, first, count, y, e);
 }
 template <>

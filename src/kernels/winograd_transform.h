@@ -14,7 +14,9 @@ namespace sardonyx {
 struct WinogradTiles {
   int64_t rows, columns, count;  // an item's rows and columns of tiles; tiles of all items
   WinogradTiles(const ConvShape& s, int m)
-      : rows(CeilDiv(s.out[1], m)), columns(CeilDiv(s.out[2], m)), count(s.batch * rows * columns) {}
+      : rows(CeilDiv(s.out[1], m)),
+        columns(CeilDiv(s.out[2], m)),
+        count(s.batch * rows * columns) {}
 };
 
 // The transformed values of tile first + r at position t of the (m + 2) x (m + 2) positions are

@@ -30,8 +30,7 @@ ConvShape Shape(int64_t batch, int64_t cin, int64_t cout, std::vector<Axis> axes
     s.stride[to] = a.stride;
     s.dilation[to] = a.dilation;
     s.pad_begin[to] = a.pad_begin;
-    s.out[to] =
-        (a.in + a.pad_begin + a.pad_end - (a.kernel - 1) * a.dilation - 1) / a.stride + 1;
+    s.out[to] = (a.in + a.pad_begin + a.pad_end - (a.kernel - 1) * a.dilation - 1) / a.stride + 1;
   }
   return s;
 }
@@ -124,9 +123,8 @@ void Check(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish,
       Expression(), Expression::Parse("(float, float) add(0,1):float relu(2):float"),
       Expression::Parse("(float, float, float) add(0,1):float add(3,2):float"),
       Expression::Parse("(float, float) add(0,1):float tanh(2):float")};
-  const EpilogueOperand operands[2] = {
-      {bias.get(), DType::kFloat32, 0, 1, {0, 0}},
-      {residual.get(), DType::kFloat32, s.cout + 1, 1, {0, 0}}};
+  const EpilogueOperand operands[2] = {{bias.get(), DType::kFloat32, 0, 1, {0, 0}},
+                                       {residual.get(), DType::kFloat32, s.cout + 1, 1, {0, 0}}};
   Epilogue epilogue;
   if (finish != Finish::kNone) epilogue = {&expressions[static_cast<int>(finish)], operands};
 
@@ -166,7 +164,8 @@ void Check(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish,
         if (finish == Finish::kBiasRelu) wanted = std::max(wanted, 0.0);
         if (finish == Finish::kResidual) wanted += residual[i * (s.cout + 1) + c];
         if (finish == Finish::kInterpreted) wanted = std::tanh(wanted);
-        ASSERT_NEAR(y[i * s.y_stride + c], wanted, winograd ? 4e-6 + 1e-6 * size : 1e-6 + 4e-7 * size)
+        ASSERT_NEAR(y[i * s.y_stride + c], wanted,
+                    winograd ? 4e-6 + 1e-6 * size : 1e-6 + 4e-7 * size)
             << "pixel " << i << " channel " << c;
       }
       for (int64_t c = s.cout; c < s.y_stride; ++c) {

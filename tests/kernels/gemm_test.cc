@@ -68,7 +68,10 @@ void Check(const Case& test, bool packed) {
   if (!test.expression.empty()) {
     expression = Expression::Parse(test.expression);
     operands[0] = {bias.get(), DType::kFloat32, 0, 1, {0, 0}};
-    operands[1] = {residual.get(), DType::kFloat32, s.n + 1, 1,
+    operands[1] = {residual.get(),
+                   DType::kFloat32,
+                   s.n + 1,
+                   1,
                    {s.m * (s.n + 1), s.batch[0] * s.m * (s.n + 1)}};
     epilogue = {&expression, operands};
   }
@@ -116,8 +119,8 @@ void Check(const Case& test, bool packed) {
             size += std::fabs(product);
           }
           const int64_t item = p + q * s.batch[0];
-          const double wanted = Finish(test.expression, sum, bias[j],
-                                       residual[(item * s.m + i) * (s.n + 1) + j]);
+          const double wanted =
+              Finish(test.expression, sum, bias[j], residual[(item * s.m + i) * (s.n + 1) + j]);
           ASSERT_NEAR(ci[i * s.ldc + j], wanted, 1e-6 + 4e-7 * size)
               << "item " << item << " at " << i << ", " << j;
         }
@@ -192,8 +195,7 @@ TEST(Gemm, Batches) {
 TEST(Gemm, Epilogues) {
   const std::string bias = "(float, float) add(0,1):float";
   const std::string bias_relu = "(float, float) add(0,1):float relu(2):float";
-  const std::string residual =
-      "(float, float, float) add(0,1):float add(3,2):float relu(4):float";
+  const std::string residual = "(float, float, float) add(0,1):float add(3,2):float relu(4):float";
   const std::string interpreted = "(float, float) add(0,1):float tanh(2):float";
   for (const std::string& text : {bias, bias_relu, residual, interpreted}) {
     for (const int64_t n : {8, 21, 64, 83}) {
