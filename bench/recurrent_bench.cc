@@ -8,6 +8,8 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/targets.h"
+
 namespace sardonyx {
 namespace {
 
@@ -21,6 +23,7 @@ std::unique_ptr<float, Free> Buffer(size_t bytes) {
 }
 
 void Run(benchmark::State& state, RecurrentCell cell) {
+  ApplyTargetFromEnvironment();
   const int64_t steps = state.range(0), batch = state.range(1), input = state.range(2),
                 hidden = state.range(3), directions = state.range(4);
   const int threads = static_cast<int>(state.range(5));
