@@ -1,0 +1,306 @@
+"""Models that are ready to run."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from sardonyx import _sardonyx
+from sardonyx.errors import InvalidArgumentError
+
+Dimension = int | str | None
+
+
+class Readable(Protocol):
+    """A file opened for reading bytes, or something like one."""
+
+    def read(self) -> bytes:
+        """Return all bytes."""
+
+
+@dataclass(frozen=True)
+class ValueInfo:
+    """An input or output as the model declares it.
+
+    Attributes
+    ----------
+    name : str
+    type : str
+        Such as ``tensor(float)`` or ``seq(tensor(int64))``.
+    dtype : str or None
+        Name of the elements' type in NumPy or ml_dtypes, ``str`` for strings; None if not a tensor.
+    shape : list or None
+        Of each dimension its size, its name if that is all the model says, or None; None if the
+        number of dimensions is not known.
+    """
+
+    name: str
+    type: str
+    dtype: str | None
+    shape: list[Dimension] | None
+
+    @classmethod
+    def _from_row(cls, row: _sardonyx.ValueRow) -> ValueInfo:
+        name, type_, dtype, shape = row
+        return cls(name, type_, dtype, None if shape is None else list(shape))
+
+
+class Step(NamedTuple):
+    """One step of a profiled run: what ran, for which ONNX node, when and how long."""
+
+    node: str
+    op_type: str
+    core_op: str
+    implementation: str
+    shape: str
+    start_ns: int
+    duration_ns: int
+
+
+class Profile:
+    """Times of the runs made while `Session.profile` was on."""
+
+    def __init__(self, native: _sardonyx.Session) -> None:
+        self._native = native
+        self._kept: tuple[str, str, list[Step]] | None = None
+
+    def summary(self) -> str:
+        """Return the times added up, as a table."""
+        return self._kept[0] if self._kept else self._native.profile_summary()
+
+    def trace(self) -> str:
+        """Return JSON in the trace-event format, for chrome://tracing or Perfetto."""
+        return self._kept[1] if self._kept else self._native.profile_trace()
+
+    def steps(self) -> list[Step]:
+        """Every step of every run, in order."""
+        return self._kept[2] if self._kept else _steps(self._native)
+
+    def _keep(self) -> None:
+        self._kept = (
+            self._native.profile_summary(),
+            self._native.profile_trace(),
+            _steps(self._native),
+        )
+
+
+def _steps(native: _sardonyx.Session) -> list[Step]:
+    return [Step(**row) for row in native.profile_steps()]
+
+
+class Session:
+    """A model ready to run; made by `sardonyx.load`. Any number of threads may run it at once."""
+
+    def __init__(self, native: _sardonyx.Session) -> None:
+        self._native = native
+        self._inputs = [ValueInfo._from_row(row) for row in native.inputs()]
+        self._outputs = [ValueInfo._from_row(row) for row in native.outputs()]
+        self._input_names = [info.name for info in self._inputs]
+        self._output_names = [info.name for info in self._outputs]
+
+    @property
+    def inputs(self) -> list[ValueInfo]:
+        """What a run must be given. Inputs that have a default in the model are not listed."""
+        return list(self._inputs)
+
+    @property
+    def outputs(self) -> list[ValueInfo]:
+        """What a run returns."""
+        return list(self._outputs)
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Properties of the model: metadata_props, ``producer_name``, ``graph_name`` ..."""
+        return self._native.metadata()
+
+    @property
+    def threads(self) -> int:
+        """Threads that a run may use."""
+        return self._native.threads()
+
+    def run(
+        self,
+        inputs: Mapping[str, Any] | Sequence[Any],
+        outputs: Iterable[str] | None = None,
+    ) -> dict[str, Any]:
+        """Run the model.
+
+        Parameters
+        ----------
+        inputs
+            Values by name, or a list of them in the order of `inputs`. NumPy arrays (C order,
+            aligned) are used where they lie; sequences are lists, maps are dicts, an empty optional
+            is None. Python numbers, NumPy scalars and lists of them become the declared type if no
+            value is lost by it.
+        outputs
+            Names of the values wanted: outputs or any other value of the graph. By default all
+            outputs.
+
+        Returns
+        -------
+        dict
+            Values by name, in order. Arrays own their memory together with the engine: no copy.
+
+        Raises
+        ------
+        InvalidArgumentError
+            If an input is missing, unknown, or of another type or shape than declared.
+        Error
+            If the model fails on these values.
+        """
+        if not isinstance(inputs, Mapping):
+            inputs = self._by_name(inputs)
+        elif not isinstance(inputs, dict):
+            inputs = dict(inputs)
+        if outputs is None:
+            return dict(zip(self._output_names, self._native.run(inputs, []), strict=True))
+        names = _names(outputs)
+        if not names:
+            return {}
+        return dict(zip(names, self._native.run(inputs, names), strict=True))
+
+    def _by_name(self, inputs: Sequence[Any]) -> dict[str, Any]:
+        if not isinstance(inputs, list | tuple):
+            raise InvalidArgumentError(
+                f"inputs must be a dict or a list, not {type(inputs).__name__}"
+            )
+        if len(inputs) > len(self._input_names):
+            raise InvalidArgumentError(
+                f"{len(inputs)} inputs are given, the model has {len(self._input_names)}: "
+                f"{', '.join(self._input_names)}"
+            )
+        return dict(zip(self._input_names, inputs, strict=False))
+
+    @contextmanager
+    def profile(self) -> Iterator[Profile]:
+        """Time every step of the runs made within the block, by all threads.
+
+        Examples
+        --------
+        >>> with session.profile() as profile:
+        ...     session.run(inputs)
+        >>> print(profile.summary())
+        """
+        profile = Profile(self._native)
+        self._native.start_profile()
+        try:
+            yield profile
+        finally:
+            self._native.stop_profile()
+            profile._keep()
+
+    def explain(self, shapes: Mapping[str, Sequence[int]] | None = None) -> str:
+        """Tell what each step runs on for these input shapes, what was refused and why.
+
+        Parameters
+        ----------
+        shapes
+            By input name; inputs of a fixed shape may be left out.
+        """
+        rows = [(name, [int(size) for size in shape]) for name, shape in (shapes or {}).items()]
+        return self._native.explain(rows)
+
+    def graph_text(self) -> str:
+        """Return the optimised graph as text."""
+        return self._native.graph_text()
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(f"{info.name}: {info.type}" for info in self._inputs)
+        outputs = ", ".join(f"{info.name}: {info.type}" for info in self._outputs)
+        return f"<sardonyx.Session ({inputs}) -> ({outputs})>"
+
+
+def _names(outputs: Iterable[str]) -> list[str]:
+    names = [outputs] if isinstance(outputs, str) else list(outputs)
+    for name in names:
+        if not isinstance(name, str):
+            raise InvalidArgumentError(f"names of outputs are str, not {type(name).__name__}")
+    return names
+
+
+def load(
+    model: str | os.PathLike[str] | bytes | Readable,
+    *,
+    threads: int = 0,
+    disabled_passes: Iterable[str] = (),
+    max_plans: int = 32,
+    external_data_folder: str | os.PathLike[str] | None = None,
+    trace_passes: Callable[[str, str], None] | None = None,
+) -> Session:
+    """Load a model and make it ready to run.
+
+    Parameters
+    ----------
+    model
+        A path, the bytes of a model, a file opened for reading bytes, or an `onnx.ModelProto`.
+    threads
+        Threads that a run may use; 0: as many as the machine gives.
+    disabled_passes
+        Rewrites to leave out, by name: `passes` lists them.
+    max_plans
+        Plans that are kept; there is one for each tuple of input shapes.
+    external_data_folder
+        For models that are not given by path: the folder beneath which external data lies.
+    trace_passes
+        Called with ``""`` and the graph as text before the first pass, then with a pass's name and
+        the graph after each that changed it.
+
+    Returns
+    -------
+    Session
+
+    Raises
+    ------
+    NotFoundError
+        If there is no such file.
+    InvalidModelError
+        If the model breaks a rule of the standard.
+    UnsupportedError
+        If it has operators that are not implemented: all of them are named.
+    """
+    source, folder = _source(model)
+    if external_data_folder is not None:
+        if isinstance(source, str):
+            raise InvalidArgumentError(
+                "external_data_folder is for models that are not given by path: "
+                "external data lies beneath the model's own folder"
+            )
+        folder = os.fspath(external_data_folder)
+    passes = [disabled_passes] if isinstance(disabled_passes, str) else list(disabled_passes)
+    known = {name for name, _ in _sardonyx.passes()}
+    for name in passes:
+        if name not in known:
+            raise InvalidArgumentError(
+                f"there is no pass '{name}'; the passes are {', '.join(sorted(known))}"
+            )
+    if max_plans < 1:
+        raise InvalidArgumentError(f"max_plans must be at least 1, is {max_plans}")
+    options = _sardonyx.Options(threads, passes, max_plans, folder, trace_passes)
+    return Session(_sardonyx.Session(source, options))
+
+
+def _source(model: Any) -> tuple[str | bytes, str]:
+    """Path or bytes of a model, and the folder of its external data."""
+    if isinstance(model, str | os.PathLike):
+        return os.fsdecode(model), ""
+    if isinstance(model, bytes):
+        return model, ""
+    if isinstance(model, bytearray | memoryview):
+        return bytes(model), ""  # theirs may change while the session lives
+    if hasattr(model, "SerializeToString"):
+        return model.SerializeToString(), ""
+    if hasattr(model, "read"):
+        content = model.read()
+        if not isinstance(content, bytes | bytearray | memoryview):
+            raise InvalidArgumentError("the file of a model must be opened in binary mode")
+        name = getattr(model, "name", None)
+        is_file = isinstance(name, str) and not isinstance(model, io.BytesIO)
+        return bytes(content), str(Path(name).resolve().parent) if is_file else ""
+    raise InvalidArgumentError(
+        f"a model is a path, bytes, or a file opened for reading, not {type(model).__name__}"
+    )

@@ -1,0 +1,134 @@
+#include "dtypes.h"
+
+#include <array>
+#include <cstring>
+#include <string>
+
+namespace sardonyx::python {
+namespace {
+
+namespace nb = nanobind;
+
+constexpr std::array<ElementLayout, kDTypeCount> kLayouts = [] {
+  std::array<ElementLayout, kDTypeCount> all{};
+  auto set = [&](DType dtype, ElementLayout layout) { all[static_cast<size_t>(dtype)] = layout; };
+  set(DType::kFloat32, {"float32", false, 32, 4, "float32"});
+  set(DType::kUInt8, {"uint8", false, 8, 1, "uint8"});
+  set(DType::kInt8, {"int8", false, 8, 1, "int8"});
+  set(DType::kUInt16, {"uint16", false, 16, 2, "uint16"});
+  set(DType::kInt16, {"int16", false, 16, 2, "int16"});
+  set(DType::kInt32, {"int32", false, 32, 4, "int32"});
+  set(DType::kInt64, {"int64", false, 64, 8, "int64"});
+  set(DType::kBool, {"bool", false, 8, 1, "bool"});
+  set(DType::kFloat16, {"float16", false, 16, 2, "float16"});
+  set(DType::kFloat64, {"float64", false, 64, 8, "float64"});
+  set(DType::kUInt32, {"uint32", false, 32, 4, "uint32"});
+  set(DType::kUInt64, {"uint64", false, 64, 8, "uint64"});
+  set(DType::kComplex64, {"complex64", false, 64, 8, "complex64"});
+  set(DType::kComplex128, {"complex128", false, 128, 16, "complex128"});
+  set(DType::kBFloat16, {"bfloat16", true, 16, 2, "uint16"});
+  set(DType::kFloat8E4M3FN, {"float8_e4m3fn", true, 8, 1, "uint8"});
+  set(DType::kFloat8E4M3FNUZ, {"float8_e4m3fnuz", true, 8, 1, "uint8"});
+  set(DType::kFloat8E5M2, {"float8_e5m2", true, 8, 1, "uint8"});
+  set(DType::kFloat8E5M2FNUZ, {"float8_e5m2fnuz", true, 8, 1, "uint8"});
+  set(DType::kFloat8E8M0, {"float8_e8m0fnu", true, 8, 1, "uint8"});
+  set(DType::kUInt4, {"uint4", true, 4, 1, "uint8"});
+  set(DType::kInt4, {"int4", true, 4, 1, "uint8"});
+  set(DType::kFloat4E2M1, {"float4_e2m1fn", true, 4, 1, "uint8"});
+  set(DType::kUInt2, {"uint2", true, 2, 1, "uint8"});
+  set(DType::kInt2, {"int2", true, 2, 1, "uint8"});
+  set(DType::kFloat6E2M3, {"float6_e2m3fn", true, 6, 1, "uint8"});
+  set(DType::kFloat6E3M2, {"float6_e3m2fn", true, 6, 1, "uint8"});
+  return all;
+}();
+
+// Python objects that live as long as the interpreter; never freed, since the order in which
+// modules go at exit is not ours.
+struct Table {
+  nb::dict codes;
+  std::array<nb::object, kDTypeCount> dtypes;
+};
+
+Table* MakeTable() {
+  auto* table = new Table;
+  nb::module_ numpy = nb::module_::import_("numpy");
+  nb::module_ ml_dtypes = nb::module_::import_("ml_dtypes");
+  for (int code = 1; code < kDTypeCount; ++code) {
+    const ElementLayout& layout = kLayouts[code];
+    if (layout.numpy == nullptr) continue;
+    // Older releases of ml_dtypes have no types of 2 or 6 bits.
+    if (layout.from_ml_dtypes && !nb::hasattr(ml_dtypes, layout.numpy)) continue;
+    nb::object dtype = numpy.attr("dtype")(
+        layout.from_ml_dtypes ? nb::object(ml_dtypes.attr(layout.numpy)) : nb::str(layout.numpy));
+    table->codes[dtype] = nb::int_(code);
+    table->dtypes[code] = dtype;
+  }
+  // C has two names for some widths, and NumPy a dtype for each.
+  for (const char* alias : {"longlong", "ulonglong", "intc", "uintc"}) {
+    nb::object dtype = numpy.attr("dtype")(alias);
+    const bool is_unsigned = alias[0] == 'u';
+    const auto size = nb::cast<int>(dtype.attr("itemsize"));
+    const DType code = size == 8 ? (is_unsigned ? DType::kUInt64 : DType::kInt64)
+                                 : (is_unsigned ? DType::kUInt32 : DType::kInt32);
+    if (!table->codes.contains(dtype)) table->codes[dtype] = nb::int_(static_cast<int>(code));
+  }
+  table->dtypes[static_cast<int>(DType::kString)] = numpy.attr("dtype")("object");
+  return table;
+}
+
+Table& GetTable() {
+  static Table* const table = MakeTable();
+  return *table;
+}
+
+}  // namespace
+
+const ElementLayout& LayoutOf(DType dtype) { return kLayouts[static_cast<size_t>(dtype)]; }
+
+nb::dict DtypeCodes() { return GetTable().codes; }
+
+nb::object DtypeOf(DType dtype) {
+  const nb::object& found = GetTable().dtypes[static_cast<size_t>(dtype)];
+  if (!found.is_valid()) {
+    throw Error(ErrorCode::kUnsupported, "NumPy arrays of " + std::string(DTypeName(dtype)) +
+                                             " need a newer release of the package ml_dtypes");
+  }
+  return found;
+}
+
+DType DTypeOfNumpy(nb::handle dtype) {
+  PyObject* code = PyDict_GetItemWithError(GetTable().codes.ptr(), dtype.ptr());
+  if (code == nullptr) {
+    if (PyErr_Occurred() != nullptr) throw nb::python_error();
+    return DType::kUndefined;
+  }
+  return static_cast<DType>(PyLong_AsLong(code));
+}
+
+void Pack(const uint8_t* from, int64_t count, int bits, uint8_t* to) {
+  const uint32_t mask = (1U << bits) - 1;
+  uint32_t pending = 0;
+  int held = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    pending |= (from[i] & mask) << held;
+    for (held += bits; held >= 8; held -= 8, pending >>= 8) *to++ = static_cast<uint8_t>(pending);
+  }
+  if (held > 0) *to = static_cast<uint8_t>(pending);
+}
+
+void Unpack(const uint8_t* from, int64_t count, int bits, uint8_t* to) {
+  const uint32_t mask = (1U << bits) - 1;
+  uint32_t pending = 0;
+  int held = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    if (held < bits) {
+      pending |= static_cast<uint32_t>(*from++) << held;
+      held += 8;
+    }
+    to[i] = static_cast<uint8_t>(pending & mask);
+    pending >>= bits;
+    held -= bits;
+  }
+}
+
+}  // namespace sardonyx::python

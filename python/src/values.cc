@@ -1,0 +1,225 @@
+#include "values.h"
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "dtypes.h"
+#include "nanobind/ndarray.h"
+
+namespace sardonyx::python {
+namespace {
+
+namespace nb = nanobind;
+
+// Keeps the memory of a Python object in place. May be let go by any thread.
+struct Buffer {
+  Py_buffer view{};
+
+  Buffer() = default;
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() {
+    if (view.obj == nullptr || Py_IsInitialized() == 0) return;
+    nb::gil_scoped_acquire gil;
+    PyBuffer_Release(&view);
+  }
+};
+
+nb::module_& Numpy() {
+  static auto* const numpy = new nb::module_(nb::module_::import_("numpy"));
+  return *numpy;
+}
+
+bool IsArray(nb::handle value) {
+  static PyObject* const type = nb::object(Numpy().attr("ndarray")).release().ptr();
+  return PyObject_TypeCheck(value.ptr(), reinterpret_cast<PyTypeObject*>(type)) != 0;
+}
+
+// Bytes of a str or bytes object. Lone surrogates stand for bytes that are no UTF-8, as in
+// ToPython.
+std::string StringOf(nb::handle item, const std::string& name) {
+  if (PyBytes_Check(item.ptr()))
+    return {PyBytes_AS_STRING(item.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(item.ptr()))};
+  if (!PyUnicode_Check(item.ptr())) {
+    throw Error(ErrorCode::kInvalidArgument, "input '" + name + "': an array of strings holds a " +
+                                                 Py_TYPE(item.ptr())->tp_name);
+  }
+  Py_ssize_t size = 0;
+  if (const char* text = PyUnicode_AsUTF8AndSize(item.ptr(), &size)) {
+    return {text, static_cast<size_t>(size)};
+  }
+  PyErr_Clear();
+  nb::object bytes = nb::steal(PyUnicode_AsEncodedString(item.ptr(), "utf-8", "surrogateescape"));
+  if (!bytes.is_valid()) throw nb::python_error();
+  return {PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
+}
+
+std::vector<int64_t> DimsOf(nb::handle array) {
+  std::vector<int64_t> dims;
+  for (nb::handle size : nb::tuple(array.attr("shape"))) dims.push_back(nb::cast<int64_t>(size));
+  return dims;
+}
+
+Tensor StringTensor(nb::handle array, const std::string& name) {
+  Tensor tensor(DType::kString, DimsOf(array));
+  const nb::object items = array.attr("ravel")().attr("tolist")();
+  auto* out = tensor.data<std::string>();
+  for (nb::handle item : nb::list(items)) *out++ = StringOf(item, name);
+  return tensor;
+}
+
+// The memory of an array of a numeric type. False if it must be copied first.
+bool ShareMemory(nb::handle array, DType dtype, Tensor* tensor) {
+  const ElementLayout& layout = LayoutOf(dtype);
+  // NumPy exports no buffer of a type of ml_dtypes.
+  nb::object plain =
+      layout.from_ml_dtypes ? nb::object(array.attr("view")(layout.storage)) : nb::borrow(array);
+  auto buffer = std::make_shared<Buffer>();
+  if (PyObject_GetBuffer(plain.ptr(), &buffer->view, PyBUF_C_CONTIGUOUS) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  const Py_buffer& view = buffer->view;
+  std::vector<int64_t> dims(view.shape, view.shape + view.ndim);
+  if (IsPacked(dtype)) {
+    Tensor packed(dtype, std::move(dims));
+    Pack(static_cast<const uint8_t*>(view.buf), packed.size(), layout.bits, packed.data<uint8_t>());
+    *tensor = std::move(packed);
+    return true;
+  }
+  const size_t alignment = layout.item_bytes > 8 ? 8 : layout.item_bytes;
+  if (reinterpret_cast<uintptr_t>(view.buf) % alignment != 0) return false;
+  *tensor = Tensor(dtype, std::move(dims), view.buf, std::move(buffer));
+  return true;
+}
+
+// Whether the value is an array that could be taken as it is.
+bool FromArray(nb::handle value, const std::string& name, Tensor* tensor) {
+  if (!IsArray(value)) return false;
+  const nb::object dtype = value.attr("dtype");
+  const DType code = DTypeOfNumpy(dtype);
+  if (code != DType::kUndefined) return ShareMemory(value, code, tensor);
+  if (nb::cast<std::string>(dtype.attr("kind")) != "O") return false;
+  *tensor = StringTensor(value, name);
+  return true;
+}
+
+Datum FromPrepared(nb::handle value, const std::string& name);
+
+Datum MapOf(nb::dict items, const std::string& name) {
+  auto map = std::make_shared<Map>();
+  const auto count = static_cast<int64_t>(nb::len(items));
+  int64_t index = 0;
+  for (auto [key, value] : items) {
+    const bool is_text = PyUnicode_Check(key.ptr()) != 0;
+    if (index == 0) map->keys = Tensor(is_text ? DType::kString : DType::kInt64, {count});
+    if (is_text != (map->keys.dtype() == DType::kString)) {
+      throw Error(ErrorCode::kInvalidArgument,
+                  "input '" + name + "': keys of a map are of one type");
+    }
+    if (is_text) {
+      map->keys.data<std::string>()[index] = StringOf(key, name);
+    } else {
+      map->keys.data<int64_t>()[index] = nb::cast<int64_t>(key);
+    }
+    map->values.push_back(FromPrepared(value, name));
+    ++index;
+  }
+  if (count == 0) map->keys = Tensor(DType::kInt64, {0});
+  return std::shared_ptr<const Map>(std::move(map));
+}
+
+// A value as sardonyx._convert.prepare returns it.
+Datum FromPrepared(nb::handle value, const std::string& name) {
+  if (value.is_none()) return {};
+  if (PyList_Check(value.ptr())) {
+    auto sequence = std::make_shared<Sequence>();
+    for (nb::handle item : nb::list(nb::borrow(value))) {
+      sequence->push_back(FromPrepared(item, name));
+    }
+    return std::shared_ptr<const Sequence>(std::move(sequence));
+  }
+  if (PyDict_Check(value.ptr())) return MapOf(nb::borrow<nb::dict>(value), name);
+  Tensor tensor;
+  if (!FromArray(value, name, &tensor)) {
+    throw Error(ErrorCode::kInternal, "input '" + name + "': no conversion from this array");
+  }
+  return tensor;
+}
+
+nb::object StringArray(const Tensor& tensor) {
+  nb::list items;
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    const std::string& text = tensor.data<std::string>()[i];
+    items.append(nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()),
+                                                "surrogateescape")));
+  }
+  nb::object flat = Numpy().attr("empty")(tensor.size(), "object");
+  flat[nb::slice(nb::none(), nb::none(), nb::none())] = items;
+  return flat.attr("reshape")(nb::cast(std::vector<int64_t>(tensor.dims())));
+}
+
+nb::dlpack::dtype StorageType(const ElementLayout& layout) {
+  auto code = nb::dlpack::dtype_code::UInt;
+  switch (layout.storage[0]) {
+    case 'f': code = nb::dlpack::dtype_code::Float; break;
+    case 'i': code = nb::dlpack::dtype_code::Int; break;
+    case 'b': code = nb::dlpack::dtype_code::Bool; break;
+    case 'c': code = nb::dlpack::dtype_code::Complex; break;
+    default: break;
+  }
+  return {static_cast<uint8_t>(code), static_cast<uint8_t>(layout.item_bytes * 8), 1};
+}
+
+nb::object ArrayOf(const Tensor& tensor) {
+  if (tensor.dtype() == DType::kString) return StringArray(tensor);
+  const ElementLayout& layout = LayoutOf(tensor.dtype());
+  const nb::object dtype = DtypeOf(tensor.dtype());
+  Tensor plain = tensor;
+  if (IsPacked(tensor.dtype())) {
+    plain = Tensor(DType::kUInt8, tensor.dims());
+    Unpack(tensor.data<uint8_t>(), tensor.size(), layout.bits, plain.data<uint8_t>());
+  }
+  std::vector<size_t> shape(plain.dims().begin(), plain.dims().end());
+  auto* kept = new Tensor(plain);
+  nb::capsule owner(kept, [](void* pointer) noexcept { delete static_cast<Tensor*>(pointer); });
+  nb::object array = nb::cast(nb::ndarray<nb::numpy>(kept->raw(), shape.size(), shape.data(), owner,
+                                                     nullptr, StorageType(layout)));
+  return layout.from_ml_dtypes ? nb::object(array.attr("view")(dtype)) : array;
+}
+
+}  // namespace
+
+Datum FromPython(nb::handle value, const std::string& declared, const std::string& name) {
+  Tensor tensor;
+  if (FromArray(value, name, &tensor)) return tensor;
+  static auto* const prepare =
+      new nb::object(nb::module_::import_("sardonyx._convert").attr("prepare"));
+  const nb::object prepared = (*prepare)(value, declared, name);
+  return FromPrepared(prepared, name);
+}
+
+nb::object ToPython(const Datum& datum) {
+  if (const Tensor* tensor = datum.tensor()) return ArrayOf(*tensor);
+  if (const Sequence* sequence = datum.sequence()) {
+    nb::list items;
+    for (const Datum& item : *sequence) items.append(ToPython(item));
+    return items;
+  }
+  if (const Map* map = datum.map()) {
+    const nb::object keys = ArrayOf(map->keys).attr("tolist")();
+    nb::dict items;
+    size_t index = 0;
+    for (nb::handle key : nb::list(keys)) {
+      nb::object value = ToPython(map->values.at(index++));
+      // A map from labels to numbers holds numbers, not arrays without dimensions.
+      if (IsArray(value) && nb::cast<int>(value.attr("ndim")) == 0) value = value[nb::tuple()];
+      items[key] = value;
+    }
+    return items;
+  }
+  return nb::none();
+}
+
+}  // namespace sardonyx::python
