@@ -1,5 +1,7 @@
 // Joining tensors along an axis, and cutting one into parts.
 
+#include <algorithm>
+
 #include "ops/core/core.h"
 #include "ops/core/reference.h"
 
@@ -104,14 +106,13 @@ void InferSplit(InferContext& context) {
   } else {
     const Dim count = static_cast<int64_t>(parts);
     if (whole.known()) {
-      // All parts but the last have the rounded-up size.
+      // Parts have the rounded-up size as long as there is enough; the last may be smaller or empty.
       const int64_t size = (whole.value() + count.value() - 1) / count.value();
-      const int64_t last = whole.value() - size * (count.value() - 1);
-      if (last < 0) {
-        context.Fail("cannot split axis {} of {} into {} parts", axis, context.Print(shape), parts);
+      int64_t rest = whole.value();
+      for (size_t i = 0; i < parts; ++i) {
+        sizes.push_back(std::min(size, rest));
+        rest -= sizes.back().value();
       }
-      sizes.assign(parts, size);
-      sizes.back() = last;
     } else {
       const Dim size = context.symbols().CeilDiv(whole, count);
       sizes.assign(parts, size);
