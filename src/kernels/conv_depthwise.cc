@@ -61,93 +61,112 @@ HWY_INLINE void Finish(D d, V value, const DepthwiseLine& line, int64_t pixel, i
   hn::StoreU(value, d, line.y + pixel * line.s.y_stride + c);
 }
 
+// The lines of the kernel that lie inside of the input, for one output line.
+struct KernelLines {
+  static constexpr int kMost = 64;
+  int count = 0;
+  const float* x[kMost];  // input position 0 of the line, channel 0
+  const float* w[kMost];
+};
+
 // kP neighbouring output pixels from `ow` on for a kernel of width kW and stride kS without
 // dilation: each input value of a line is loaded once. kWhole: all of them are inside of the input.
 template <int kP, int kW, int kS, bool kWhole, class D>
-HWY_INLINE void FixedPixels(D d, const DepthwiseLine& line, Range depth, Range height, int64_t ow,
+HWY_INLINE void FixedPixels(D d, const DepthwiseLine& line, const KernelLines& lines, int64_t ow,
                             int64_t c) {
   using V = hn::Vec<D>;
   constexpr int kColumns = (kP - 1) * kS + kW;
   const ConvShape& s = line.s;
-  const int64_t pixel = s.x_stride;
+  const TileEpilogue& e = line.epilogue;
+  const int64_t pixel = s.x_stride, channels = s.cin;
   const int64_t w0 = ow * kS - s.pad_begin[2];
   const int64_t j0 = std::max<int64_t>(0, -w0), j1 = std::min<int64_t>(kColumns, s.in[2] - w0);
+  const int64_t offset = w0 * pixel + c;
   V acc[kP];
-  const V start =
-      line.epilogue.bias == nullptr ? hn::Zero(d) : hn::LoadU(d, line.epilogue.bias + c);
+  const V start = e.bias == nullptr ? hn::Zero(d) : hn::LoadU(d, e.bias + c);
 #pragma GCC unroll 8
   for (int p = 0; p < kP; ++p) acc[p] = start;
-  for (int64_t kd = depth.begin; kd < depth.end; ++kd) {
-    for (int64_t kh = height.begin; kh < height.end; ++kh) {
-      const int64_t in =
-          ((line.d0 + kd * s.dilation[0]) * s.in[1] + line.h0 + kh * s.dilation[1]) * s.in[2] + w0;
-      const float* x = line.x + in * pixel + c;
-      const float* w = line.weights + (kd * s.kernel[1] + kh) * kW * s.cin + c;
-      V wv[kW];
+  for (int i = 0; i < lines.count; ++i) {
+    const float* HWY_RESTRICT x = lines.x[i] + offset;
+    const float* HWY_RESTRICT w = lines.w[i] + c;
+    V wv[kW];
 #pragma GCC unroll 8
-      for (int k = 0; k < kW; ++k) wv[k] = hn::LoadU(d, w + k * s.cin);
+    for (int k = 0; k < kW; ++k) wv[k] = hn::LoadU(d, w + k * channels);
 #pragma GCC unroll 32
-      for (int j = 0; j < kColumns; ++j) {
-        if (!kWhole && (j < j0 || j >= j1)) continue;
-        const V value = hn::LoadU(d, x + j * pixel);
+    for (int j = 0; j < kColumns; ++j) {
+      if (!kWhole && (j < j0 || j >= j1)) continue;
+      const V value = hn::LoadU(d, x + j * pixel);
 #pragma GCC unroll 8
-        for (int k = 0; k < kW; ++k) {
-          if (j >= k && (j - k) % kS == 0 && (j - k) / kS < kP) {
-            acc[(j - k) / kS] = hn::MulAdd(wv[k], value, acc[(j - k) / kS]);
-          }
+      for (int k = 0; k < kW; ++k) {
+        if (j >= k && (j - k) % kS == 0 && (j - k) / kS < kP) {
+          acc[(j - k) / kS] = hn::MulAdd(wv[k], value, acc[(j - k) / kS]);
         }
       }
     }
   }
+  if (e.residual != nullptr) {
+    const float* residual = e.residual + ow * e.residual_ld + c;
 #pragma GCC unroll 8
-  for (int p = 0; p < kP; ++p) Finish(d, acc[p], line, ow + p, c);
+    for (int p = 0; p < kP; ++p, residual += e.residual_ld) {
+      acc[p] = hn::Add(acc[p], hn::LoadU(d, residual));
+    }
+  }
+  if (e.clamp) {
+    const V lo = hn::Set(d, e.lo), hi = hn::Set(d, e.hi);
+#pragma GCC unroll 8
+    for (int p = 0; p < kP; ++p) acc[p] = hn::Min(hi, hn::Max(lo, acc[p]));
+  }
+  const int64_t step = s.y_stride;
+  float* y = line.y + ow * step + c;
+#pragma GCC unroll 8
+  for (int p = 0; p < kP; ++p, y += step) hn::StoreU(acc[p], d, y);
 }
 
 template <int kP, int kW, int kS, class D>
-HWY_NOINLINE void FixedTile(D d, const DepthwiseLine& line, Range depth, Range height, int64_t ow,
+HWY_NOINLINE void FixedTile(D d, const DepthwiseLine& line, const KernelLines& lines, int64_t ow,
                             int64_t c) {
   const int64_t w0 = ow * kS - line.s.pad_begin[2];
   if (w0 >= 0 && w0 + (kP - 1) * kS + kW <= line.s.in[2]) {
-    FixedPixels<kP, kW, kS, true>(d, line, depth, height, ow, c);
+    FixedPixels<kP, kW, kS, true>(d, line, lines, ow, c);
   } else {
-    FixedPixels<kP, kW, kS, false>(d, line, depth, height, ow, c);
+    FixedPixels<kP, kW, kS, false>(d, line, lines, ow, c);
   }
 }
 
 // Covers [first, last) with tiles of kP pixels; the last one overlaps the one before.
 template <int kP, int kW, int kS, class D>
-HWY_INLINE void FixedTiles(D d, const DepthwiseLine& line, Range depth, Range height, int64_t c) {
+HWY_INLINE void FixedTiles(D d, const DepthwiseLine& line, const KernelLines& lines, int64_t c) {
   int64_t ow = line.first;
-  for (; ow + kP <= line.last; ow += kP) FixedTile<kP, kW, kS>(d, line, depth, height, ow, c);
-  if (ow < line.last) FixedTile<kP, kW, kS>(d, line, depth, height, line.last - kP, c);
+  for (; ow + kP <= line.last; ow += kP) FixedTile<kP, kW, kS>(d, line, lines, ow, c);
+  if (ow < line.last) FixedTile<kP, kW, kS>(d, line, lines, line.last - kP, c);
 }
 
 // All pixels of the line, channels [c0, c1) in whole vectors; returns where these end.
 template <int kW, int kS, class D>
-HWY_NOINLINE int64_t FixedLine(D d, const DepthwiseLine& line, Range depth, Range height,
-                               int64_t c0, int64_t c1) {
+HWY_NOINLINE int64_t FixedLine(D d, const DepthwiseLine& line, const KernelLines& lines, int64_t c0,
+                               int64_t c1) {
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
   const int64_t count = line.last - line.first;
   int64_t c = c0;
   for (; c + kL <= c1; c += kL) {
     if (count % 7 == 0 && count % 8 != 0) {
-      FixedTiles<7, kW, kS>(d, line, depth, height, c);
+      FixedTiles<7, kW, kS>(d, line, lines, c);
     } else if (count >= 8) {
-      FixedTiles<8, kW, kS>(d, line, depth, height, c);
+      FixedTiles<8, kW, kS>(d, line, lines, c);
     } else if (count >= 4) {
-      FixedTiles<4, kW, kS>(d, line, depth, height, c);
+      FixedTiles<4, kW, kS>(d, line, lines, c);
     } else {
-      FixedTiles<1, kW, kS>(d, line, depth, height, c);
+      FixedTiles<1, kW, kS>(d, line, lines, c);
     }
   }
   return c;
 }
 
 template <int kW, int kS>
-int64_t FixedChannels(const DepthwiseLine& line, Range depth, Range height) {
-  const int64_t c = FixedLine<kW, kS>(Wide(), line, depth, height, 0, line.s.cin);
+int64_t FixedChannels(const DepthwiseLine& line, const KernelLines& lines) {
+  const int64_t c = FixedLine<kW, kS>(Wide(), line, lines, 0, line.s.cin);
   if constexpr (hn::MaxLanes(Eight()) < hn::MaxLanes(Wide())) {
-    return FixedLine<kW, kS>(Eight(), line, depth, height, c, line.s.cin);
+    return FixedLine<kW, kS>(Eight(), line, lines, c, line.s.cin);
   }
   return c;
 }
@@ -155,14 +174,22 @@ int64_t FixedChannels(const DepthwiseLine& line, Range depth, Range height) {
 // Channels that a kernel of fixed size has done, 0 if there is none for this shape.
 int64_t RunFixed(const DepthwiseLine& line, Range depth, Range height) {
   const ConvShape& s = line.s;
-  if (s.dilation[2] != 1) return 0;
+  if (s.dilation[2] != 1 || s.kernel[0] * s.kernel[1] > KernelLines::kMost) return 0;
+  KernelLines lines;
+  for (int64_t kd = depth.begin; kd < depth.end; ++kd) {
+    for (int64_t kh = height.begin; kh < height.end; ++kh, ++lines.count) {
+      const int64_t d = line.d0 + kd * s.dilation[0], h = line.h0 + kh * s.dilation[1];
+      lines.x[lines.count] = line.x + (d * s.in[1] + h) * s.in[2] * s.x_stride;
+      lines.w[lines.count] = line.weights + (kd * s.kernel[1] + kh) * s.kernel[2] * s.cin;
+    }
+  }
   if (s.stride[2] == 1) {
-    if (s.kernel[2] == 3) return FixedChannels<3, 1>(line, depth, height);
-    if (s.kernel[2] == 5) return FixedChannels<5, 1>(line, depth, height);
-    if (s.kernel[2] == 7) return FixedChannels<7, 1>(line, depth, height);
+    if (s.kernel[2] == 3) return FixedChannels<3, 1>(line, lines);
+    if (s.kernel[2] == 5) return FixedChannels<5, 1>(line, lines);
+    if (s.kernel[2] == 7) return FixedChannels<7, 1>(line, lines);
   } else if (s.stride[2] == 2) {
-    if (s.kernel[2] == 3) return FixedChannels<3, 2>(line, depth, height);
-    if (s.kernel[2] == 5) return FixedChannels<5, 2>(line, depth, height);
+    if (s.kernel[2] == 3) return FixedChannels<3, 2>(line, lines);
+    if (s.kernel[2] == 5) return FixedChannels<5, 2>(line, lines);
   }
   return 0;
 }
