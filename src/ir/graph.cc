@@ -58,6 +58,34 @@ std::string Print(const Type& type) {
   return "";
 }
 
+Type TypeFromText(std::string_view text) {
+  const auto inside = [&](std::string_view prefix) -> std::optional<std::string_view> {
+    if (!text.starts_with(prefix) || !text.ends_with(')')) return {};
+    return text.substr(prefix.size(), text.size() - prefix.size() - 1);
+  };
+  const auto wrap = [](Type::Kind kind, DType dtype, std::string_view element) {
+    Type type;
+    type.kind = kind;
+    type.dtype = dtype;
+    type.element = std::make_shared<const Type>(TypeFromText(element));
+    return type;
+  };
+  if (const auto name = inside("tensor(")) {
+    const DType dtype = DTypeFromName(*name);
+    if (dtype != DType::kUndefined) return dtype;
+  } else if (const auto element = inside("seq(")) {
+    return wrap(Type::Kind::kSequence, DType::kUndefined, *element);
+  } else if (const auto value = inside("optional(")) {
+    return wrap(Type::Kind::kOptional, DType::kUndefined, *value);
+  } else if (const auto pair = inside("map(")) {
+    const size_t comma = pair->find(',');
+    if (comma != std::string_view::npos) {
+      return wrap(Type::Kind::kMap, DTypeFromName(pair->substr(0, comma)), pair->substr(comma + 1));
+    }
+  }
+  Fail(ErrorCode::kInvalidModel, "'{}' is no type", text);
+}
+
 std::string Print(const Origin& origin) {
   return fmt::format("node '{}' ({}-{})", origin.name, origin.op_type, origin.version);
 }

@@ -36,6 +36,8 @@ struct Type {
   bool operator==(const Type& other) const;
 };
 std::string Print(const Type& type);
+// Inverse of Print; throws kInvalidModel.
+Type TypeFromText(std::string_view text);
 
 // What is known of a value before it is computed.
 struct Fact {

@@ -501,5 +501,22 @@ TEST(Sequences, Optionals) {
                {0, 1});
 }
 
+TEST(Types, TextReadsBack) {
+  for (const char* text : {"tensor(float16)", "seq(tensor(int64))", "optional(seq(tensor(string)))",
+                           "map(int64,tensor(float))", "seq(map(string,tensor(float)))"}) {
+    EXPECT_EQ(Print(TypeFromText(text)), text);
+  }
+  for (const char* text : {"", "float", "tensor(flaot)", "seq(tensor(float)", "map(int64)"}) {
+    EXPECT_THROW(TypeFromText(text), Error) << text;
+  }
+}
+
+TEST(Copies, SplitWithoutSizes) {
+  const auto parts = RunAll(core::split, {Counting({5})}, {{"axis", int64_t{0}}}, 4);
+  ExpectTensor(*parts[0].tensor(), {2}, {0, 1});
+  ExpectTensor(*parts[2].tensor(), {1}, {4});
+  ExpectTensor(*parts[3].tensor(), {0}, {});
+}
+
 }  // namespace
 }  // namespace sardonyx

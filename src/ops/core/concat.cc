@@ -106,7 +106,8 @@ void InferSplit(InferContext& context) {
   } else {
     const Dim count = static_cast<int64_t>(parts);
     if (whole.known()) {
-      // Parts have the rounded-up size as long as there is enough; the last may be smaller or empty.
+      // Parts have the rounded-up size as long as there is enough; the last may be smaller or
+      // empty.
       const int64_t size = (whole.value() + count.value() - 1) / count.value();
       int64_t rest = whole.value();
       for (size_t i = 0; i < parts; ++i) {

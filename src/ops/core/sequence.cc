@@ -197,14 +197,14 @@ void ComputeSplitToSequence(ComputeContext& context) {
   SetSequence(context, std::move(items));
 }
 
-// Without an input, the type is what the maker of the node put on its output.
 void InferOptional(InferContext& context) {
+  Type element;
   if (context.has(0)) {
-    return context.Set(0, FactOfType(Wrapped(Type::Kind::kOptional, context.input(0).type)));
+    element = context.input(0).type;
+  } else if (context.attributes().Find("type") != nullptr) {
+    element = TypeFromText(context.attributes().String("type"));
   }
-  const Value* output = context.node().output(0);
-  const bool typed = output != nullptr && output->fact.type.kind == Type::Kind::kOptional;
-  context.Set(0, FactOfType(typed ? output->fact.type : Wrapped(Type::Kind::kOptional, Type())));
+  context.Set(0, FactOfType(Wrapped(Type::Kind::kOptional, element)));
 }
 
 // A full optional is represented by its value, an empty one by an empty datum.
