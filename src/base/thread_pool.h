@@ -42,7 +42,8 @@ class ThreadPool {
   // Runs body(0) ... body(tasks - 1), each once, on at most `max_threads` threads including the
   // caller's, and returns when all are done. Which thread runs a task is not determined, so a task
   // must not depend on it. Nested calls and calls from several threads are allowed. An exception of
-  // a task is rethrown here after the others ended. Allocates nothing once the threads run.
+  // a task is rethrown here after the running ones ended; those not begun are then left out.
+  // Allocates nothing once the threads run.
   void ParallelFor(int64_t tasks, int max_threads, TaskRef body);
 
  private:

@@ -38,17 +38,25 @@ HWY_INLINE I Truncate(F x) {
   return inside ? static_cast<I>(safe) : limit;
 }
 
+// Floating point to an integer is bounded to the integer's range, as ConvertElements does it.
 template <typename To, typename From>
 HWY_INLINE To Convert(From x) {
   if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    if constexpr (sizeof(To) < 4 || std::is_same_v<To, int32_t>) {
-      return static_cast<To>(Truncate<int32_t>(x));  // the narrower wrap, as int32 does
-    } else if constexpr (std::is_same_v<To, uint64_t>) {
+    if constexpr (std::is_same_v<To, uint64_t>) {
       constexpr From kHalf = 0x1p63;
-      return x >= kHalf ? static_cast<uint64_t>(Truncate<int64_t>(x - kHalf)) + (uint64_t{1} << 63)
-                        : static_cast<uint64_t>(Truncate<int64_t>(x));
+      const From positive = x > 0 ? x : From{0};
+      return positive >= 2 * kHalf ? std::numeric_limits<uint64_t>::max()
+             : positive >= kHalf
+                 ? static_cast<uint64_t>(Truncate<int64_t>(positive - kHalf)) + (uint64_t{1} << 63)
+                 : static_cast<uint64_t>(Truncate<int64_t>(positive));
     } else {
-      return static_cast<To>(Truncate<int64_t>(x));
+      using Wide = std::conditional_t<sizeof(To) < 4, int32_t,
+                                      std::conditional_t<sizeof(To) == 4 && std::is_unsigned_v<To>,
+                                                         int64_t, std::make_signed_t<To>>>;
+      const Wide value = Truncate<Wide>(x);
+      constexpr Wide kLeast = std::numeric_limits<To>::min();
+      constexpr Wide kMost = std::numeric_limits<To>::max();
+      return static_cast<To>(value < kLeast ? kLeast : value > kMost ? kMost : value);
     }
   } else {
     return static_cast<To>(x);

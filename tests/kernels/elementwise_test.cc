@@ -277,6 +277,11 @@ TEST(Elementwise, FloatBeyondIntegerRangeSaturates) {
     run("(float) cast(0):int32", std::array<int32_t, 6>{k32, -k32 - 1, 0, k32, -k32 - 1, k32});
     run("(float) cast(0):int64",
         std::array<int64_t, 6>{k64, -k64 - 1, 0, k64, -k64 - 1, int64_t{1} << 31});
+    run("(float) cast(0):uint8", std::array<uint8_t, 6>{255, 0, 0, 255, 0, 255});
+    run("(float) cast(0):int16", std::array<int16_t, 6>{32767, -32768, 0, 32767, -32768, 32767});
+    run("(float) cast(0):uint32", std::array<uint32_t, 6>{~0u, 0, 0, ~0u, 0, 1u << 31});
+    run("(float) cast(0):uint64",
+        std::array<uint64_t, 6>{~uint64_t{0}, 0, 0, ~uint64_t{0}, 0, uint64_t{1} << 31});
   });
 }
 
