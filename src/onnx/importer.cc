@@ -364,8 +364,8 @@ class Importer {
       scope.Bind(name, graph->AddConstant(ReadSparseTensor(tensor, file_), std::string(name)));
     }
     for (size_t i = 0; i < formals.size(); ++i) {
-      const std::string name(proto.input[i].name.Get());
-      scope.Bind(name, graph->AddInput(name, formals[i]));
+      const std::string_view name = proto.input[i].name.Get();
+      scope.Bind(name, graph->AddInput(std::string(name), formals[i]));
     }
     ImportNodes(proto.node, scope, around);
     for (const ValueInfoProto& output : proto.output) {
@@ -507,6 +507,15 @@ Type ToType(const TypeProto& proto) {
   return type;
 }
 
+namespace {
+
+// Some exporters write these for "not known", of dimensions that have nothing to do with each other.
+bool IsName(std::string_view dim_param) {
+  return !dim_param.empty() && dim_param != "?" && dim_param != "-1" && dim_param != "None";
+}
+
+}  // namespace
+
 Fact ToFact(const TypeProto& proto, SymbolTable& symbols) {
   Fact fact;
   fact.type = ToType(proto);
@@ -518,7 +527,7 @@ Fact ToFact(const TypeProto& proto, SymbolTable& symbols) {
   for (const TensorShapeProto::Dimension& dim : shape->dim) {
     if (dim.dim_value && dim.dim_value.Get() >= 0) {
       fact.shape->push_back(dim.dim_value.Get());
-    } else if (!dim.dim_param.Get().empty()) {
+    } else if (IsName(dim.dim_param.Get())) {
       fact.shape->push_back(symbols.Named(std::string(dim.dim_param.Get())));
     } else {
       fact.shape->push_back(symbols.Fresh());

@@ -7,8 +7,10 @@
 namespace sardonyx::passes {
 
 Rewrite InlineIf(Node& node, PassContext& context) {
-  if (node.op != &core::if_ || !node.input(0)->fact.constant.defined()) return NoMatch{};
-  const bool condition = node.input(0)->fact.constant.data<bool>()[0];
+  if (node.op != &core::if_) return NoMatch{};
+  const auto& known = node.input(0)->fact.elements;
+  if (!known || known->size() != 1 || !(*known)[0].known()) return NoMatch{};
+  const bool condition = (*known)[0].value() != 0;
   const auto body = node.attributes.Body(condition ? "then_branch" : "else_branch");
   PatchMaker maker(context, node);
   std::unordered_map<const Value*, Val> values;

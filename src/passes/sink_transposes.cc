@@ -62,7 +62,8 @@ Rewrite SinkThroughAligned(Node& node, PassContext& context, int64_t concat_axis
   for (const Value* input : node.inputs) {
     if (!input->fact.ranked() || input->fact.rank() > static_cast<int>(rank)) return NoMatch{};
     if (IsFrom(input, core::transpose) && PermOf(input) == *perm) {
-      if (HasOneUser(context.graph, input)) saved += std::max<int64_t>(CostOf(input), 1);
+      // Other users of the transpose may follow: each saves its share.
+      saved += std::max<int64_t>(CostOf(input) / static_cast<int64_t>(input->users.size()), 1);
       continue;
     }
     if (is_concat && input->fact.rank() != static_cast<int>(rank)) return NoMatch{};

@@ -70,9 +70,10 @@ void InferIf(InferContext& context) {
   }
   std::vector<const Fact*> captures;
   for (size_t i = 1; i < context.input_count(); ++i) captures.push_back(&context.input(i));
-  if (const Tensor* condition = context.constant(0)) {
-    if (condition->size() != 1) context.Fail("the condition has {} elements", condition->size());
-    const auto& branch = condition->data<bool>()[0] ? then_branch : else_branch;
+  // The other branch need not even make sense for these shapes.
+  if (std::vector<int64_t> condition; context.Ints(0, &condition)) {
+    if (condition.size() != 1) context.Fail("the condition has {} elements", condition.size());
+    const auto& branch = condition[0] != 0 ? then_branch : else_branch;
     std::vector<Fact> facts = InferBody(*branch, captures, context.symbols());
     for (size_t i = 0; i < context.output_count(); ++i) context.Set(i, std::move(facts[i]));
     return;
