@@ -36,23 +36,26 @@ constexpr Entry kEntries[kConvAlgorithmCount] = {
 
 const Entry& EntryOf(ConvAlgorithm algorithm) { return kEntries[static_cast<int>(algorithm)]; }
 
-// Estimated microseconds on one thread.
+// Estimated microseconds on one thread at 100 GFLOP/s. Weights of some megabytes come from memory
+// at each run, smaller ones mostly from the last-level cache.
+double WeightCost(double bytes) { return bytes * (bytes > (4 << 20) ? 4.0e-5 : 1.0e-5); }
+
 double WinogradCost(const ConvShape& s, int m) {
   const double tiles = static_cast<double>(s.batch * CeilDiv(s.out[1], m) * CeilDiv(s.out[2], m));
   const double positions = (m + 2) * (m + 2);
   const auto cin = static_cast<double>(s.cin), cout = static_cast<double>(s.cout);
   const double product = 2 * tiles * positions * cin * cout * 1.0e-5;
-  const double transforms = tiles * positions * (cin + cout) * 4 * 1.0e-4;
-  const double weights = positions * cin * cout * 4 * 4.0e-5;
+  const double transforms = tiles * positions * (cin + cout) * 4 * 4.0e-5;
+  const double weights = WeightCost(positions * cin * cout * 4);
   return std::max(product, weights) + 0.3 * std::min(product, weights) + transforms;
 }
 
 double GemmCost(const ConvShape& s) {
   const double product = static_cast<double>(s.Flops()) * 1.0e-5;
   const double weights =
-      static_cast<double>(s.KernelSize() * s.cin / s.groups * s.cout) * 4 * 4.0e-5;
+      WeightCost(static_cast<double>(s.KernelSize() * s.cin / s.groups * s.cout) * 4);
   const double gather = static_cast<double>(s.OutPixels() * s.KernelSize() * s.cin) * 4 * 2.5e-5;
-  return std::max(product, weights) + gather;
+  return std::max(product, weights) + 0.3 * std::min(product, weights) + gather;
 }
 
 }  // namespace
@@ -67,7 +70,7 @@ ConvAlgorithm ChooseConv(const ConvShape& shape, int, bool allow_winograd) {
   if (conv_depthwise::Refusal(shape).empty()) return ConvAlgorithm::kDepthwise;
   if (!allow_winograd || !ConvWinograd<4>::Refusal(shape).empty()) return ConvAlgorithm::kGemm;
   // Few channels leave the transforms more to do than the products save.
-  if (std::min(shape.cin, shape.cout) < 16) return ConvAlgorithm::kGemm;
+  if (std::min(shape.cin, shape.cout) < 8) return ConvAlgorithm::kGemm;
   const double gemm = GemmCost(shape), four = WinogradCost(shape, 4), two = WinogradCost(shape, 2);
   if (gemm <= std::min(four, two)) return ConvAlgorithm::kGemm;
   return four <= two ? ConvAlgorithm::kWinograd4 : ConvAlgorithm::kWinograd2;

@@ -1,0 +1,39 @@
+#include "kernels/targets.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "sardonyx/error.hpp"
+
+namespace sardonyx {
+namespace {
+
+TEST(Targets, UnknownNameIsAnErrorEveryTime) {
+  // In a process of its own, since the variable is read once.
+  const auto Try = [] {
+    setenv("SARDONYX_TARGET", "avx9", 1);
+    int failures = 0;
+    for (int i = 0; i < 2; ++i) {
+      try {
+        ApplyTargetFromEnvironment();
+      } catch (const Error& error) {
+        failures += error.code() == ErrorCode::kInvalidArgument;
+      }
+    }
+    std::exit(failures == 2 ? 0 : 1);
+  };
+  EXPECT_EXIT(Try(), testing::ExitedWithCode(0), "");
+}
+
+TEST(Targets, EnvironmentForcesOne) {
+  const auto Try = [] {
+    setenv("SARDONYX_TARGET", "baseline", 1);
+    ApplyTargetFromEnvironment();
+    std::exit(TargetName() == "baseline" || TargetName() == "neon" ? 0 : 1);
+  };
+  EXPECT_EXIT(Try(), testing::ExitedWithCode(0), "");
+}
+
+}  // namespace
+}  // namespace sardonyx
