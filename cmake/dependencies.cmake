@@ -53,6 +53,7 @@ endif()
 
 if(SARDONYX_BUILD_CLI)
   FetchContent_MakeAvailable(CLI11)
+  find_package(ZLIB REQUIRED)  # .npz files
 endif()
 if(SARDONYX_BUILD_TESTS)
   FetchContent_MakeAvailable(GTest)

@@ -42,7 +42,7 @@ function(sardonyx_cli)
   endif()
   add_executable(sardonyx_cli ${sources})
   set_target_properties(sardonyx_cli PROPERTIES OUTPUT_NAME sardonyx)
-  target_link_libraries(sardonyx_cli PRIVATE sardonyx sardonyx_flags sardonyx_version CLI11::CLI11 fmt::fmt
+  target_link_libraries(sardonyx_cli PRIVATE sardonyx sardonyx_flags sardonyx_version CLI11::CLI11 ZLIB::ZLIB fmt::fmt
                                              nlohmann_json::nlohmann_json)
 endfunction()
 
