@@ -78,10 +78,20 @@ void InferIf(InferContext& context) {
     for (size_t i = 0; i < context.output_count(); ++i) context.Set(i, std::move(facts[i]));
     return;
   }
-  std::vector<Fact> a = InferBody(*then_branch, captures, context.symbols());
-  std::vector<Fact> b = InferBody(*else_branch, captures, context.symbols());
+  // A branch that does not fit these shapes cannot be taken, so that the other alone tells the
+  // outputs; should it be taken after all, running it says what is wrong.
+  auto infer = [&](const Graph& branch) -> std::optional<std::vector<Fact>> {
+    try {
+      return InferBody(branch, captures, context.symbols());
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  };
+  std::optional<std::vector<Fact>> a = infer(*then_branch), b = infer(*else_branch);
+  if (!a && !b) a = InferBody(*then_branch, captures, context.symbols());  // throws
   for (size_t i = 0; i < context.output_count(); ++i) {
-    context.Set(i, Join(a[i], b[i], context.symbols()));
+    context.Set(i, a && b ? Join((*a)[i], (*b)[i], context.symbols())
+                          : Variable(a ? (*a)[i] : (*b)[i]));
   }
 }
 
