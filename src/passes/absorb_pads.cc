@@ -51,7 +51,7 @@ Rewrite AbsorbPads(Node& node, PassContext& context) {
   }
   const int64_t spatial = rank - 2;
   std::vector<int64_t> pads = node.attributes.Ints("pads");
-  if (pads.empty()) pads.resize(2 * spatial, 0);
+  if (pads.empty() || auto_pad == "VALID") pads.assign(2 * spatial, 0);
   for (int64_t i = 0; i < spatial; ++i) {
     pads[i] += begin[1 + i];
     pads[spatial + i] += end[1 + i];

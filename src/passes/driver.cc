@@ -34,8 +34,8 @@ int RunLocal(const Pass& pass, PassContext& context, PassRecord* record) {
         for (auto& [from, to] : patch->replacements) graph.ReplaceUses(from, to);
         ++changed;
       } else if (auto* failed = std::get_if<CheckFailed>(&rewrite)) {
-        misses.insert(fmt::format("{}: {}", node->origin ? Print(*node->origin) : "node",
-                                  failed->reason));
+        misses.insert(
+            fmt::format("{}: {}", node->origin ? Print(*node->origin) : "node", failed->reason));
       }
     }
     if (changed == 0) {
@@ -84,8 +84,7 @@ void OptimizeGraph(Graph& graph, const OptimizeOptions& options, std::vector<Pas
     PassRecord& record = (*records)[i];
     const auto start = std::chrono::steady_clock::now();
     const int changes = WithContext(fmt::format("pass '{}'", pass.name), [&] {
-      const int count =
-          pass.run != nullptr ? pass.run(context) : RunLocal(pass, context, &record);
+      const int count = pass.run != nullptr ? pass.run(context) : RunLocal(pass, context, &record);
       if (pass.run != nullptr) graph.SortAndSweep();
       Verify(graph);
       return count;
@@ -107,8 +106,10 @@ std::vector<PassRecord> Optimize(Graph& graph, const OptimizeOptions& options) {
                                    [&](const Pass& pass) { return pass.name == name; });
     if (!known) {
       std::string names;
-      for (const Pass& pass : Pipeline()) names += (names.empty() ? "" : ", ") + std::string(pass.name);
-      Fail(ErrorCode::kInvalidArgument, "there is no pass '{}' to disable; passes are {}", name, names);
+      for (const Pass& pass : Pipeline())
+        names += (names.empty() ? "" : ", ") + std::string(pass.name);
+      Fail(ErrorCode::kInvalidArgument, "there is no pass '{}' to disable; passes are {}", name,
+           names);
     }
   }
   OptimizeGraph(graph, options, &records);
@@ -130,8 +131,9 @@ bool IsFrom(const Value* value, const CoreOp& op) {
 bool IsConstantOf(const Value* value, double number) {
   if (value == nullptr || !value->is_constant()) return false;
   const Tensor& tensor = value->fact.constant;
-  const bool readable = BitWidth(tensor.dtype()) >= 8 && (IsInteger(tensor.dtype()) ||
-                        (IsFloat(tensor.dtype()) && BitWidth(tensor.dtype()) > 8));
+  const bool readable =
+      BitWidth(tensor.dtype()) >= 8 &&
+      (IsInteger(tensor.dtype()) || (IsFloat(tensor.dtype()) && BitWidth(tensor.dtype()) > 8));
   if (!readable || tensor.size() == 0 || tensor.size() > 4096) return false;
   const std::vector<double> values = ToDoubles(Aligned(tensor));
   return std::all_of(values.begin(), values.end(), [&](double v) { return v == number; });

@@ -6,9 +6,7 @@
 #include "ir/core_op.h"
 
 namespace sardonyx::passes {
-namespace {
 
-// A scalar of a type that a double holds exactly.
 bool IsScalarConstant(const Value* value) {
   if (!value->is_constant() || value->fact.constant.size() != 1) return false;
   switch (value->fact.constant.dtype()) {
@@ -23,13 +21,14 @@ bool IsScalarConstant(const Value* value) {
     case DType::kUInt16:
     case DType::kUInt32:
     case DType::kBool: return true;
-    case DType::kInt64:
-      return std::llabs(value->fact.constant.data<int64_t>()[0]) < (int64_t{1} << 53);
+    case DType::kInt64: {
+      constexpr int64_t kExact = int64_t{1} << 53;  // a double holds these
+      const int64_t number = ToInts(Aligned(value->fact.constant))[0];
+      return number > -kExact && number < kExact;
+    }
     default: return false;
   }
 }
-
-}  // namespace
 
 int ExpressionBuilder::Constant(DType type, double value) {
   for (size_t r = 0; r < registers_.size(); ++r) {
@@ -45,7 +44,7 @@ int ExpressionBuilder::Constant(DType type, double value) {
 }
 
 int ExpressionBuilder::Operand(Value* value) {
-  if (IsScalarConstant(value)) {
+  if (IsScalarConstant(value) && value->fact.rank() <= max_scalar_rank_) {
     return Constant(value->fact.type.dtype, ToDoubles(Aligned(value->fact.constant))[0]);
   }
   for (size_t r = 0; r < registers_.size(); ++r) {
@@ -53,7 +52,8 @@ int ExpressionBuilder::Operand(Value* value) {
       return static_cast<int>(r);
     }
   }
-  registers_.push_back({Kind::kOperand, static_cast<int>(operands_.size()), value->fact.type.dtype});
+  registers_.push_back(
+      {Kind::kOperand, static_cast<int>(operands_.size()), value->fact.type.dtype});
   operands_.push_back(value);
   return static_cast<int>(registers_.size()) - 1;
 }
@@ -90,6 +90,11 @@ Expression ExpressionBuilder::Finish() const {
     expression.code.push_back(instruction);
   }
   return expression;
+}
+
+bool IsElementwise(const Node& node) {
+  return node.op->expression != nullptr && node.outputs.size() == 1 &&
+         ExpressionOf(node).inputs.size() == node.inputs.size();
 }
 
 Expression ExpressionOf(const Node& node) {

@@ -7,6 +7,9 @@
 
 namespace sardonyx::passes {
 
+// Whether the value is a scalar, of any rank, that a constant of an expression can hold.
+bool IsScalarConstant(const Value* value);
+
 // An expression under construction over values of a graph: operands are registers by value, equal
 // values share one, scalar constants become constants of the expression.
 class ExpressionBuilder {
@@ -14,6 +17,9 @@ class ExpressionBuilder {
   // Instructions that a kernel takes, and operands besides.
   static constexpr int kMaxInstructions = 64;
   static constexpr int kMaxInputs = 12;
+
+  // Scalar constants of a higher rank are operands like others: they add dimensions.
+  explicit ExpressionBuilder(int max_scalar_rank) : max_scalar_rank_(max_scalar_rank) {}
 
   // Makes the value an operand and returns its register.
   int Operand(Value* value);
@@ -40,13 +46,16 @@ class ExpressionBuilder {
   };
   int Constant(DType type, double value);
 
+  int max_scalar_rank_;
   std::vector<Register> registers_;
   std::vector<Value*> operands_;
   std::vector<Expression::Constant> constants_;
   std::vector<Line> code_;
 };
 
-// The expression of an elementwise or fused node.
+// Whether an expression says what the node computes. (Casts that do not saturate have none.)
+bool IsElementwise(const Node& node);
+// The expression of such a node.
 Expression ExpressionOf(const Node& node);
 
 }  // namespace sardonyx::passes

@@ -13,10 +13,9 @@ namespace {
 constexpr int64_t kMaxBytes = int64_t{1} << 31;
 
 bool IsKnown(const Fact& fact) {
-  return fact.constant.defined() ||
-         (fact.static_shape() && fact.elements &&
-          std::all_of(fact.elements->begin(), fact.elements->end(),
-                      [](Dim dim) { return dim.known(); }));
+  return fact.constant.defined() || (fact.static_shape() && fact.elements &&
+                                     std::all_of(fact.elements->begin(), fact.elements->end(),
+                                                 [](Dim dim) { return dim.known(); }));
 }
 
 Tensor FromFact(const Fact& fact) {
@@ -64,7 +63,8 @@ Rewrite FoldConstants(Node& node, PassContext& context) {
       if (!output->fact.static_shape()) continue;
       double size = 1;
       for (Dim dim : *output->fact.shape) size *= static_cast<double>(dim.value());
-      if (size > static_cast<double>(kMaxBytes)) return CheckFailed{"the result would be too large"};
+      if (size > static_cast<double>(kMaxBytes))
+        return CheckFailed{"the result would be too large"};
       bytes += ByteSize(output->fact.type.dtype, static_cast<int64_t>(size));
     }
     if (bytes > kMaxBytes) return CheckFailed{"the result would be too large"};

@@ -48,6 +48,11 @@ Rewrite IntoWeights(Node& node, PassContext& context, Value* product, Value* sca
   }
   Value* weights = source.input(1);
   if (!weights->is_constant()) return CheckFailed{"the weights are not constant"};
+  // [Cin, Cout/g, k...]: one factor an output channel works for one group alone.
+  const bool is_grouped =
+      source.op == &core::conv_transpose && source.attributes.Int("group", 1) != 1;
+  if (is_grouped && scale->fact.constant.size() > 1)
+    return CheckFailed{"the convolution has groups"};
   PatchMaker maker(context, node);
   Val factor = maker.Wrap(scale);
   const int64_t count = scale->fact.constant.size();
@@ -61,8 +66,6 @@ Rewrite IntoWeights(Node& node, PassContext& context, Value* product, Value* sca
       for (int i = 1; i < rank; ++i) axes.push_back(i);
       factor = Unsqueeze(factor, axes);
     } else if (source.op == &core::conv_transpose) {
-      // [Cin, Cout/g, k...]: one factor an output channel works for one group alone.
-      if (source.attributes.Int("group", 1) != 1) return CheckFailed{"the convolution has groups"};
       std::vector<int64_t> axes;
       for (int i = 1; i + 1 < rank; ++i) axes.push_back(i);
       factor = Unsqueeze(factor, axes);
@@ -81,7 +84,8 @@ Rewrite IntoWeights(Node& node, PassContext& context, Value* product, Value* sca
 Rewrite FoldScales(Node& node, PassContext& context) {
   const bool is_mul = node.op == &MulOp();
   if (!is_mul && node.op != &AddOp()) return NoMatch{};
-  if (node.inputs.size() != 2 || node.output()->fact.type.dtype != DType::kFloat32) return NoMatch{};
+  if (node.inputs.size() != 2 || node.output()->fact.type.dtype != DType::kFloat32)
+    return NoMatch{};
   Value *variable, *constant;
   if (!Operands(node, &variable, &constant)) return NoMatch{};
   if (is_mul && HasWeights(variable)) return IntoWeights(node, context, variable, constant);

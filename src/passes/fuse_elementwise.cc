@@ -13,15 +13,16 @@
 namespace sardonyx::passes {
 namespace {
 
+bool IsSimple(const Value* value) {
+  const DType dtype = value->fact.type.dtype;
+  return value->fact.type.is_tensor() && value->fact.ranked() && BitWidth(dtype) >= 8 &&
+         (IsInteger(dtype) || dtype == DType::kBool || dtype == DType::kFloat32 ||
+          dtype == DType::kFloat64 || dtype == DType::kFloat16 || dtype == DType::kBFloat16);
+}
+
 bool IsFusable(const Node& node) {
-  if (node.op->expression == nullptr || node.outputs.size() != 1) return false;
-  auto simple = [](const Value* value) {
-    const DType dtype = value->fact.type.dtype;
-    return value->fact.type.is_tensor() && value->fact.ranked() && BitWidth(dtype) >= 8 &&
-           (IsInteger(dtype) || dtype == DType::kBool || dtype == DType::kFloat32 ||
-            dtype == DType::kFloat64 || dtype == DType::kFloat16 || dtype == DType::kBFloat16);
-  };
-  return simple(node.output()) && std::all_of(node.inputs.begin(), node.inputs.end(), simple);
+  return IsElementwise(node) && IsSimple(node.output()) &&
+         std::all_of(node.inputs.begin(), node.inputs.end(), IsSimple);
 }
 
 // Shape computations are done while a plan is made, node by node.
@@ -33,8 +34,14 @@ class Group {
 
   size_t size() const { return members_.size(); }
 
+  // Null if there is nothing to sweep over: all operands are scalar constants.
   std::unique_ptr<Node> Fuse() {
-    ExpressionBuilder builder;
+    int rank = -1;
+    for (const Value* operand : Operands()) {
+      if (!IsScalarConstant(operand)) rank = std::max(rank, operand->fact.rank());
+    }
+    if (rank < 0) return nullptr;
+    ExpressionBuilder builder(rank);
     std::unordered_map<const Value*, int> results;
     // Members were found from the root upwards; instructions go in the order of the graph.
     for (Node* node : Ordered()) {
@@ -50,46 +57,57 @@ class Group {
   }
 
  private:
+  bool Contains(const Node* node) const {
+    return std::find(members_.begin(), members_.end(), node) != members_.end();
+  }
+
   void Grow() {
-    members_.insert(root_);
+    members_.push_back(root_);
     bool grown = true;
     while (grown) {
       grown = false;
-      std::set<Value*> inputs;
-      for (const Node* node : members_) inputs.insert(node->inputs.begin(), node->inputs.end());
-      for (Value* input : inputs) {
-        Node* producer = input->producer;
-        if (producer == nullptr || members_.contains(producer) || !CanJoin(producer)) continue;
-        members_.insert(producer);
-        if (TooLarge()) {
-          members_.erase(producer);
-          return;
+      for (size_t i = 0; i < members_.size(); ++i) {
+        for (const Value* input : members_[i]->inputs) {
+          Node* producer = input->producer;
+          if (producer == nullptr || Contains(producer) || !CanJoin(producer)) continue;
+          members_.push_back(producer);
+          if (IsTooLarge()) {
+            members_.pop_back();
+            return;
+          }
+          grown = true;
         }
-        grown = true;
       }
     }
   }
 
   bool CanJoin(Node* node) const {
-    return IsFusable(*node) && SameShape(node->output(), root_->output()) &&
-           !graph_.IsOutput(node->output()) &&
-           std::all_of(node->output()->users.begin(), node->output()->users.end(),
-                       [&](Node* user) { return members_.contains(user); });
+    const Value* output = node->output();
+    return IsFusable(*node) && SameShape(output, root_->output()) && !graph_.IsOutput(output) &&
+           std::all_of(output->users.begin(), output->users.end(),
+                       [&](Node* user) { return Contains(user); });
   }
 
-  bool TooLarge() const {
-    size_t instructions = 0;
+  // What members read from outside.
+  std::set<const Value*> Operands() const {
     std::set<const Value*> operands;
     for (const Node* node : members_) {
-      instructions += ExpressionOf(*node).code.size();
       for (const Value* input : node->inputs) {
-        const bool inside = input->producer != nullptr && members_.contains(input->producer);
-        if (!inside && !input->is_constant()) operands.insert(input);
-        if (!inside && input->is_constant() && input->fact.constant.size() > 1) operands.insert(input);
+        if (input->producer == nullptr || !Contains(input->producer)) operands.insert(input);
       }
     }
+    return operands;
+  }
+
+  bool IsTooLarge() const {
+    size_t instructions = 0;
+    for (const Node* node : members_) instructions += ExpressionOf(*node).code.size();
+    const std::set<const Value*> operands = Operands();
+    const auto count = std::count_if(operands.begin(), operands.end(), [](const Value* operand) {
+      return !IsScalarConstant(operand);
+    });
     return instructions > ExpressionBuilder::kMaxInstructions ||
-           operands.size() > ExpressionBuilder::kMaxInputs;
+           count > ExpressionBuilder::kMaxInputs;
   }
 
   std::vector<Node*> Ordered() const {
@@ -98,7 +116,7 @@ class Group {
     auto visit = [&](auto&& self, Node* node) -> void {
       if (!placed.insert(node).second) return;
       for (Value* input : node->inputs) {
-        if (input->producer != nullptr && members_.contains(input->producer)) {
+        if (input->producer != nullptr && Contains(input->producer)) {
           self(self, input->producer);
         }
       }
@@ -110,12 +128,8 @@ class Group {
 
   Graph& graph_;
   Node* root_;
-  std::set<Node*> members_;
+  std::vector<Node*> members_;
 };
-
-}  // namespace
-
-namespace {
 
 // Takes a node that nothing uses out of its inputs' users, and so on upwards.
 void Detach(Graph& graph, Node* node) {
@@ -143,12 +157,10 @@ int FuseElementwise(PassContext& context) {
     if (dead || !IsFusable(*root) || IsShapeComputation(*root)) continue;
     Group group(graph, root);
     // A single node gains only where it has scalar operands to take in.
-    const bool has_scalar = std::any_of(root->inputs.begin(), root->inputs.end(), [](Value* input) {
-      return input->is_constant() && input->fact.constant.size() == 1;
-    });
+    const bool has_scalar = std::any_of(root->inputs.begin(), root->inputs.end(), IsScalarConstant);
     if (group.size() == 1 && (!has_scalar || root->op == &core::fused)) continue;
     std::unique_ptr<Node> fused = group.Fuse();
-    if (fused->inputs.empty()) continue;  // all constants: folding is switched off
+    if (fused == nullptr) continue;
     graph.ReplaceUses(root->output(), fused->output());
     // The members have lost their last user; detach them, so that what they used can join others.
     Detach(graph, root);

@@ -14,7 +14,8 @@ bool TakesEpilogue(const Node& node) {
   return node.op == &core::conv || node.op == &core::conv_transpose || node.op == &core::matmul;
 }
 
-// The product that is to take the node in: the last in order, so that all else is there before it.
+// The product that is to take the node in. Nothing but the node uses it, so no other operand can
+// depend on it.
 Value* ChooseProduct(const Node& node, const Graph& graph, std::string* why) {
   Value* chosen = nullptr;
   for (Value* input : node.inputs) {
@@ -33,7 +34,7 @@ Value* ChooseProduct(const Node& node, const Graph& graph, std::string* why) {
 }  // namespace
 
 Rewrite FuseEpilogues(Node& node, PassContext& context) {
-  if (node.op->expression == nullptr || node.outputs.size() != 1) return NoMatch{};
+  if (!IsElementwise(node)) return NoMatch{};
   if (node.output()->fact.type.dtype != DType::kFloat32) return NoMatch{};
   for (const Value* input : node.inputs) {
     if (!input->fact.type.is_tensor() || !input->fact.ranked()) return NoMatch{};
@@ -46,7 +47,7 @@ Rewrite FuseEpilogues(Node& node, PassContext& context) {
   }
   if (product->fact.type.dtype != DType::kFloat32) return CheckFailed{"the product is not float"};
   const Node& source = *product->producer;
-  ExpressionBuilder builder;
+  ExpressionBuilder builder(node.output()->fact.rank());
   // Input 0 is the product itself.
   int result = builder.Operand(product);
   constexpr size_t kOwnInputs = 2;

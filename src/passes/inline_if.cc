@@ -27,9 +27,8 @@ Rewrite InlineIf(Node& node, PassContext& context) {
     std::vector<Val> inputs;
     for (const Value* input : inner->inputs) inputs.push_back(map(input));
     maker.builder().SetOrigin(inner->origin);
-    const std::vector<Val> outputs =
-        maker.builder().MakeMany(*inner->op, inputs, inner->attributes,
-                                 static_cast<int>(inner->outputs.size()));
+    const std::vector<Val> outputs = maker.builder().MakeMany(
+        *inner->op, inputs, inner->attributes, static_cast<int>(inner->outputs.size()));
     for (size_t i = 0; i < outputs.size(); ++i) values[inner->outputs[i]] = outputs[i];
   }
   std::vector<Val> results;

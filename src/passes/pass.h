@@ -14,7 +14,8 @@
 
 namespace sardonyx {
 
-// New nodes and which values they replace. Made with a Builder on `nodes`; the driver splices it in.
+// New nodes and which values they replace. Made with a Builder on `nodes`; the driver splices it
+// in.
 struct Patch {
   std::vector<std::unique_ptr<Node>> nodes;
   std::vector<std::pair<Value*, Value*>> replacements;  // old, new
@@ -54,10 +55,10 @@ struct PassRecord {
 };
 
 struct OptimizeOptions {
-  std::vector<std::string> disabled;  // names of passes
-  std::function<std::vector<Tensor>(const Node&, const std::vector<Tensor>&)> fold;
+  std::vector<std::string> disabled = {};  // names of passes
+  std::function<std::vector<Tensor>(const Node&, const std::vector<Tensor>&)> fold = nullptr;
   // Told of the graph's text before the first pass ("") and after each that changed something.
-  std::function<void(std::string_view pass, const Graph&)> trace;
+  std::function<void(std::string_view pass, const Graph&)> trace = nullptr;
 };
 
 // Runs the passes on the graph and on the bodies of its nodes. Throws kInvalidArgument for a

@@ -20,11 +20,13 @@ Rewrite MergeViews(Node& node, PassContext& context) {
   // Only a target that does not refer to the dimensions of its input means the same elsewhere.
   const auto& elements = node.input(1)->fact.elements;
   if (!elements) return NoMatch{};
-  const bool copies = std::any_of(elements->begin(), elements->end(), [](Dim dim) { return dim == 0; });
+  const bool copies =
+      std::any_of(elements->begin(), elements->end(), [](Dim dim) { return dim == 0; });
   if (copies) return NoMatch{};
   PatchMaker maker(context, node);
-  return maker.Replace(node, {Reshape(maker.Wrap(node.input(0)->producer->input(0)),
-                                      maker.Wrap(node.input(1)), node.attributes.Int("allowzero"))});
+  return maker.Replace(
+      node, {Reshape(maker.Wrap(node.input(0)->producer->input(0)), maker.Wrap(node.input(1)),
+                     node.attributes.Int("allowzero"))});
 }
 
 Rewrite MergeTransposes(Node& node, PassContext& context) {
@@ -45,6 +47,10 @@ bool IsScalarLike(const Value* value, const Value* output) {
   return value->fact.ranked() && output->fact.ranked() && value->fact.rank() <= output->fact.rank();
 }
 
+bool HasSteps(const Node& slice, int64_t step) {
+  return slice.input(4) == nullptr || IsConstantOf(slice.input(4), static_cast<double>(step));
+}
+
 // The operand that the node hands on, or null.
 Value* HandsOn(const Node& node) {
   const CoreOp* op = node.op;
@@ -54,8 +60,7 @@ Value* HandsOn(const Node& node) {
   if (core::IsElementwise(*op, &fn)) {
     Value* y = node.input(1);
     switch (fn) {
-      case Fn::kCast:
-        return x->fact.type == node.output()->fact.type ? x : nullptr;
+      case Fn::kCast: return x->fact.type == node.output()->fact.type ? x : nullptr;
       case Fn::kMul:
       case Fn::kDiv:
         if (IsConstantOf(y, 1) && KeepsShape(node) && IsScalarLike(y, node.output())) return x;
@@ -70,11 +75,16 @@ Value* HandsOn(const Node& node) {
       default: return nullptr;
     }
   }
-  const bool moves_nothing =
-      (op->is_view || op == &core::expand || op == &core::slice || op == &core::pad ||
-       op == &core::tile) &&
-      KeepsShape(node);
-  if (moves_nothing) return x;
+  if ((op->is_view || op == &core::expand || op == &core::tile) && KeepsShape(node)) return x;
+  if (op == &core::transpose) {
+    const auto& perm = node.attributes.Ints("perm");
+    return std::is_sorted(perm.begin(), perm.end()) ? x : nullptr;
+  }
+  // Backwards, or cut as much as added, a tensor keeps its shape but not its elements.
+  if (op == &core::slice) {
+    return HasSteps(node, 1) && KeepsShape(node) ? x : nullptr;
+  }
+  if (op == &core::pad) return IsConstantOf(node.input(1), 0) && KeepsShape(node) ? x : nullptr;
   if (op == &core::concat && node.inputs.size() == 1) return x;
   if (op == &core::split && node.outputs.size() == 1 && KeepsShape(node)) return x;
   return nullptr;

@@ -33,6 +33,12 @@ int64_t CostOf(const Value* value) {
   return above_one <= 1 ? 0 : count;  // a permuted vector is a view
 }
 
+// A permuted constant is folded later: it costs nothing, and gains nothing by moving.
+bool IsConstantLike(const Value* value) {
+  return value->is_constant() ||
+         (IsFrom(value, core::transpose) && value->producer->input(0)->is_constant());
+}
+
 // An operand in the order before the transpose: the transpose's own input, or itself permuted back.
 Val Before(PatchMaker& maker, Value* operand, const Perm& perm) {
   if (IsFrom(operand, core::transpose) && PermOf(operand) == perm) {
@@ -51,23 +57,26 @@ Rewrite SinkThroughAligned(Node& node, PassContext& context, int64_t concat_axis
   const bool is_concat = node.op == &core::concat;
   const Perm* perm = nullptr;
   for (const Value* input : node.inputs) {
-    if (IsFrom(input, core::transpose)) {
+    if (IsFrom(input, core::transpose) && !IsConstantLike(input)) {
       perm = &PermOf(input);
       break;
     }
   }
   if (perm == nullptr) return NoMatch{};
   const size_t rank = perm->size();
+  // Each counts for something, so that no two orders of small operands chase each other.
   int64_t saved = 0, spent = 0;
   for (const Value* input : node.inputs) {
     if (!input->fact.ranked() || input->fact.rank() > static_cast<int>(rank)) return NoMatch{};
+    if (is_concat && input->fact.rank() != static_cast<int>(rank)) return NoMatch{};
+    if (IsConstantLike(input) || input->fact.rank() == 0) continue;
+    const int64_t cost = std::max<int64_t>(CostOf(input), 1);
     if (IsFrom(input, core::transpose) && PermOf(input) == *perm) {
       // Other users of the transpose may follow: each saves its share.
-      saved += std::max<int64_t>(CostOf(input) / static_cast<int64_t>(input->users.size()), 1);
-      continue;
+      saved += std::max<int64_t>(cost / static_cast<int64_t>(input->users.size()), 1);
+    } else {
+      spent += cost;
     }
-    if (is_concat && input->fact.rank() != static_cast<int>(rank)) return NoMatch{};
-    if (!input->is_constant()) spent += CostOf(input);
   }
   if (saved <= spent) {
     return CheckFailed{"more operands would be transposed than are now"};
@@ -94,12 +103,12 @@ Rewrite SinkThroughAxes(Node& node, PassContext& context, const Perm& perm) {
     for (int64_t axis : attributes.Ints("axes")) axes.push_back(moved(axis));
     std::sort(axes.begin(), axes.end());
     attributes.Set("axes", axes);
-  } else if (attributes.Find("axis") != nullptr) {
+  } else if (node.op != &core::reduce) {
     attributes.Set("axis", moved(attributes.Int("axis")));
   }
   for (size_t i = 1; i < node.inputs.size(); ++i) inputs.push_back(maker.Wrap(node.inputs[i]));
-  const std::vector<Val> outputs = maker.builder().MakeMany(
-      *node.op, inputs, attributes, static_cast<int>(node.outputs.size()));
+  const std::vector<Val> outputs =
+      maker.builder().MakeMany(*node.op, inputs, attributes, static_cast<int>(node.outputs.size()));
   // Axes that are gone leave the others in their order.
   const bool drops = (node.op == &core::reduce || node.op == &core::arg_reduce) &&
                      attributes.Int("keepdims", 1) == 0;
@@ -132,8 +141,9 @@ Rewrite SinkThroughRanges(Node& node, PassContext& context, const Perm& perm) {
     if (!given->fact.constant.defined()) return NoMatch{};
     axes = ToInts(given->fact.constant);
   } else {
-    const int64_t count = counted->fact.elements ? static_cast<int64_t>(counted->fact.elements->size())
-                                                 : counted->fact.constant.size();
+    const int64_t count = counted->fact.elements
+                              ? static_cast<int64_t>(counted->fact.elements->size())
+                              : counted->fact.constant.size();
     for (int64_t i = 0; i < (is_pad ? count / 2 : count); ++i) axes.push_back(i);
   }
   for (int64_t& axis : axes) axis = perm[Positive(axis, rank)];
@@ -143,14 +153,14 @@ Rewrite SinkThroughRanges(Node& node, PassContext& context, const Perm& perm) {
   inputs[0] = maker.Wrap(node.input(0)->producer->input(0));
   if (inputs.size() <= axes_input) inputs.resize(axes_input + 1);
   inputs[axes_input] = maker.builder().Ints(axes);
-  return maker.Replace(
-      node, {Transpose(maker.builder().Make(*node.op, inputs, node.attributes), perm)});
+  return maker.Replace(node,
+                       {Transpose(maker.builder().Make(*node.op, inputs, node.attributes), perm)});
 }
 
 // resize with a size or scale for every dimension, or for `axes`.
 Rewrite SinkThroughResize(Node& node, PassContext& context, const Perm& perm) {
-  if (node.input(1) != nullptr && node.attributes.String("coordinate_transformation_mode") ==
-                                      "tf_crop_and_resize") {
+  if (node.input(1) != nullptr &&
+      node.attributes.String("coordinate_transformation_mode") == "tf_crop_and_resize") {
     return NoMatch{};
   }
   PatchMaker maker(context, node);
@@ -177,9 +187,8 @@ Rewrite SinkThroughSqueeze(Node& node, PassContext& context, const Perm& perm) {
   std::vector<int64_t> gone;
   for (int64_t axis : node.attributes.Ints("axes")) gone.push_back(perm[Positive(axis, rank)]);
   Perm after = perm;
-  std::erase_if(after, [&](int64_t axis) {
-    return std::find(gone.begin(), gone.end(), axis) != gone.end();
-  });
+  std::erase_if(
+      after, [&](int64_t axis) { return std::find(gone.begin(), gone.end(), axis) != gone.end(); });
   for (int64_t& axis : after) {
     axis -= std::count_if(gone.begin(), gone.end(), [&](int64_t g) { return g < axis; });
   }
@@ -219,7 +228,9 @@ Rewrite SinkThroughReshape(Node& node, PassContext& context, const Perm& perm) {
   const size_t rank = perm.size();
   if (rank < 3 || !node.output()->fact.ranked() || !x->fact.ranked()) return NoMatch{};
   for (size_t i = 0; i < rank; ++i) {
-    const int64_t expected = i == 0 ? 0 : i == 1 ? static_cast<int64_t>(rank) - 1 : static_cast<int64_t>(i) - 1;
+    const int64_t expected = i == 0   ? 0
+                             : i == 1 ? static_cast<int64_t>(rank) - 1
+                                      : static_cast<int64_t>(i) - 1;
     if (perm[i] != expected) return NoMatch{};
   }
   const Dims& from = *node.input(0)->fact.shape;

@@ -1,0 +1,136 @@
+#pragma once
+// Graphs as text in tests: random constants and inputs, one form for comparisons, comparing values.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <random>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "base/cast.h"
+#include "ir/text.h"
+#include "ops/core/core.h"
+
+namespace sardonyx {
+
+// Fills with numbers that suit most operations: floats in [-2, 2), integers in [0, 4).
+inline void FillRandom(Tensor& tensor, std::mt19937& random) {
+  if (tensor.dtype() == DType::kString) {
+    for (int64_t i = 0; i < tensor.size(); ++i) {
+      tensor.data<std::string>()[i] = std::to_string(random() % 100);
+    }
+    return;
+  }
+  DispatchReal(tensor.dtype(), "a random tensor", [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (int64_t i = 0; i < tensor.size(); ++i) {
+      if constexpr (std::is_integral_v<T>) {
+        tensor.data<T>()[i] = static_cast<T>(random() % (std::is_same_v<T, bool> ? 2 : 4));
+      } else {
+        tensor.data<T>()[i] = static_cast<T>(static_cast<float>(random() % 4000) / 1000.0F - 2.0F);
+      }
+    }
+  });
+}
+
+inline Tensor RandomTensor(DType dtype, std::vector<int64_t> dims, std::mt19937& random) {
+  Tensor tensor(dtype, std::move(dims));
+  FillRandom(tensor, random);
+  return tensor;
+}
+
+// "const w: float[2,2] = random" becomes numbers that follow from the name alone.
+inline std::string WithRandomConstants(const std::string& text) {
+  static const std::regex kRandom(R"(const (\S+): (\w+)\[([0-9,]*)\] = random)");
+  std::string result;
+  std::smatch match;
+  std::string rest = text;
+  while (std::regex_search(rest, match, kRandom)) {
+    std::mt19937 random(static_cast<unsigned>(std::hash<std::string>()(match[1])));
+    int64_t count = 1;
+    std::stringstream dims(match[3]);
+    for (std::string dim; std::getline(dims, dim, ',');) count *= std::stoll(dim);
+    result += std::string(match.prefix()) + "const " + match[1].str() + ": " + match[2].str() +
+              "[" + match[3].str() + "] = {";
+    for (int64_t i = 0; i < count; ++i) {
+      result +=
+          (i > 0 ? ", " : "") + fmt::format("{}", static_cast<int>(random() % 400) * 0.01 - 2);
+    }
+    result += "}";
+    rest = match.suffix();
+  }
+  return result + rest;
+}
+
+inline std::unique_ptr<Graph> Parse(const std::string& text) {
+  return ParseGraph(WithRandomConstants(text), core::Find);
+}
+
+// The printed graph without facts and origins.
+inline std::string Shape(const Graph& graph) {
+  static const std::regex kComment(R"( *#[^\n]*)");
+  return std::regex_replace(PrintGraph(graph), kComment, "");
+}
+
+// Values for the inputs of a graph: symbols get the sizes 2, 3, 4, ... in order of appearance,
+// unknown ranks are 2, and `fixed` holds what a case prescribes.
+inline std::vector<Datum> RandomInputs(Graph& graph, std::mt19937& random,
+                                       const std::map<std::string, Tensor>& fixed = {}) {
+  std::map<std::string, int64_t> sizes;
+  std::vector<Datum> inputs;
+  for (const Value* input : graph.inputs) {
+    if (auto it = fixed.find(input->name); it != fixed.end()) {
+      inputs.push_back(it->second);
+      continue;
+    }
+    std::vector<int64_t> dims;
+    const Dims shape = input->fact.shape.value_or(Dims{2, 3});
+    for (Dim dim : shape) {
+      const auto next = static_cast<int64_t>(2 + sizes.size());
+      dims.push_back(dim.known()
+                         ? dim.value()
+                         : sizes.try_emplace(graph.symbols().Print(dim), next).first->second);
+    }
+    inputs.push_back(RandomTensor(input->fact.type.dtype, dims, random));
+  }
+  return inputs;
+}
+
+// Expects equal kinds, types and dimensions, and numbers within `tolerance` of the largest one.
+inline void ExpectSame(const Datum& actual, const Datum& expected, double tolerance = 1e-4) {
+  ASSERT_EQ(actual.value.index(), expected.value.index());
+  if (const Sequence* sequence = expected.sequence()) {
+    ASSERT_EQ(actual.sequence()->size(), sequence->size());
+    for (size_t i = 0; i < sequence->size(); ++i) {
+      ExpectSame((*actual.sequence())[i], (*sequence)[i], tolerance);
+    }
+    return;
+  }
+  if (expected.tensor() == nullptr) return;
+  const Tensor &a = *actual.tensor(), &e = *expected.tensor();
+  ASSERT_EQ(Name(a.dtype()), Name(e.dtype()));
+  ASSERT_EQ(a.dims(), e.dims());
+  if (!IsFloat(e.dtype())) {
+    EXPECT_TRUE(BitEqual(a, e));
+    return;
+  }
+  const std::vector<double> x = ToDoubles(a), y = ToDoubles(e);
+  double largest = 1e-3;
+  for (double value : y) {
+    if (std::isfinite(value)) largest = std::max(largest, std::abs(value));
+  }
+  for (size_t i = 0; i < y.size(); ++i) {
+    const bool same = x[i] == y[i] || (std::isnan(x[i]) && std::isnan(y[i]));
+    if (same || std::abs(x[i] - y[i]) <= tolerance * largest) continue;
+    ADD_FAILURE() << "element " << i << " of " << PrintDims(e.dims()) << " is " << x[i]
+                  << ", expected " << y[i];
+    return;
+  }
+}
+
+}  // namespace sardonyx
