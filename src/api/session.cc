@@ -6,6 +6,7 @@
 #include "base/thread_pool.h"
 #include "devices/cpu/cpu_device.h"
 #include "ir/text.h"
+#include "onnx/external_data.h"
 #include "onnx/importer.h"
 #include "onnx/validate.h"
 #include "passes/pass.h"
@@ -111,11 +112,8 @@ struct Session::State {
   }
   std::map<std::string, ValueInfo> declared;
 
-  std::shared_ptr<Compiled> Compile(const std::vector<std::string>& wanted,
-                                    const std::vector<std::string>& overridden) {
-    auto compiled = std::make_shared<Compiled>();
-    compiled->outputs = wanted;
-    compiled->overridden = overridden;
+  onnx::ImportedModel Import(const std::vector<std::string>& wanted,
+                             const std::vector<std::string>& overridden) const {
     onnx::ImportedModel imported = onnx::ImportModel(
         file, {.extra_outputs = wanted, .overridden_inputs = overridden});
     if (!wanted.empty()) {
@@ -125,31 +123,57 @@ struct Session::State {
       imported.graph->outputs.erase(imported.graph->outputs.begin(),
                                     imported.graph->outputs.begin() + own);
     }
+    return imported;
+  }
+
+  std::vector<PassRecord> OptimizeMain(Graph& graph) const {
+    OptimizeOptions passes;
+    passes.disabled = options.disabled_passes;
+    passes.fold = [&](const Node& node, const std::vector<Tensor>& arguments) {
+      auto results = FoldOnDevice(node, arguments, CpuDevice(), options.threads);
+      for (const Tensor& argument : arguments) {
+        if (argument.defined()) ReleasePages(argument);
+      }
+      return results;
+    };
+    if (options.trace_passes) {
+      passes.trace = [&](std::string_view pass, const Graph& now) {
+        options.trace_passes(pass, PrintGraph(now));
+      };
+    }
+    return Optimize(graph, passes);
+  }
+
+  // Memory of the model's file, or bytes that the caller keeps.
+  bool IsExternal(const Tensor& tensor) const {
+    return tensor.owner() == file->owner ||
+           file->external_files->Holds(tensor.raw(), tensor.bytes());
+  }
+
+  std::shared_ptr<Compiled> Compile(const std::vector<std::string>& wanted,
+                                    const std::vector<std::string>& overridden) {
+    auto compiled = std::make_shared<Compiled>();
+    compiled->outputs = wanted;
+    compiled->overridden = overridden;
+    onnx::ImportedModel imported = Import(wanted, overridden);
     compiled->input_names = imported.input_names;
     compiled->output_names = imported.output_names;
     if (wanted.empty() && overridden.empty()) default_inputs = imported.default_inputs;
-    const Device& device = CpuDevice();
-    auto optimize = [&](Graph& graph) {
-      OptimizeOptions passes;
-      passes.disabled = options.disabled_passes;
-      passes.fold = [&](const Node& node, const std::vector<Tensor>& arguments) {
-        return FoldOnDevice(node, arguments, device, options.threads);
-      };
-      if (options.trace_passes) {
-        passes.trace = [&](std::string_view pass, const Graph& now) {
-          options.trace_passes(pass, PrintGraph(now));
-        };
-      }
-      return Optimize(graph, passes);
-    };
-    WithContext(file->name, [&] { compiled->passes = optimize(*imported.graph); });
+    WithContext(file->name, [&] { compiled->passes = OptimizeMain(*imported.graph); });
     ProgramOptions program;
     program.threads = options.threads;
     program.max_plans = static_cast<size_t>(std::max(options.max_plans, 1));
     program.optimize = [disabled = options.disabled_passes](Graph& graph) {
       Optimize(graph, {.disabled = disabled, .fold = nullptr, .trace = nullptr});
     };
-    compiled->program = std::make_unique<Program>(std::move(imported.graph), device, packs, program);
+    program.is_external = [this](const Tensor& tensor) { return IsExternal(tensor); };
+    program.restore = [this, wanted, overridden]() -> std::shared_ptr<Graph> {
+      onnx::ImportedModel again = Import(wanted, overridden);
+      OptimizeMain(*again.graph);
+      return std::move(again.graph);
+    };
+    compiled->program =
+        std::make_unique<Program>(std::move(imported.graph), CpuDevice(), packs, program);
     return compiled;
   }
 

@@ -160,6 +160,15 @@ std::shared_ptr<const MappedFile> ExternalFiles::Open(std::string_view location)
   return file;
 }
 
+bool ExternalFiles::Holds(const void* data, int64_t size) {
+  const std::string_view part(static_cast<const char*>(data), static_cast<size_t>(size));
+  const std::lock_guard lock(mutex_);
+  for (const auto& [location, file] : files_) {
+    if (Contains(*file, part)) return true;
+  }
+  return false;
+}
+
 void ExternalFiles::DropPages(std::string_view part) {
   const std::lock_guard lock(mutex_);
   for (const auto& [location, file] : files_) {

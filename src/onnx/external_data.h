@@ -43,6 +43,8 @@ class ExternalFiles {
   // to a file with several hard links; kNotFound when absent; kInvalidArgument without a folder.
   std::shared_ptr<const MappedFile> Open(std::string_view location);
 
+  // Whether the bytes lie in one of the files opened.
+  bool Holds(const void* data, int64_t size);
   // Gives the memory of these bytes back if they lie in one of the files opened.
   void DropPages(std::string_view part);
 

@@ -34,10 +34,23 @@ Tensor FromFact(const Fact& fact) {
   return tensor;
 }
 
+// A matmul reads a transposed weight matrix through strides when it packs it (absorb_transposes).
+bool IsForMatmulAlone(const Node& node) {
+  if (node.op != &core::transpose || node.output()->fact.rank() < 2) return false;
+  const auto& perm = node.attributes.Ints("perm");
+  const int64_t last = static_cast<int64_t>(perm.size()) - 1;
+  if (perm[last] != last && perm[last - 1] != last) return false;
+  const auto& users = node.output()->users;
+  return !users.empty() && std::all_of(users.begin(), users.end(), [&](const Node* user) {
+    return user->op == &core::matmul && user->input(1) == node.output() &&
+           user->input(0) != node.output() && user->attributes.Find("perm_b") == nullptr;
+  });
+}
+
 bool IsFoldable(const Node& node) {
   if (!node.op->is_pure || node.op->reference == nullptr) return false;
   if (node.op == &core::if_ || node.op == &core::loop || node.op == &core::scan) return false;
-  if (node.inputs.empty()) return false;
+  if (node.inputs.empty() || IsForMatmulAlone(node)) return false;
   return std::all_of(node.inputs.begin(), node.inputs.end(), [](const Value* input) {
     return input == nullptr || input->fact.constant.defined();
   });

@@ -29,6 +29,9 @@ void CopyElements(const Tensor& from, int64_t from_at, const Tensor& to, int64_t
   if (from.dtype() == DType::kString) {
     std::copy_n(from.data<std::string>() + from_at, count,
                 static_cast<std::string*>(to.raw()) + to_at);
+  } else if (IsPacked(from.dtype())) {
+    Fail(ErrorCode::kUnsupported, "iterations over elements of less than a byte ({})",
+         Name(from.dtype()));
   } else if (count > 0) {
     const int64_t width = ByteSize(from.dtype(), 1);
     std::memcpy(static_cast<char*>(to.raw()) + to_at * width,
@@ -94,8 +97,8 @@ Tensor Slice(const Tensor& x, int64_t axis, int64_t index) {
   const int64_t inner = ElementCount(std::span(dims).subspan(static_cast<size_t>(axis) + 1));
   dims.erase(dims.begin() + axis);
   if (outer == 1 && x.dtype() != DType::kString && !IsPacked(x.dtype())) {
-    return Tensor(x.dtype(), dims,
-                  static_cast<char*>(x.raw()) + ByteSize(x.dtype(), index * inner), x.owner());
+    return Tensor(x.dtype(), dims, static_cast<char*>(x.raw()) + ByteSize(x.dtype(), index * inner),
+                  x.owner());
   }
   Tensor result(x.dtype(), dims);
   for (int64_t o = 0; o < outer; ++o) {

@@ -21,7 +21,10 @@ namespace sardonyx {
 struct Operand {
   DType dtype = DType::kUndefined;  // undefined: an absent optional operand
   std::vector<int64_t> dims;
-  const Tensor* constant = nullptr;  // its value, if it never changes
+  // Its value, if it never changes. Without memory (raw() is null) if it was packed and dropped:
+  // then only the PackCache knows it, under its id.
+  const Tensor* constant = nullptr;
+  ConstantId id = {};
 
   bool present() const { return dtype != DType::kUndefined; }
   int rank() const { return static_cast<int>(dims.size()); }

@@ -12,7 +12,7 @@ Operand OperandOf(const Datum& datum, const Tensor** constant) {
   const Tensor* tensor = datum.tensor();
   if (tensor == nullptr) return {};
   *constant = tensor;
-  return {tensor->dtype(), tensor->dims(), nullptr};
+  return {tensor->dtype(), tensor->dims()};
 }
 
 std::vector<int64_t> KnownDims(const Fact& fact) {
@@ -50,9 +50,13 @@ std::vector<Datum> Executor::Run(std::span<const Datum> inputs) {
       } else {
         const auto start = Profiler::Clock::now();
         RunStep(step);
+        const auto end = Profiler::Clock::now();
+        const PlannedValue& output = plan_.values[step.outputs[0]];
+        const Tensor* made =
+            output.dynamic >= 0 ? state_.dynamic[output.dynamic].tensor() : nullptr;
         options_.profiler->Record(*step.node, step.implementation,
-                                  plan_.values[step.outputs[0]].dims, start,
-                                  Profiler::Clock::now(), options_.depth);
+                                  made != nullptr ? made->dims() : output.dims, start, end,
+                                  options_.depth);
       }
     } catch (const Error& error) {
       if (step.node->origin == nullptr) throw;
@@ -68,10 +72,11 @@ std::vector<Datum> Executor::Run(std::span<const Datum> inputs) {
     Datum datum = Read(id);
     const Tensor* tensor = datum.tensor();
     // Weights, inputs and the arena are not the caller's to keep; a second name of one output is.
-    const bool own = plan_.values[id].dynamic >= 0 && tensor != nullptr && tensor->owner() &&
-                     std::none_of(inputs.begin(), inputs.end(), [&](const Datum& input) {
-                       return input.tensor() != nullptr && input.tensor()->owner() == tensor->owner();
-                     });
+    const bool own =
+        plan_.values[id].dynamic >= 0 && tensor != nullptr && tensor->owner() &&
+        std::none_of(inputs.begin(), inputs.end(), [&](const Datum& input) {
+          return input.tensor() != nullptr && input.tensor()->owner() == tensor->owner();
+        });
     outputs[i] = tensor != nullptr && !own ? Datum(Copy(*tensor)) : std::move(datum);
   }
   for (Datum& datum : state_.dynamic) datum = Datum();
@@ -172,10 +177,12 @@ void Executor::Store(int id, Datum datum, const Step& step) {
 
 void Executor::RunDynamic(const Step& step) {
   const Node& node = *step.node;
-  // A sequence holds on to its parts, so these must own their memory.
-  const bool keeps = std::any_of(node.outputs.begin(), node.outputs.end(), [](const Value* output) {
-    return !output->fact.type.is_tensor();
-  });
+  // A sequence holds on to its parts and a view is its input, so these must own their memory, and
+  // the caller must not get weights to write to.
+  const bool keeps = node.op->is_view ||
+                     std::any_of(node.outputs.begin(), node.outputs.end(), [](const Value* output) {
+                       return !output->fact.type.is_tensor();
+                     });
   std::vector<Datum> inputs;
   std::vector<Fact> facts;
   facts.reserve(step.inputs.size());
@@ -183,7 +190,8 @@ void Executor::RunDynamic(const Step& step) {
   for (size_t i = 0; i < step.inputs.size(); ++i) {
     const int id = step.inputs[i];
     inputs.push_back(id >= 0 ? Read(id) : Datum());
-    if (keeps && inputs[i].tensor() != nullptr && !inputs[i].tensor()->owner()) {
+    const bool weight = id >= 0 && plan_.values[id].constant.defined();
+    if (keeps && inputs[i].tensor() != nullptr && (weight || !inputs[i].tensor()->owner())) {
       inputs[i] = Copy(*inputs[i].tensor());
     }
     facts.push_back(id >= 0 ? FactOf(inputs[i], TypeOf(node, i)) : Fact());
@@ -203,17 +211,14 @@ void Executor::RunDynamic(const Step& step) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Tensor* tensor = nullptr;
       operands.push_back(OperandOf(inputs[i], &tensor));
-      // Small operands are known now; large ones only if they are weights.
-      const bool weight = step.inputs[i] >= 0 && plan_.values[step.inputs[i]].constant.defined();
-      if (tensor != nullptr && (weight || tensor->size() <= 64)) operands.back().constant = tensor;
+      if (tensor == nullptr) continue;
+      const bool weight = program_.values()[step.inputs[i]]->is_constant();
+      if (weight) operands.back().id = program_.constant_id(step.inputs[i]);
+      // Small operands (axes, sizes, scales) are known now; large ones only if they are weights.
+      if (weight || (i > 0 && tensor->size() <= 64)) operands.back().constant = tensor;
     }
-    for (const Fact& fact : inferred) results.push_back({fact.type.dtype, KnownDims(fact), nullptr});
-    // Packing what is not a weight would fill the program's cache.
-    PackCache local;
-    const bool weights_only = std::all_of(operands.begin(), operands.end(), [](const Operand& o) {
-      return o.constant == nullptr || o.constant->owner() != nullptr;
-    });
-    const BindRequest request{node, operands, results, weights_only ? program_.packs() : local,
+    for (const Fact& fact : inferred) results.push_back({fact.type.dtype, KnownDims(fact)});
+    const BindRequest request{node, operands, results, program_.packs(),
                               program_.options().threads};
     for (const Implementation& candidate : program_.device().Implementations(*node.op)) {
       BindResult result = candidate.bind(request);

@@ -25,7 +25,9 @@ class Executor {
   std::vector<Datum> RunLoop(const Step& step);
   std::vector<Datum> RunScan(const Step& step);
 
-  char* Pointer(const Address& address) const { return state_.bases[address.base] + address.offset; }
+  char* Pointer(const Address& address) const {
+    return state_.bases[address.base] + address.offset;
+  }
   // The value as a datum; tensors that are not dynamic are views of memory that the next steps may
   // overwrite.
   Datum Read(int id) const;

@@ -16,7 +16,10 @@ std::vector<Tensor> FoldOnDevice(const Node& node, const std::vector<Tensor>& in
   for (const Tensor& tensor : inputs) aligned.push_back(Aligned(tensor));
   for (const Tensor& tensor : aligned) {
     data.push_back(tensor.defined() ? Datum(tensor) : Datum());
-    operands.push_back({tensor.dtype(), tensor.dims(), tensor.defined() ? &tensor : nullptr});
+    operands.push_back({tensor.dtype(),
+                        tensor.dims(),
+                        tensor.defined() ? &tensor : nullptr,
+                        {operands.size() + 1, 0}});
     in.push_back(tensor.raw());
     facts.push_back(tensor.defined() ? Fact::Of(tensor) : Fact());
     pointers.push_back(tensor.defined() ? &facts.back() : nullptr);
@@ -32,7 +35,7 @@ std::vector<Tensor> FoldOnDevice(const Node& node, const std::vector<Tensor>& in
     for (const Fact& fact : inferred) {
       std::vector<int64_t> dims;
       for (Dim dim : *fact.shape) dims.push_back(dim.value());
-      outputs.push_back({fact.type.dtype, std::move(dims), nullptr});
+      outputs.push_back({fact.type.dtype, std::move(dims)});
     }
     PackCache packs;
     for (const Implementation& candidate : device.Implementations(*node.op)) {

@@ -8,8 +8,8 @@ namespace sardonyx {
 
 struct Lifetime {
   int64_t bytes;
-  int first;  // step that writes it
-  int last;   // last step that reads it
+  int first;           // step that writes it
+  int last;            // last step that reads it
   int64_t offset = 0;  // result, a multiple of 64
 };
 

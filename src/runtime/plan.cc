@@ -31,6 +31,7 @@ class PlanMaker {
     roots_.resize(count, -1);
     offsets_.resize(count, 0);
     last_use_.resize(count, -1);
+    constant_ids_.resize(count);
     AddInputsAndConstants();
     const auto& nodes = program_.graph().nodes();
     for (size_t i = 0; i < nodes.size(); ++i) AddNode(*nodes[i], program_.node_ids()[i]);
@@ -47,7 +48,7 @@ class PlanMaker {
     int first = -1;
     int last = -1;
     int64_t bytes = 0;
-    int output = -1;  // lies in the buffer of that output
+    int output = -1;      // lies in the buffer of that output
     bool placed = false;  // an input, a constant or a dynamic value: not the arena's
   };
 
@@ -89,6 +90,7 @@ class PlanMaker {
       if (!value->is_constant()) continue;
       facts_[id] = &value->fact;
       SetConstant(static_cast<int>(id), value->fact.constant);
+      constant_ids_[id] = program_.constant_id(static_cast<int>(id));
     }
   }
 
@@ -124,6 +126,7 @@ class PlanMaker {
     step.inputs = ids.inputs;
     step.outputs = ids.outputs;
     if (!is_static) {
+      AlignConstants(step);
       step.kind = IsControl(node.op) ? Step::Kind::kControl : Step::Kind::kDynamic;
       step.implementation = IsControl(node.op) ? "program" : "at run time";
       for (int id : ids.outputs) plan_->values[id].dynamic = plan_->dynamic_count++;
@@ -159,7 +162,7 @@ class PlanMaker {
             (!fact->constant.defined() || fact->constant.size() > kFoldedElements)) {
           return false;
         }
-        data.push_back(fact != nullptr ? Datum(fact->constant) : Datum());
+        data.push_back(fact != nullptr ? Datum(Aligned(fact->constant)) : Datum());
       }
       for (const Fact& fact : inferred) {
         int64_t count = 1;
@@ -196,7 +199,8 @@ class PlanMaker {
   Operand OperandOf(int id) const {
     if (id < 0) return {};
     const PlannedValue& value = plan_->values[id];
-    return {value.dtype, value.dims, value.constant.defined() ? &value.constant : nullptr};
+    return {value.dtype, value.dims, value.constant.defined() ? &value.constant : nullptr,
+            constant_ids_[id]};
   }
 
   bool AddViews(const Node& node, const Program::NodeIds& ids) {
@@ -218,6 +222,7 @@ class PlanMaker {
         SetConstant(to, Tensor(value.dtype, value.dims,
                                static_cast<char*>(source.constant.raw()) + offsets[i],
                                source.constant.owner()));
+        constant_ids_[to] = {constant_ids_[from].base, constant_ids_[from].offset + offsets[i]};
         offsets_[to] = 0;
       }
     }
@@ -225,16 +230,19 @@ class PlanMaker {
   }
 
   void Bind(const Node& node, Step* step) {
-    const BindRequest request{node, inputs_, outputs_, program_.packs(), program_.options().threads};
+    const BindRequest request{node, inputs_, outputs_, program_.packs(),
+                              program_.options().threads};
     for (const Implementation& candidate : program_.device().Implementations(*node.op)) {
       BindResult result = candidate.bind(request);
       if (Bound* bound = std::get_if<Bound>(&result)) {
         step->bound = std::move(*bound);
         step->implementation = candidate.name;
         AlignConstants(*step);
+        DropPacked(*step);
         return;
       }
-      step->refusals.push_back(fmt::format("{}: {}", candidate.name, std::get<std::string>(result)));
+      step->refusals.push_back(
+          fmt::format("{}: {}", candidate.name, std::get<std::string>(result)));
     }
     step->kind = Step::Kind::kReference;
     step->implementation = "reference";
@@ -248,12 +256,22 @@ class PlanMaker {
       if (id < 0 || !plan_->values[id].constant.defined()) continue;
       if (i < 32 && ((step.bound.packed >> i) & 1) != 0) continue;
       const Tensor& constant = plan_->values[id].constant;
+      if (constant.raw() == nullptr) throw ConstantDropped{};
       if (IsAligned(constant)) continue;
-      auto copy = program_.packs().Get(constant, "aligned", constant.bytes(), [&](void* to) {
-        std::memcpy(to, constant.raw(), constant.bytes());
-      });
+      auto copy = program_.packs().Get(
+          constant, constant_ids_[id], "aligned", constant.bytes(),
+          [](const Tensor& source, void* to) { std::memcpy(to, source.raw(), source.bytes()); });
       void* data = const_cast<void*>(copy.get());
       SetConstant(id, Tensor(constant.dtype(), constant.dims(), data, std::move(copy)));
+    }
+  }
+
+  // Weights that only this step uses, and only packed, need no memory of their own any more.
+  void DropPacked(const Step& step) {
+    for (size_t i = 0; i < step.inputs.size() && i < 32; ++i) {
+      const int id = step.inputs[i];
+      if (id < 0 || ((step.bound.packed >> i) & 1) == 0 || !program_.Drop(id)) continue;
+      SetConstant(id, program_.values()[id]->fact.constant);
     }
   }
 
@@ -375,8 +393,7 @@ class PlanMaker {
   }
 
   void FillAddresses() {
-    const int32_t dynamic_base =
-        OutputBase(static_cast<int>(program_.graph().outputs.size()));
+    const int32_t dynamic_base = OutputBase(static_cast<int>(program_.graph().outputs.size()));
     for (size_t id = 0; id < plan_->values.size(); ++id) {
       PlannedValue& value = plan_->values[id];
       if (value.constant.defined()) continue;
@@ -387,12 +404,14 @@ class PlanMaker {
       const int root = roots_[id];
       if (root < 0) continue;
       const PlannedValue& base = plan_->values[root];
-      value.address = base.dynamic >= 0 ? Address{dynamic_base + base.dynamic, offsets_[id]}
-                                        : Address{base.address.base, base.address.offset + offsets_[id]};
+      value.address = base.dynamic >= 0
+                          ? Address{dynamic_base + base.dynamic, offsets_[id]}
+                          : Address{base.address.base, base.address.offset + offsets_[id]};
     }
     for (Step& step : plan_->steps) {
       step.first_address = static_cast<uint32_t>(plan_->addresses.size());
-      plan_->max_operands = std::max({plan_->max_operands, step.inputs.size(), step.outputs.size()});
+      plan_->max_operands =
+          std::max({plan_->max_operands, step.inputs.size(), step.outputs.size()});
       for (int id : step.inputs) {
         plan_->addresses.push_back(id >= 0 ? plan_->values[id].address : Address{});
       }
@@ -412,6 +431,7 @@ class PlanMaker {
   std::vector<int64_t> offsets_;  // in the root, bytes
   std::vector<int> last_use_;
   std::vector<Block> blocks_;
+  std::vector<ConstantId> constant_ids_;
 };
 
 }  // namespace
@@ -430,7 +450,7 @@ std::string Explain(const Plan& plan) {
     const Address address = output.address;
     const std::string buffer = address.base == kBaseArena ? fmt::format("arena+{}", address.offset)
                                : output.dynamic >= 0      ? std::string("at run time")
-                                                          : fmt::format("output+{}", address.offset);
+                                                     : fmt::format("output+{}", address.offset);
     text += fmt::format("{:<5}{:<40}{:<18}{:<20}{:<22}{}\n", s,
                         step.node->origin ? step.node->origin->name : "", step.node->op->name,
                         step.implementation,

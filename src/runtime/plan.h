@@ -51,8 +51,8 @@ struct Step {
   Bound bound;
   uint32_t first_address = 0;  // of inputs then outputs in Plan::addresses
   Address scratch;
-  std::vector<int> inputs, outputs;  // ids of values, -1 absent
-  std::vector<int> releases;         // dynamic values that no later step reads
+  std::vector<int> inputs, outputs;   // ids of values, -1 absent
+  std::vector<int> releases;          // dynamic values that no later step reads
   std::vector<std::string> refusals;  // "winograd: kernel is 1x1"
 };
 
@@ -74,7 +74,8 @@ struct Plan {
 };
 
 // Throws sardonyx::Error, naming the node, where shapes do not fit.
-std::shared_ptr<const Plan> MakePlan(Program& program, std::vector<std::vector<int64_t>> input_dims);
+std::shared_ptr<const Plan> MakePlan(Program& program,
+                                     std::vector<std::vector<int64_t>> input_dims);
 
 // A table: step, ONNX node, core operation, implementation, refused ones, output, address.
 std::string Explain(const Plan& plan);

@@ -66,19 +66,19 @@ std::string Profiler::Summary() const {
   for (const Event& event : events()) {
     // Time of a control node contains its body's.
     if (event.depth == 0) total += event.duration_ns;
-    Line& line = lines[fmt::format("{:<22}{:<18}{}", event.op_type, event.core, event.implementation)];
+    Line& line =
+        lines[fmt::format("{:<22}{:<18}{}", event.op_type, event.core, event.implementation)];
     line.ns += event.duration_ns;
     ++line.calls;
   }
   std::vector<std::pair<std::string, Line>> sorted(lines.begin(), lines.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](const auto& a, const auto& b) { return a.second.ns > b.second.ns; });
-  std::string text =
-      fmt::format("{:>7} {:>10} {:>7}  {:<22}{:<18}{}\n", "share", "ms", "calls", "operator",
-                  "core operation", "implementation");
+  std::string text = fmt::format("{:>7} {:>10} {:>7}  {:<22}{:<18}{}\n", "share", "ms", "calls",
+                                 "operator", "core operation", "implementation");
   for (const auto& [name, line] : sorted) {
-    text += fmt::format("{:>6.1f}% {:>10.3f} {:>7}  {}\n", total > 0 ? 100.0 * line.ns / total : 0.0,
-                        line.ns / 1e6, line.calls, name);
+    text += fmt::format("{:>6.1f}% {:>10.3f} {:>7}  {}\n",
+                        total > 0 ? 100.0 * line.ns / total : 0.0, line.ns / 1e6, line.calls, name);
   }
   return text;
 }

@@ -17,14 +17,14 @@ class Profiler {
  public:
   using Clock = std::chrono::steady_clock;
   struct Event {
-    std::string node;            // ONNX node name
-    std::string op_type;         // ONNX operator
-    std::string_view core;       // core operation
+    std::string node;       // ONNX node name
+    std::string op_type;    // ONNX operator
+    std::string_view core;  // core operation
     std::string_view implementation;
-    std::string shape;           // of output 0
-    int64_t start_ns;            // since the profiler was made
+    std::string shape;  // of output 0
+    int64_t start_ns;   // since the profiler was made
     int64_t duration_ns;
-    int depth;                   // 0: main graph, 1: body of a control node, ...
+    int depth;  // 0: main graph, 1: body of a control node, ...
   };
 
   void Record(const Node& node, std::string_view implementation, const std::vector<int64_t>& dims,

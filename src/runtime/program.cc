@@ -1,6 +1,8 @@
 #include "runtime/program.h"
 
 #include <algorithm>
+#include <atomic>
+#include <unordered_set>
 
 #include "ops/core/control.h"
 #include "runtime/executor.h"
@@ -8,36 +10,93 @@
 namespace sardonyx {
 namespace {
 
-constexpr size_t kMaxStates = 16;    // runs at once that keep their arena for the next
+constexpr size_t kMaxStates = 16;  // runs at once that keep their arena for the next
+constexpr int64_t kLeastDropped = 64 << 10;
 constexpr size_t kMaxDeferred = 64;  // lowered forms of deferred nodes
 
 }  // namespace
 
-Program::Program(std::shared_ptr<const Graph> graph, const Device& device,
+Program::Program(std::shared_ptr<Graph> graph, const Device& device,
                  std::shared_ptr<PackCache> packs, ProgramOptions options)
     : graph_(std::move(graph)),
       device_(device),
       packs_(std::move(packs)),
-      options_(std::move(options)) {
+      options_(std::move(options)),
+      values_(Number(*graph_)) {
+  static std::atomic<uint64_t> next_serial = 1;
+  serial_ = next_serial++;
   std::unordered_map<const Value*, int> ids;
-  auto id_of = [&](const Value* value) {
-    if (value == nullptr) return -1;
-    auto [it, inserted] = ids.try_emplace(value, static_cast<int>(values_.size()));
-    if (inserted) values_.push_back(value);
-    return it->second;
-  };
-  for (const Value* input : graph_->inputs) id_of(input);
+  for (size_t id = 0; id < values_.size(); ++id) ids[values_[id]] = static_cast<int>(id);
+  auto id_of = [&](const Value* value) { return value != nullptr ? ids.at(value) : -1; };
+  for (const Value* value : values_) {
+    external_.push_back(value->is_constant() && options_.is_external &&
+                        options_.is_external(value->fact.constant));
+  }
+  // Bodies are small: their weights stay.
+  ProgramOptions inner = options_;
+  inner.restore = nullptr;
   for (const auto& node : graph_->nodes()) {
     NodeIds& entry = node_ids_.emplace_back();
     for (const Value* input : node->inputs) entry.inputs.push_back(id_of(input));
     for (const Value* output : node->outputs) entry.outputs.push_back(id_of(output));
     for (const auto& [name, attribute] : node->attributes.items()) {
       if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute)) {
-        bodies_[body->get()] = std::make_unique<Program>(*body, device_, packs_, options_);
+        bodies_[body->get()] = std::make_unique<Program>(*body, device_, packs_, inner);
       }
     }
   }
   for (const Value* output : graph_->outputs) output_ids_.push_back(id_of(output));
+}
+
+// Inputs first, then values in the order in which nodes name them, then outputs no node names.
+std::vector<Value*> Program::Number(const Graph& graph) {
+  std::vector<Value*> values;
+  std::unordered_set<const Value*> seen;
+  auto add = [&](Value* value) {
+    if (value != nullptr && seen.insert(value).second) values.push_back(value);
+  };
+  for (Value* input : graph.inputs) add(input);
+  for (const auto& node : graph.nodes()) {
+    for (Value* input : node->inputs) add(input);
+    for (Value* output : node->outputs) add(output);
+  }
+  for (Value* output : graph.outputs) add(output);
+  return values;
+}
+
+ConstantId Program::constant_id(int id) const {
+  // Addresses of user space leave the top bit free.
+  if (external_[id]) return {reinterpret_cast<uintptr_t>(values_[id]->fact.constant.raw()), 0};
+  return {(uint64_t{1} << 63) | (serial_ << 32) | static_cast<uint64_t>(id), 0};
+}
+
+bool Program::Drop(int id) {
+  Value* value = values_[id];
+  if (!options_.restore || external_[id] || !value->is_constant() || value->users.size() != 1 ||
+      value->fact.constant.bytes() < kLeastDropped || graph_->IsOutput(value)) {
+    return false;
+  }
+  const Tensor& constant = value->fact.constant;
+  value->fact.constant = Tensor(constant.dtype(), constant.dims(), nullptr, nullptr);
+  return true;
+}
+
+void Program::Restore() {
+  const std::shared_ptr<Graph> again = options_.restore();
+  const std::vector<Value*> values = Number(*again);
+  if (values.size() != values_.size()) {
+    Fail(ErrorCode::kInternal, "a graph made again has {} values, not {}", values.size(),
+         values_.size());
+  }
+  for (size_t id = 0; id < values.size(); ++id) {
+    Tensor& constant = values_[id]->fact.constant;
+    if (!values_[id]->is_constant() || constant.raw() != nullptr) continue;
+    const Tensor& fresh = values[id]->fact.constant;
+    if (fresh.dims() != constant.dims() || fresh.dtype() != constant.dtype()) {
+      Fail(ErrorCode::kInternal, "a graph made again has other constants");
+    }
+    constant = fresh;
+  }
 }
 
 Program::~Program() = default;
@@ -50,20 +109,30 @@ std::shared_ptr<const Plan> Program::PlanFor(const std::vector<std::vector<int64
     key.push_back(static_cast<int64_t>(dims.size()));
     key.insert(key.end(), dims.begin(), dims.end());
   }
-  {
-    std::lock_guard lock(mutex_);
-    auto it = std::find_if(plans_.begin(), plans_.end(),
-                           [&](const auto& plan) { return plan->key == key; });
-    if (it != plans_.end()) {
-      std::rotate(plans_.begin(), it, it + 1);
-      return plans_.front();
-    }
+  if (auto plan = FindPlan(key)) return plan;
+  std::lock_guard one_at_a_time(plan_mutex_);
+  // Another thread may have made it meanwhile.
+  std::shared_ptr<const Plan> plan = FindPlan(key);
+  if (plan != nullptr) return plan;
+  try {
+    plan = MakePlan(*this, input_dims);
+  } catch (const ConstantDropped&) {
+    Restore();
+    plan = MakePlan(*this, input_dims);
   }
-  auto plan = MakePlan(*this, input_dims);
   std::lock_guard lock(mutex_);
   plans_.insert(plans_.begin(), plan);
   if (plans_.size() > std::max<size_t>(options_.max_plans, 1)) plans_.pop_back();
   return plan;
+}
+
+std::shared_ptr<const Plan> Program::FindPlan(const std::vector<int64_t>& key) {
+  std::lock_guard lock(mutex_);
+  auto it = std::find_if(plans_.begin(), plans_.end(),
+                         [&](const auto& plan) { return plan->key == key; });
+  if (it == plans_.end()) return nullptr;
+  std::rotate(plans_.begin(), it, it + 1);
+  return plans_.front();
 }
 
 size_t Program::plan_count() const {
@@ -120,6 +189,17 @@ void Program::ReturnState(std::unique_ptr<RunState> state) {
   if (states_.size() < kMaxStates) states_.push_back(std::move(state));
 }
 
+std::optional<std::shared_ptr<Program>> Program::FindDeferred(const Node& node,
+                                                              const std::string& key) {
+  std::lock_guard lock(mutex_);
+  for (auto it = deferred_.begin(); it != deferred_.end(); ++it) {
+    if (it->node != &node || it->key != key) continue;
+    deferred_.splice(deferred_.begin(), deferred_, it);
+    return it->program;
+  }
+  return {};
+}
+
 std::shared_ptr<Program> Program::Deferred(const Node& node, std::span<const Datum> inputs) {
   // By shapes alone if that is enough to lower it, else by the values of small inputs as well.
   for (const bool with_values : {false, true}) {
@@ -150,24 +230,22 @@ std::shared_ptr<Program> Program::Deferred(const Node& node, std::span<const Dat
       facts.push_back(std::move(fact));
       pointers.push_back(&facts.back());
     }
-    {
-      std::lock_guard lock(mutex_);
-      for (auto it = deferred_.begin(); it != deferred_.end(); ++it) {
-        if (it->node != &node || it->key != key) continue;
-        deferred_.splice(deferred_.begin(), deferred_, it);
-        return deferred_.front().program;
-      }
-    }
+    const std::optional<std::shared_ptr<Program>> known = FindDeferred(node, key);
+    if (known && *known == nullptr) continue;
+    if (known) return *known;
     auto lowered = core::LowerDeferred(node, pointers, std::make_shared<SymbolTable>());
-    if (lowered == nullptr) continue;
-    if (options_.optimize) options_.optimize(*lowered);
-    lowered->SortAndSweep();
-    // Its constants are of this lowering alone: they must not fill the cache of the model.
-    auto program = std::make_shared<Program>(lowered, device_, std::make_shared<PackCache>(), options_);
+    std::shared_ptr<Program> program;
+    if (lowered != nullptr) {
+      if (options_.optimize) options_.optimize(*lowered);
+      lowered->SortAndSweep();
+      // Its constants are of this lowering alone: they must not fill the cache of the model.
+      program =
+          std::make_shared<Program>(lowered, device_, std::make_shared<PackCache>(), options_);
+    }
     std::lock_guard lock(mutex_);
     deferred_.push_front({&node, key, program});
     if (deferred_.size() > kMaxDeferred) deferred_.pop_back();
-    return program;
+    if (program != nullptr) return program;
   }
   Fail(ErrorCode::kUnsupported, "what must be known of its inputs is too large to look at");
 }

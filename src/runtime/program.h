@@ -7,6 +7,7 @@
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -25,6 +26,12 @@ struct ProgramOptions {
   size_t max_plans = 32;  // of the least recently used list
   // Passes, for graphs that are only made when shapes are known.
   std::function<void(Graph&)> optimize;
+  // Makes the program's graph again, with the same values in the same order. If given, weights that
+  // were folded are dropped when they are packed, and restored should another plan need them.
+  std::function<std::shared_ptr<Graph>()> restore;
+  // Whether the tensor's memory is the model file's or the caller's, so that dropping it gains
+  // nothing.
+  std::function<bool(const Tensor&)> is_external;
 };
 
 struct RunOptions {
@@ -34,8 +41,8 @@ struct RunOptions {
 
 class Program {
  public:
-  Program(std::shared_ptr<const Graph> graph, const Device& device,
-          std::shared_ptr<PackCache> packs, ProgramOptions options);
+  Program(std::shared_ptr<Graph> graph, const Device& device, std::shared_ptr<PackCache> packs,
+          ProgramOptions options);
   ~Program();
   Program(const Program&) = delete;
 
@@ -57,8 +64,13 @@ class Program {
     std::vector<int> inputs, outputs;
   };
   const std::vector<NodeIds>& node_ids() const { return node_ids_; }
-  const std::vector<const Value*>& values() const { return values_; }
+  const std::vector<Value*>& values() const { return values_; }
   const std::vector<int>& output_ids() const { return output_ids_; }
+  // The name of a constant in the pack cache.
+  ConstantId constant_id(int id) const;
+  // Gives the memory of a constant back if it is large, the program's own and used by one node;
+  // what remains of it has no data. False if it is kept. Only while a plan is made.
+  bool Drop(int id);
 
   // The program of a body of one of this program's nodes.
   Program& Body(const Graph& body);
@@ -75,27 +87,34 @@ class Program {
     std::vector<void*> outputs;
     std::vector<Datum> dynamic;
   };
+  std::shared_ptr<const Plan> FindPlan(const std::vector<int64_t>& key);
+  static std::vector<Value*> Number(const Graph& graph);
+  void Restore();
   std::unique_ptr<RunState> TakeState();
   void ReturnState(std::unique_ptr<RunState> state);
 
-  std::shared_ptr<const Graph> graph_;
+  std::shared_ptr<Graph> graph_;
   const Device& device_;
   std::shared_ptr<PackCache> packs_;
   ProgramOptions options_;
-  std::vector<const Value*> values_;
+  std::vector<Value*> values_;
+  std::vector<bool> external_;  // by id: a constant whose memory is not the program's
+  uint64_t serial_;             // never given twice in a process
   std::vector<NodeIds> node_ids_;
   std::vector<int> output_ids_;
   std::unordered_map<const Graph*, std::unique_ptr<Program>> bodies_;
   std::shared_ptr<BufferPool> buffers_ = std::make_shared<BufferPool>();
 
-  mutable std::mutex mutex_;
+  std::mutex plan_mutex_;                           // one plan is made at a time
+  mutable std::mutex mutex_;                        // of what follows
   std::vector<std::shared_ptr<const Plan>> plans_;  // most recently used first
   std::vector<std::unique_ptr<RunState>> states_;
   struct DeferredProgram {
     const Node* node;
     std::string key;
-    std::shared_ptr<Program> program;
+    std::shared_ptr<Program> program;  // null: more must be known than the key says
   };
+  std::optional<std::shared_ptr<Program>> FindDeferred(const Node& node, const std::string& key);
   std::list<DeferredProgram> deferred_;
 };
 

@@ -11,10 +11,10 @@ bool OnlyOnesBefore(const std::vector<int64_t>& dims, int64_t axis) {
   return std::all_of(dims.begin(), dims.begin() + axis, [](int64_t dim) { return dim == 1; });
 }
 
-int64_t SliceOffset(const Node& node, std::span<const Operand> inputs, const Operand& output) {
-  (void)node;
+int64_t SliceOffset(std::span<const Operand> inputs, const Operand& output) {
   const Operand& x = inputs[0];
-  if (inputs.size() < 3 || inputs[1].constant == nullptr || inputs[2].constant == nullptr) return -1;
+  if (inputs.size() < 3 || inputs[1].constant == nullptr || inputs[2].constant == nullptr)
+    return -1;
   const std::vector<int64_t> starts = ToInts(*inputs[1].constant);
   std::vector<int64_t> axes;
   if (inputs.size() > 3 && inputs[3].present()) {
@@ -41,7 +41,8 @@ int64_t SliceOffset(const Node& node, std::span<const Operand> inputs, const Ope
   int64_t start = 0;
   for (size_t i = 0; i < axes.size(); ++i) {
     const int64_t axis = axes[i] < 0 ? axes[i] + x.rank() : axes[i];
-    if (axis == cut) start = starts[i] < 0 ? std::max<int64_t>(starts[i] + x.dims[cut], 0) : starts[i];
+    if (axis == cut)
+      start = starts[i] < 0 ? std::max<int64_t>(starts[i] + x.dims[cut], 0) : starts[i];
   }
   start = std::min(start, x.dims[cut]);
   const int64_t inner = x.dims[cut] > 0 ? x.size() / x.dims[cut] : 0;
@@ -57,6 +58,13 @@ int64_t SplitOffset(const Node& node, std::span<const Operand> inputs,
   int64_t elements = 0;
   for (size_t i = 0; i < index; ++i) elements += outputs[i].size();
   return ByteSize(x.dtype, elements);
+}
+
+// A pad that cuts as much as it adds keeps the size, but moves elements.
+bool PadsNothing(std::span<const Operand> inputs) {
+  if (inputs[1].constant == nullptr) return false;
+  const std::vector<int64_t> pads = ToInts(*inputs[1].constant);
+  return std::all_of(pads.begin(), pads.end(), [](int64_t pad) { return pad == 0; });
 }
 
 bool KeepsOrder(const std::vector<int64_t>& perm, const std::vector<int64_t>& dims) {
@@ -78,14 +86,13 @@ int64_t ViewOffset(const Node& node, std::span<const Operand> inputs,
   if (op->is_view) return index == 0 ? 0 : -1;
   const Operand& x = inputs[0];
   const Operand& y = outputs[index];
-  if (op == &core::slice) return SliceOffset(node, inputs, y);
+  if (op == &core::slice) return SliceOffset(inputs, y);
   if (op == &core::split) return SplitOffset(node, inputs, outputs, index);
   if (op == &core::transpose) {
     return KeepsOrder(node.attributes.Ints("perm"), x.dims) ? 0 : -1;
   }
-  if (op == &core::expand || op == &core::tile || op == &core::pad) {
-    return x.size() == y.size() ? 0 : -1;
-  }
+  if (op == &core::expand || op == &core::tile) return x.size() == y.size() ? 0 : -1;
+  if (op == &core::pad) return PadsNothing(inputs) ? 0 : -1;
   if (op == &core::concat) return x.size() == y.size() ? 0 : -1;
   if (op == &core::gather && inputs[1].constant != nullptr && inputs[1].size() == 1) {
     int64_t axis = node.attributes.Int("axis");

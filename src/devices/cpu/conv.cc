@@ -59,13 +59,13 @@ int64_t AlignUp(size_t bytes) { return static_cast<int64_t>((bytes + 63) / 64 * 
 template <typename Pack>
 std::shared_ptr<const void> PackNow(const BindRequest& request, const std::string& layout,
                                     size_t bytes, const Pack& pack) {
-  const Tensor* weights = request.inputs[1].constant;
-  if (weights == nullptr) return nullptr;
-  return request.packs.Get(*weights, layout, static_cast<int64_t>(bytes), [&](void* to) {
-    const Tensor aligned = Aligned(*weights);
-    pack(aligned.data<float>(), static_cast<float*>(to),
-         Parallel{&ThreadPool::Process(), request.threads});
-  });
+  const Operand& weights = request.inputs[1];
+  if (weights.constant == nullptr) return nullptr;
+  return request.packs.Get(*weights.constant, weights.id, layout, static_cast<int64_t>(bytes),
+                           [&](const Tensor& source, void* to) {
+                             pack(source.data<float>(), static_cast<float*>(to),
+                                  Parallel{&ThreadPool::Process(), request.threads});
+                           });
 }
 
 template <ConvAlgorithm kAlgorithm>

@@ -194,8 +194,8 @@ BindResult BindGemm(const BindRequest& request) {
     const std::string name = fmt::format("gemm {}x{} ld{}{} batch {}x{} {},{}", shape.k, shape.n,
                                          shape.ldb, shape.b_transposed ? "t" : "", counts[0],
                                          counts[1], shape.b_stride[0], shape.b_stride[1]);
-    packed = request.packs.Get(*b, name, bytes * counts[0] * counts[1], [&](void* to) {
-      const Tensor matrix = Aligned(*b);
+    packed = request.packs.Get(*b, request.inputs[1].id, name, bytes * counts[0] * counts[1],
+                               [&](const Tensor& matrix, void* to) {
       for (int64_t p = 0; p < counts[0]; ++p) {
         for (int64_t q = 0; q < counts[1]; ++q) {
           GemmPackB(shape.k, shape.n,

@@ -96,18 +96,22 @@ BindResult BindSteps(const BindRequest& request) {
   }
   const int64_t steps = x.dims[0], batch = x.dims[1];
   if (x.size() == 0) return Refuse("no elements");
-  auto address = [&](size_t i) {
-    return given(i) ? reinterpret_cast<uintptr_t>(request.inputs[i].constant->raw()) : 0;
+  auto name = [&](size_t i) {
+    if (!given(i)) return std::string("-");
+    const Operand& operand = request.inputs[i];
+    // Packed together: all must be there if any is packed anew.
+    if (operand.constant->raw() == nullptr && i != 2) throw ConstantDropped{};
+    return fmt::format("{}+{}", operand.id.base, operand.id.offset);
   };
   const int64_t bytes = static_cast<int64_t>(RecurrentPackedBytes(options));
   auto packed = request.packs.Get(
-      *request.inputs[2].constant,
-      fmt::format("{} {} {} {}", op->name, address(1), address(3), address(peepholes)), bytes,
-      [&](void* to) {
+      *request.inputs[2].constant, request.inputs[2].id,
+      fmt::format("{} {} {} {}", op->name, name(1), name(3), name(peepholes)), bytes,
+      [&](const Tensor& r, void* to) {
         auto values = [&](size_t i) {
           return given(i) ? Aligned(*request.inputs[i].constant) : Tensor();
         };
-        const Tensor w = values(1), r = values(2), b = values(3);
+        const Tensor w = values(1), b = values(3);
         const Tensor p = is_lstm ? values(peepholes) : Tensor();
         RecurrentPack(options, w.data<float>(), r.data<float>(), b.data<float>(), p.data<float>(),
                       to, Parallel{&ThreadPool::Process(), request.threads});
