@@ -6,6 +6,8 @@
 
 #include "dtypes.h"
 #include "nanobind/ndarray.h"
+#include "nanobind/stl/string.h"
+#include "nanobind/stl/vector.h"
 
 namespace sardonyx::python {
 namespace {

@@ -1,0 +1,25 @@
+#pragma once
+// What every command that runs a model takes.
+
+#include <string>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "inputs.h"
+
+namespace sardonyx::cli {
+
+struct ModelArguments {
+  std::string model;
+  int threads = 0;
+  std::vector<std::string> disabled_passes;
+  InputArguments inputs;
+
+  // MODEL, --threads, --disable-pass, --shape
+  void AddTo(CLI::App& command);
+  // --input, --seed
+  void AddInputsTo(CLI::App& command);
+  Options SessionOptions() const;
+};
+
+}  // namespace sardonyx::cli
