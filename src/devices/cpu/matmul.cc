@@ -3,6 +3,7 @@
 #include "devices/cpu/epilogue_binding.h"
 #include "devices/cpu/families.h"
 #include "kernels/gemm.h"
+#include "kernels/gemv.h"
 
 namespace sardonyx::cpu {
 namespace {
@@ -164,6 +165,13 @@ void Merge(const BindRequest& request, Problem* problem) {
   }
 }
 
+// A few rows read the weights once, at the speed of memory: packing would only take a second copy.
+bool ReadsOnce(const GemmShape& shape, const Tensor& b) {
+  constexpr int64_t kLeastBytes = 1 << 20;
+  return shape.m <= kGemvRows && shape.batch[0] * shape.batch[1] == 1 && shape.b_transposed &&
+         b.bytes() >= kLeastBytes && b.raw() != nullptr && IsAligned(b);
+}
+
 BindResult BindGemm(const BindRequest& request) {
   Problem problem;
   if (std::string why = Analyse(request, &problem); !why.empty()) return why;
@@ -186,7 +194,8 @@ BindResult BindGemm(const BindRequest& request) {
   layout.columns = {static_cast<int>(problem.inverse[rank - 1]),
                     static_cast<int>(problem.inverse[rank - 1]) + 1};
   std::shared_ptr<const void> packed;
-  if (const Tensor* b = request.inputs[1].constant) {
+  const Tensor* b = request.inputs[1].constant;
+  if (b != nullptr && !ReadsOnce(shape, *b)) {
     const int64_t bytes = static_cast<int64_t>(GemmPackedBytes(shape.k, shape.n));
     // Every distinct matrix of the batch is packed behind the other.
     const bool each[2] = {shape.b_stride[0] != 0, shape.b_stride[1] != 0};
