@@ -1,9 +1,9 @@
 // Steps that run other programs: If, Loop, Scan, and nodes that are lowered when they run.
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
+#include "ops/core/control.h"
 #include "ops/core/core.h"
 #include "runtime/executor.h"
 
@@ -24,87 +24,9 @@ int64_t ItemOr(const std::vector<int64_t>& values, size_t i, int64_t otherwise) 
   return i < values.size() ? values[i] : otherwise;
 }
 
-void CopyElements(const Tensor& from, int64_t from_at, const Tensor& to, int64_t to_at,
-                  int64_t count) {
-  if (from.dtype() == DType::kString) {
-    std::copy_n(from.data<std::string>() + from_at, count,
-                static_cast<std::string*>(to.raw()) + to_at);
-  } else if (IsPacked(from.dtype())) {
-    Fail(ErrorCode::kUnsupported, "iterations over elements of less than a byte ({})",
-         Name(from.dtype()));
-  } else if (count > 0) {
-    const int64_t width = ByteSize(from.dtype(), 1);
-    std::memcpy(static_cast<char*>(to.raw()) + to_at * width,
-                static_cast<const char*>(from.raw()) + from_at * width, count * width);
-  }
-}
-
-// Collects what iterations give and stacks it along a new axis.
-class Stacker {
- public:
-  Stacker(const Fact& element, int64_t axis, bool reverse)
-      : element_(element), axis_(axis), reverse_(reverse) {}
-
-  void Add(const Datum& datum) {
-    const Tensor* part = datum.tensor();
-    if (part == nullptr) Fail(ErrorCode::kInvalidModel, "only tensors can be stacked");
-    if (!parts_.empty() && part->dims() != parts_[0].dims()) {
-      Fail(ErrorCode::kInvalidModel, "iterations give {} and {}; these cannot be stacked",
-           PrintDims(parts_[0].dims()), PrintDims(part->dims()));
-    }
-    parts_.push_back(*part);
-  }
-
-  Tensor Finish() {
-    if (reverse_) std::reverse(parts_.begin(), parts_.end());
-    std::vector<int64_t> dims;
-    if (!parts_.empty()) {
-      dims = parts_[0].dims();
-    } else if (element_.ranked()) {
-      for (Dim dim : *element_.shape) dims.push_back(dim.known() ? dim.value() : 0);
-    }
-    const int64_t rank = static_cast<int64_t>(dims.size()) + 1;
-    const int64_t axis = axis_ < 0 ? axis_ + rank : axis_;
-    if (axis < 0 || axis >= rank) {
-      Fail(ErrorCode::kInvalidModel, "output axis {} is outside rank {}", axis_, rank);
-    }
-    std::vector<int64_t> stacked = dims;
-    const int64_t count = static_cast<int64_t>(parts_.size());
-    stacked.insert(stacked.begin() + axis, count);
-    Tensor result(parts_.empty() ? element_.type.dtype : parts_[0].dtype(), stacked);
-    const int64_t outer = ElementCount(std::span(dims).first(static_cast<size_t>(axis)));
-    for (int64_t p = 0; p < count; ++p) {
-      const int64_t inner = outer > 0 ? parts_[p].size() / outer : 0;
-      for (int64_t o = 0; o < outer; ++o) {
-        CopyElements(parts_[p], o * inner, result, (o * count + p) * inner, inner);
-      }
-    }
-    return result;
-  }
-
- private:
-  const Fact& element_;
-  int64_t axis_;
-  bool reverse_;
-  std::vector<Tensor> parts_;
-};
-
-// Position `index` along `axis`, without a copy where it is one block.
-Tensor Slice(const Tensor& x, int64_t axis, int64_t index) {
-  std::vector<int64_t> dims = x.dims();
-  const int64_t length = dims[axis];
-  const int64_t outer = ElementCount(std::span(dims).first(static_cast<size_t>(axis)));
-  const int64_t inner = ElementCount(std::span(dims).subspan(static_cast<size_t>(axis) + 1));
-  dims.erase(dims.begin() + axis);
-  if (outer == 1 && x.dtype() != DType::kString && !IsPacked(x.dtype())) {
-    return Tensor(x.dtype(), dims, static_cast<char*>(x.raw()) + ByteSize(x.dtype(), index * inner),
-                  x.owner());
-  }
-  Tensor result(x.dtype(), dims);
-  for (int64_t o = 0; o < outer; ++o) {
-    CopyElements(x, (o * length + index) * inner, result, o * inner, inner);
-  }
-  return result;
+const Tensor& PartOf(const Datum& datum) {
+  if (datum.tensor() == nullptr) Fail(ErrorCode::kInvalidModel, "only tensors can be stacked");
+  return *datum.tensor();
 }
 
 }  // namespace
@@ -149,21 +71,22 @@ std::vector<Datum> Executor::RunLoop(const Step& step) {
   for (size_t i = 2; i < step.inputs.size(); ++i) {
     if (given(i)) inputs[i] = Read(step.inputs[i]);
   }
-  std::vector<Stacker> stacks;
-  for (size_t i = 1 + carried; i < body->outputs.size(); ++i) {
-    stacks.emplace_back(body->outputs[i]->fact, 0, false);
-  }
+  std::vector<std::vector<Tensor>> parts(body->outputs.size() - 1 - carried);
   for (int64_t iteration = 0; running && iteration < limit; ++iteration) {
     inputs[0] = MakeScalar<int64_t>(iteration);
     inputs[1] = MakeScalar<bool>(running);
     std::vector<Datum> outputs = program.Run(inputs, Inner());
     running = Truth(outputs[0]);
     for (size_t i = 0; i < carried; ++i) inputs[2 + i] = std::move(outputs[1 + i]);
-    for (size_t i = 0; i < stacks.size(); ++i) stacks[i].Add(outputs[1 + carried + i]);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      parts[i].push_back(PartOf(outputs[1 + carried + i]));
+    }
   }
   std::vector<Datum> results;
   for (size_t i = 0; i < carried; ++i) results.push_back(std::move(inputs[2 + i]));
-  for (Stacker& stack : stacks) results.push_back(stack.Finish());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    results.push_back(core::Stack(parts[i], body->outputs[1 + carried + i]->fact, 0));
+  }
   return results;
 }
 
@@ -190,24 +113,25 @@ std::vector<Datum> Executor::RunScan(const Step& step) {
     }
     length = sources[i].dims().at(axis);
   }
-  std::vector<Stacker> stacks;
-  for (size_t i = states; i < body->outputs.size(); ++i) {
-    stacks.emplace_back(body->outputs[i]->fact,
-                        ItemOr(attributes.Ints("output_axes"), i - states, 0),
-                        ItemOr(attributes.Ints("output_directions"), i - states, 0) != 0);
-  }
+  std::vector<std::vector<Tensor>> parts(body->outputs.size() - states);
   for (int64_t t = 0; t < length; ++t) {
     for (size_t i = 0; i < scanned; ++i) {
       const bool reverse = ItemOr(attributes.Ints("input_directions"), i, 0) != 0;
-      inputs[states + i] = Slice(sources[i], axes[i], reverse ? length - 1 - t : t);
+      inputs[states + i] = core::SliceAt(sources[i], axes[i], reverse ? length - 1 - t : t);
     }
     std::vector<Datum> outputs = program.Run(inputs, Inner());
     for (size_t i = 0; i < states; ++i) inputs[i] = std::move(outputs[i]);
-    for (size_t i = 0; i < stacks.size(); ++i) stacks[i].Add(outputs[states + i]);
+    for (size_t i = 0; i < parts.size(); ++i) parts[i].push_back(PartOf(outputs[states + i]));
   }
   std::vector<Datum> results;
   for (size_t i = 0; i < states; ++i) results.push_back(std::move(inputs[i]));
-  for (Stacker& stack : stacks) results.push_back(stack.Finish());
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (ItemOr(attributes.Ints("output_directions"), i, 0) != 0) {
+      std::reverse(parts[i].begin(), parts[i].end());
+    }
+    results.push_back(core::Stack(parts[i], body->outputs[states + i]->fact,
+                                  ItemOr(attributes.Ints("output_axes"), i, 0)));
+  }
   return results;
 }
 

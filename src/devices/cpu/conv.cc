@@ -55,10 +55,10 @@ EpilogueBinding::Layout PixelsByChannels(int rank) {
 
 int64_t AlignUp(size_t bytes) { return static_cast<int64_t>((bytes + 63) / 64 * 64); }
 
-// Weights that are not constant are packed at each run, into scratch.
+// The packed weights if they are constant, else null.
 template <typename Pack>
-std::shared_ptr<const void> PackNow(const BindRequest& request, const std::string& layout,
-                                    size_t bytes, const Pack& pack) {
+std::shared_ptr<const void> PackConstant(const BindRequest& request, const std::string& layout,
+                                         size_t bytes, const Pack& pack) {
   const Operand& weights = request.inputs[1];
   if (weights.constant == nullptr) return nullptr;
   return request.packs.Get(*weights.constant, weights.id, layout, static_cast<int64_t>(bytes),
@@ -66,6 +66,44 @@ std::shared_ptr<const void> PackNow(const BindRequest& request, const std::strin
                              pack(source.data<float>(), static_cast<float*>(to),
                                   Parallel{&ThreadPool::Process(), request.threads});
                            });
+}
+
+// What a convolution, of one algorithm or transposed, does with its weights and operands.
+struct ConvKernel {
+  std::string layout;  // of its packed weights
+  size_t packed_bytes, scratch_bytes;
+  void (*pack)(const ConvShape&, const float* weights, float* packed, const Parallel&);
+  void (*run)(const ConvShape&, const float* x, const float* packed, float* y, const Epilogue&,
+              void* scratch, const Parallel&);
+};
+
+Bound BindKernel(const BindRequest& request, const ConvShape& shape, const ConvKernel& kernel) {
+  auto packed = PackConstant(request, kernel.layout, kernel.packed_bytes,
+                             [&](const float* weights, float* to, const Parallel& par) {
+                               kernel.pack(shape, weights, to, par);
+                             });
+  Bound bound;
+  if (packed != nullptr) bound.packed = 1u << 1;
+  const int64_t own = AlignUp(kernel.scratch_bytes);
+  bound.scratch_bytes = own + (packed == nullptr ? AlignUp(kernel.packed_bytes) : 0);
+  auto epilogue = std::make_shared<const EpilogueBinding>(
+      request, 2, PixelsByChannels(request.outputs[0].rank()));
+  bound.run = [shape, packed, own, epilogue, pack = kernel.pack,
+               run = kernel.run](const StepArgs& args) {
+    const float* weights = static_cast<const float*>(packed.get());
+    if (weights == nullptr) {
+      // Weights that are not constant are packed at each run.
+      float* to = reinterpret_cast<float*>(static_cast<char*>(args.scratch) + own);
+      pack(shape, static_cast<const float*>(args.in[1]), to, args.parallel);
+      weights = to;
+    }
+    epilogue->With(args, [&](const Epilogue& fused) {
+      run(shape, static_cast<const float*>(args.in[0]), weights, static_cast<float*>(args.out[0]),
+          fused, args.scratch, args.parallel);
+    });
+    epilogue->Finish(args);
+  };
+  return bound;
 }
 
 template <ConvAlgorithm kAlgorithm>
@@ -77,63 +115,30 @@ BindResult Bind(const BindRequest& request) {
   if (choice != kAlgorithm && kAlgorithm != ConvAlgorithm::kGemm) {
     return Refuse("{} is expected to be faster", Name(choice));
   }
-  const size_t packed_bytes = ConvPackedBytes(kAlgorithm, shape);
-  auto packed = PackNow(request, LayoutName(Name(kAlgorithm), shape), packed_bytes,
-                        [&](const float* w, float* to, const Parallel& par) {
-                          ConvPack(kAlgorithm, shape, w, to, par);
-                        });
-  Bound bound;
-  if (packed != nullptr) bound.packed = 1u << 1;
-  const int64_t own = AlignUp(ConvScratchBytes(kAlgorithm, shape, request.threads));
-  bound.scratch_bytes = own + (packed == nullptr ? AlignUp(packed_bytes) : 0);
-  auto epilogue = std::make_shared<const EpilogueBinding>(
-      request, 2, PixelsByChannels(request.outputs[0].rank()));
-  bound.run = [shape, packed, own, epilogue](const StepArgs& args) {
-    const float* weights = static_cast<const float*>(packed.get());
-    if (weights == nullptr) {
-      float* to = reinterpret_cast<float*>(static_cast<char*>(args.scratch) + own);
-      ConvPack(kAlgorithm, shape, static_cast<const float*>(args.in[1]), to, args.parallel);
-      weights = to;
-    }
-    epilogue->With(args, [&](const Epilogue& fused) {
-      Conv(kAlgorithm, shape, static_cast<const float*>(args.in[0]), weights,
-           static_cast<float*>(args.out[0]), fused, args.scratch, args.parallel);
-    });
-    epilogue->Finish(args);
-  };
-  return bound;
+  return BindKernel(
+      request, shape,
+      {.layout = LayoutName(Name(kAlgorithm), shape),
+       .packed_bytes = ConvPackedBytes(kAlgorithm, shape),
+       .scratch_bytes = ConvScratchBytes(kAlgorithm, shape, request.threads),
+       .pack = [](const ConvShape& s, const float* weights, float* packed, const Parallel& par) {
+         ConvPack(kAlgorithm, s, weights, packed, par);
+       },
+       .run = [](const ConvShape& s, const float* x, const float* packed, float* y,
+                 const Epilogue& epilogue, void* scratch, const Parallel& par) {
+         Conv(kAlgorithm, s, x, packed, y, epilogue, scratch, par);
+       }});
 }
 
 BindResult BindTransposed(const BindRequest& request) {
   ConvShape shape;
   if (std::string why = MakeShape(request, true, &shape); !why.empty()) return why;
-  const size_t packed_bytes = ConvTransposePackedBytes(shape);
-  auto packed = PackNow(request,
-                        fmt::format("{} s{}x{}x{}", LayoutName("transposed", shape), shape.stride[0],
-                                    shape.stride[1], shape.stride[2]),
-                        packed_bytes, [&](const float* w, float* to, const Parallel& par) {
-                          ConvTransposePack(shape, w, to, par);
-                        });
-  Bound bound;
-  if (packed != nullptr) bound.packed = 1u << 1;
-  const int64_t own = AlignUp(ConvTransposeScratchBytes(shape, request.threads));
-  bound.scratch_bytes = own + (packed == nullptr ? AlignUp(packed_bytes) : 0);
-  auto epilogue = std::make_shared<const EpilogueBinding>(
-      request, 2, PixelsByChannels(request.outputs[0].rank()));
-  bound.run = [shape, packed, own, epilogue](const StepArgs& args) {
-    const float* weights = static_cast<const float*>(packed.get());
-    if (weights == nullptr) {
-      float* to = reinterpret_cast<float*>(static_cast<char*>(args.scratch) + own);
-      ConvTransposePack(shape, static_cast<const float*>(args.in[1]), to, args.parallel);
-      weights = to;
-    }
-    epilogue->With(args, [&](const Epilogue& fused) {
-      ConvTranspose(shape, static_cast<const float*>(args.in[0]), weights,
-                    static_cast<float*>(args.out[0]), fused, args.scratch, args.parallel);
-    });
-    epilogue->Finish(args);
-  };
-  return bound;
+  return BindKernel(request, shape,
+                    {.layout = fmt::format("{} s{}x{}x{}", LayoutName("transposed", shape),
+                                           shape.stride[0], shape.stride[1], shape.stride[2]),
+                     .packed_bytes = ConvTransposePackedBytes(shape),
+                     .scratch_bytes = ConvTransposeScratchBytes(shape, request.threads),
+                     .pack = ConvTransposePack,
+                     .run = ConvTranspose});
 }
 
 constexpr Implementation kConv[] = {{"depthwise", Bind<ConvAlgorithm::kDepthwise>},

@@ -163,42 +163,6 @@ void InferLoop(InferContext& context) {
   }
 }
 
-// Stacks equal-shaped tensors along a new axis; of none, makes an empty tensor of `element`'s shape.
-Tensor Stack(const std::vector<Tensor>& parts, const Fact& element, int64_t axis) {
-  std::vector<int64_t> dims;
-  if (!parts.empty()) {
-    dims = parts[0].dims();
-  } else if (element.ranked()) {
-    for (Dim dim : *element.shape) dims.push_back(dim.known() ? dim.value() : 0);
-  }
-  const int64_t rank = static_cast<int64_t>(dims.size()) + 1;
-  if (axis < 0) axis += rank;
-  std::vector<int64_t> stacked = dims;
-  stacked.insert(stacked.begin() + axis, static_cast<int64_t>(parts.size()));
-  Tensor result(parts.empty() ? element.type.dtype : parts[0].dtype(), stacked);
-  const int64_t outer =
-      ElementCount(std::span(dims).subspan(0, static_cast<size_t>(axis)));
-  for (size_t p = 0; p < parts.size(); ++p) {
-    if (parts[p].dims() != dims) {
-      Fail(ErrorCode::kInvalidModel, "iterations give {} and {}; their outputs cannot be stacked",
-           PrintDims(dims), PrintDims(parts[p].dims()));
-    }
-    const int64_t inner = outer > 0 ? parts[p].size() / outer : 0;
-    for (int64_t o = 0; o < outer; ++o) {
-      const int64_t to = (o * static_cast<int64_t>(parts.size()) + static_cast<int64_t>(p)) * inner;
-      if (result.dtype() == DType::kString) {
-        std::copy_n(parts[p].data<std::string>() + o * inner, inner,
-                    result.data<std::string>() + to);
-      } else {
-        const int64_t width = ByteSize(result.dtype(), 1);
-        std::memcpy(static_cast<char*>(result.raw()) + to * width,
-                    static_cast<const char*>(parts[p].raw()) + o * inner * width, inner * width);
-      }
-    }
-  }
-  return result;
-}
-
 void ComputeLoop(ComputeContext& context) {
   const auto body = context.attributes().Body("body");
   const size_t carried = context.attributes().Int("carried");
@@ -275,27 +239,6 @@ void InferScan(InferContext& context) {
   }
 }
 
-Tensor TakeSlice(const Tensor& x, int64_t axis, int64_t position) {
-  std::vector<int64_t> dims = x.dims();
-  if (axis < 0) axis += x.rank();
-  const int64_t length = dims[axis];
-  const int64_t outer = ElementCount(std::span(dims).subspan(0, static_cast<size_t>(axis)));
-  const int64_t inner = ElementCount(std::span(dims).subspan(static_cast<size_t>(axis) + 1));
-  dims.erase(dims.begin() + axis);
-  Tensor result(x.dtype(), dims);
-  for (int64_t o = 0; o < outer; ++o) {
-    const int64_t from = (o * length + position) * inner;
-    if (x.dtype() == DType::kString) {
-      std::copy_n(x.data<std::string>() + from, inner, result.data<std::string>() + o * inner);
-    } else {
-      const int64_t width = ByteSize(x.dtype(), 1);
-      std::memcpy(static_cast<char*>(result.raw()) + o * inner * width,
-                  static_cast<const char*>(x.raw()) + from * width, inner * width);
-    }
-  }
-  return result;
-}
-
 void ComputeScan(ComputeContext& context) {
   const auto body = context.attributes().Body("body");
   const Attributes& attributes = context.attributes();
@@ -316,7 +259,7 @@ void ComputeScan(ComputeContext& context) {
   for (int64_t t = 0; t < length; ++t) {
     for (size_t i = 0; i < scanned; ++i) {
       const bool reverse = ItemOr(attributes.Ints("input_directions"), i, 0) != 0;
-      inputs[states + i] = TakeSlice(context.input(states + i),
+      inputs[states + i] = SliceAt(context.input(states + i),
                                      ItemOr(attributes.Ints("input_axes"), i, 0),
                                      reverse ? length - 1 - t : t);
     }
@@ -404,6 +347,71 @@ const CoreOp loop = {.name = "loop", .infer = InferLoop, .reference = ComputeLoo
 const CoreOp scan = {.name = "scan", .infer = InferScan, .reference = ComputeScan};
 const CoreOp deferred = {
     .name = "deferred", .infer = InferDeferred, .reference = ComputeDeferred};
+
+namespace {
+
+// Elements [from_at, from_at + count) of one tensor to another of the same type.
+void CopyRange(const Tensor& from, int64_t from_at, const Tensor& to, int64_t to_at,
+               int64_t count) {
+  if (from.dtype() == DType::kString) {
+    std::copy_n(from.data<std::string>() + from_at, count,
+                static_cast<std::string*>(to.raw()) + to_at);
+  } else if (count > 0) {
+    const int64_t width = ByteSize(from.dtype(), 1);
+    std::memcpy(static_cast<char*>(to.raw()) + to_at * width,
+                static_cast<const char*>(from.raw()) + from_at * width, count * width);
+  }
+}
+
+}  // namespace
+
+Tensor Stack(const std::vector<Tensor>& parts, const Fact& element, int64_t axis) {
+  std::vector<int64_t> dims;
+  if (!parts.empty()) {
+    dims = parts[0].dims();
+  } else if (element.ranked()) {
+    for (Dim dim : *element.shape) dims.push_back(dim.known() ? dim.value() : 0);
+  }
+  const int64_t rank = static_cast<int64_t>(dims.size()) + 1;
+  const int64_t at = axis < 0 ? axis + rank : axis;
+  if (at < 0 || at >= rank) {
+    Fail(ErrorCode::kInvalidModel, "output axis {} is outside rank {}", axis, rank);
+  }
+  std::vector<int64_t> stacked = dims;
+  const int64_t count = static_cast<int64_t>(parts.size());
+  stacked.insert(stacked.begin() + at, count);
+  Tensor result(parts.empty() ? element.type.dtype : parts[0].dtype(), stacked);
+  const int64_t outer = ElementCount(std::span(dims).first(static_cast<size_t>(at)));
+  for (int64_t p = 0; p < count; ++p) {
+    if (parts[p].dims() != dims) {
+      Fail(ErrorCode::kInvalidModel, "iterations give {} and {}; these cannot be stacked",
+           PrintDims(dims), PrintDims(parts[p].dims()));
+    }
+    const int64_t inner = outer > 0 ? parts[p].size() / outer : 0;
+    for (int64_t o = 0; o < outer; ++o) {
+      CopyRange(parts[p], o * inner, result, (o * count + p) * inner, inner);
+    }
+  }
+  return result;
+}
+
+Tensor SliceAt(const Tensor& x, int64_t axis, int64_t index) {
+  std::vector<int64_t> dims = x.dims();
+  if (axis < 0) axis += x.rank();
+  const int64_t length = dims.at(axis);
+  const int64_t outer = ElementCount(std::span(dims).first(static_cast<size_t>(axis)));
+  const int64_t inner = ElementCount(std::span(dims).subspan(static_cast<size_t>(axis) + 1));
+  dims.erase(dims.begin() + axis);
+  if (outer == 1 && x.dtype() != DType::kString && !IsPacked(x.dtype())) {
+    return Tensor(x.dtype(), dims,
+                  static_cast<char*>(x.raw()) + ByteSize(x.dtype(), index * inner), x.owner());
+  }
+  Tensor result(x.dtype(), dims);
+  for (int64_t o = 0; o < outer; ++o) {
+    CopyRange(x, (o * length + index) * inner, result, o * inner, inner);
+  }
+  return result;
+}
 
 std::vector<Fact> InferBody(const Graph& body, std::span<const Fact* const> inputs,
                             SymbolTable& symbols) {

@@ -34,6 +34,12 @@ std::vector<int> CarriedFormals(std::string_view op_type, size_t formals, size_t
 // Joins the formals with what the body hands to the next iteration; true if a formal changed.
 bool RelaxCarried(const Graph& body, std::span<const int> carried, std::vector<Fact>* formals);
 
+// Tensors of equal shapes along a new axis (negative: from the end of the result's); of none, an
+// empty tensor of the element's type and, where unknown, of dimensions 0. Throws kInvalidModel.
+Tensor Stack(const std::vector<Tensor>& parts, const Fact& element, int64_t axis);
+// Position `index` along an axis, which goes; shares memory where the slice is one block.
+Tensor SliceAt(const Tensor& x, int64_t axis, int64_t index);
+
 // The graph of a deferred node for inputs of which at least the ranks are known, null if more must
 // be known. Graph inputs are the node's inputs in order, absent ones left out.
 std::shared_ptr<Graph> LowerDeferred(const Node& node, std::span<const Fact* const> inputs,
