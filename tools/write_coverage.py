@@ -23,8 +23,8 @@ HEAD = """\
 # Coverage of the ONNX standard
 
 Written by `./dev coverage` from a run of the ONNX backend test suite (`onnx.backend.test`, version
-{version}) on the CPU, at its own tolerances. `tests/backend/failing.txt` lists what does not pass yet;
-`./dev test` fails when another case fails, and when a listed one passes.
+{version}) on the CPU, at its own tolerances. `tests/backend/failing.txt` lists what does not pass
+yet; `./dev test` fails when another case fails, and when a listed one passes.
 
 - Cases: {cases}
 - Cases that pass: {passed}
@@ -39,7 +39,8 @@ Written by `./dev coverage` from a run of the ONNX backend test suite (`onnx.bac
 
 ## Operators and attributes
 
-Every operator with a case that passes, and how many values of each attribute the passing cases have.
+Every operator with a case that passes, and how many values of each attribute the passing cases
+have.
 
 ```text
 {table}

@@ -217,7 +217,12 @@ void Executor::RunDynamic(const Step& step) {
       // Small operands (axes, sizes, scales) are known now; large ones only if they are weights.
       if (weight || (i > 0 && tensor->size() <= 64)) operands.back().constant = tensor;
     }
-    for (const Fact& fact : inferred) results.push_back({fact.type.dtype, KnownDims(fact)});
+    // Allocated before anything computes with their sizes: impossible ones are refused here.
+    std::vector<Tensor> tensors;
+    for (const Fact& fact : inferred) {
+      results.push_back({fact.type.dtype, KnownDims(fact)});
+      tensors.emplace_back(fact.type.dtype, results.back().dims);
+    }
     const BindRequest request{node, operands, results, program_.packs(),
                               program_.options().threads};
     for (const Implementation& candidate : program_.device().Implementations(*node.op)) {
@@ -226,14 +231,10 @@ void Executor::RunDynamic(const Step& step) {
       if (bound == nullptr) continue;
       std::vector<const void*> in;
       std::vector<void*> out;
-      std::vector<Tensor> tensors;
       for (const Datum& datum : inputs) {
         in.push_back(datum.tensor() != nullptr ? datum.tensor()->raw() : nullptr);
       }
-      for (const Operand& operand : results) {
-        tensors.emplace_back(operand.dtype, operand.dims);
-        out.push_back(tensors.back().raw());
-      }
+      for (const Tensor& tensor : tensors) out.push_back(tensor.raw());
       const Tensor scratch(DType::kUInt8, {bound->scratch_bytes});
       bound->run({.in = in.data(),
                   .out = out.data(),

@@ -1,7 +1,7 @@
 """The ONNX backend test suite, at its own tolerances.
 
-`failing.txt` names the cases that do not pass yet. A listed case that passes is an error, so the list
-only shrinks; `./dev coverage` writes it anew, with the page of coverage.
+`failing.txt` names the cases that do not pass yet. A listed case that passes is an error, so the
+list only shrinks; `./dev coverage` writes it anew, with the page of coverage.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import faulthandler
 import functools
 import os
+import pickle
 import signal
 import sys
 import tempfile
@@ -21,7 +22,9 @@ import pytest
 
 LIST = Path(__file__).with_name("failing.txt")
 LISTED = set(LIST.read_text(encoding="utf-8").split())
-RECORDING = "SARDONYX_RECORD_SUITE" in os.environ  # every outcome is wanted, the list does not count
+RECORDING = (
+    "SARDONYX_RECORD_SUITE" in os.environ
+)  # every outcome is wanted, the list does not count
 SECONDS = 120  # for one case: most take milliseconds
 
 # The suite keeps inputs that it makes for its own models; they must not land in a user's home.
@@ -30,6 +33,7 @@ os.environ.setdefault("ONNX_MODELS", os.path.join(tempfile.gettempdir(), "sardon
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # the suite divides by zero on purpose while it makes its cases
     import onnx.backend.test
+
     import sardonyx.backend
 
     SUITE = onnx.backend.test.BackendTest(sardonyx.backend, __name__).enable_report()
@@ -38,6 +42,7 @@ with warnings.catch_warnings():
 
 def _fails_in_child(function, *arguments) -> str:
     """Run a case in a forked process, where it may crash; return how it fails, or nothing."""
+    holder = next(mark.args[0] for mark in function.pytestmark if mark.name == "onnx_coverage")
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -52,15 +57,17 @@ def _fails_in_child(function, *arguments) -> str:
             message = "".join(traceback.format_exception_only(error)).strip()
         finally:
             with os.fdopen(writer, "wb") as pipe:
-                pipe.write(message.encode(errors="replace")[:60_000])
+                pickle.dump((message[:60_000], holder[0] and holder[0].SerializeToString()), pipe)
             os._exit(status)
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
-        message = pipe.read().decode(errors="replace")
+        content = pipe.read()
     _, status = os.waitpid(child, 0)
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
         return f"the process died of signal {-code}"
+    message, model = pickle.loads(content)
+    holder[0] = model and onnx.load_from_string(model)  # which the report of coverage counts
     return message or "failed" if code else ""
 
 

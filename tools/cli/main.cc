@@ -1,5 +1,6 @@
 // The command line `sardonyx`.
 
+#include <algorithm>
 #include <exception>
 #include <new>
 
@@ -24,6 +25,15 @@ int Main(int argc, char** argv) {
   AddBench(app, &run);
   AddInspect(app, &run);
   AddExplain(app, &run);
+  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
+  const bool known = argc < 2 || argv[1][0] == '-' ||
+                     std::any_of(
+                         commands.begin(), commands.end(),
+                         [&](const CLI::App* command) { return command->get_name() == argv[1]; });
+  if (!known) {
+    throw Error(ErrorCode::kInvalidArgument,
+                fmt::format("there is no command '{}'; 'sardonyx --help' lists them", argv[1]));
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {

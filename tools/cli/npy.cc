@@ -228,9 +228,9 @@ Tensor ReadNpy(std::string_view bytes, const std::string& path, DType wanted) {
   // The types of ml_dtypes are saved as opaque bytes ('V1', 'V2'); so may be read plain unsigned
   // ones.
   DType dtype = DType::kUndefined;
-  const bool raw = header.descr == "|V1" || header.descr == "<V2" || header.descr == "|V2" ||
-                   header.descr == "|u1" || header.descr == "<u2";
-  const size_t raw_item = header.descr.empty() ? 0 : header.descr.back() - '0';
+  const std::string_view kind = std::string_view(header.descr).substr(header.descr.empty() ? 0 : 1);
+  const bool raw = kind == "V1" || kind == "V2" || kind == "u1" || kind == "u2";
+  const size_t raw_item = raw ? kind.back() - '0' : 0;
   if (raw && IsSmallType(wanted) && raw_item == (BitsOf(wanted) + 7U) / 8U) {
     dtype = wanted;
   } else {
