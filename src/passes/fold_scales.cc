@@ -18,7 +18,7 @@ bool HasWeights(const Value* value) {
 
 // A float constant that has one element, or one for each element of the last axis of `like`.
 bool IsPerChannel(const Value* value, const Value* like) {
-  if (!value->is_constant() || !like->fact.ranked()) return false;
+  if (!value->is_constant() || !like->fact.ranked() || like->fact.rank() == 0) return false;
   const Tensor& tensor = value->fact.constant;
   if (tensor.dtype() != DType::kFloat32 && tensor.dtype() != DType::kFloat64) return false;
   if (tensor.size() == 1) return tensor.rank() <= like->fact.rank();
