@@ -34,13 +34,13 @@ struct Options {
   // Threads that a run may use; 0: as many as the machine (container quota, affinity) gives.
   int threads = 0;
   // Passes to leave out, by name (PassNames() lists them).
-  std::vector<std::string> disabled_passes;
+  std::vector<std::string> disabled_passes = {};
   // Plans (one for each tuple of input shapes) that are kept.
   int max_plans = 32;
   // For models given as bytes: the folder beneath which external data lies.
-  std::string external_data_folder;
+  std::string external_data_folder = {};
   // Told of the graph as text before the first pass (name "") and after each that changed it.
-  std::function<void(std::string_view pass, const std::string& text)> trace_passes;
+  std::function<void(std::string_view pass, const std::string& text)> trace_passes = nullptr;
 };
 
 // A size of a declared shape: known, named, or neither.

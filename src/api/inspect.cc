@@ -24,8 +24,8 @@ std::vector<std::string> UnsupportedLines(const onnx::ModelProto& model) {
     constexpr size_t kShown = 5;
     const size_t shown = std::min(op.nodes.size(), kShown);
     lines.push_back(fmt::format(
-        "{}{}{}: {} ({} node{}: {}{})", op.domain, op.domain.empty() ? "" : "::", op.name, op.reason,
-        op.nodes.size(), op.nodes.size() == 1 ? "" : "s",
+        "{}{}{}: {} ({} node{}: {}{})", op.domain, op.domain.empty() ? "" : "::", op.name,
+        op.reason, op.nodes.size(), op.nodes.size() == 1 ? "" : "s",
         fmt::join(op.nodes.begin(), op.nodes.begin() + static_cast<int64_t>(shown), ", "),
         op.nodes.size() > kShown ? ", ..." : ""));
   }
@@ -53,8 +53,8 @@ void CountGraph(const GraphProto& graph, ModelSummary* summary) {
   }
   for (const auto& node : graph.node) {
     const std::string_view domain = onnx::CanonicalDomain(node.domain.Get());
-    ++summary->operators[fmt::format("{}{}{}", domain, domain.empty() ? "" : "::",
-                                     node.op_type.Get())];
+    ++summary->operators[fmt::format("{}{}{}", domain,
+                                     domain.empty() ? "" : "::", node.op_type.Get())];
     for (const auto& attribute : node.attribute) {
       if (attribute.g) CountGraph(*attribute.g, summary);
       for (const auto& body : attribute.graphs) CountGraph(body, summary);
@@ -70,7 +70,8 @@ ModelSummary Inspect(const std::string& path) {
     const onnx::ModelProto& model = file->model;
     ModelSummary summary;
     summary.ir_version = model.ir_version.Get();
-    summary.producer = fmt::format("{} {}", model.producer_name.Get(), model.producer_version.Get());
+    summary.producer =
+        fmt::format("{} {}", model.producer_name.Get(), model.producer_version.Get());
     for (const auto& opset : model.opset_import) {
       const std::string_view domain = onnx::CanonicalDomain(opset.domain.Get());
       summary.opsets[domain.empty() ? "ai.onnx" : std::string(domain)] = opset.version.Get();
@@ -104,7 +105,8 @@ bool Supports(std::string_view op_type, std::string_view domain, int64_t opset) 
   if (opset == 0) opset = std::max(onnx::NewestOpset(domain), 1);
   const onnx::OpSchema* schema = onnx::FindSchema(domain, op_type, opset);
   if (schema != nullptr && schema->deprecated) return false;
-  if (ops::FindOnnxOp(domain, op_type) != nullptr) return schema != nullptr || onnx::NewestOpset(domain) == 0;
+  if (ops::FindOnnxOp(domain, op_type) != nullptr)
+    return schema != nullptr || onnx::NewestOpset(domain) == 0;
   return schema != nullptr && !schema->bodies.empty();
 }
 

@@ -1,8 +1,8 @@
+#include "base/error.h"
 #include "onnx/external_data.h"
 #include "onnx/reader.h"
 #include "onnx/tensor_data.h"
 #include "sardonyx/sardonyx.hpp"
-#include "base/error.h"
 
 namespace sardonyx {
 namespace {
@@ -21,7 +21,8 @@ Datum FromOptional(const onnx::OptionalProto& proto, const onnx::ModelFile& file
 
 Datum FromSequence(const onnx::SequenceProto& proto, const onnx::ModelFile& file) {
   auto sequence = std::make_shared<Sequence>();
-  for (const auto& item : proto.tensor_values) sequence->push_back(Copy(onnx::ReadTensor(item, file)));
+  for (const auto& item : proto.tensor_values)
+    sequence->push_back(Copy(onnx::ReadTensor(item, file)));
   for (const auto& item : proto.sparse_tensor_values) {
     sequence->push_back(onnx::ReadSparseTensor(item, file));
   }
@@ -34,8 +35,8 @@ Datum FromSequence(const onnx::SequenceProto& proto, const onnx::ModelFile& file
 Datum FromMap(const onnx::MapProto& proto, const onnx::ModelFile& file) {
   auto map = std::make_shared<Map>();
   if (!proto.string_keys.empty()) {
-    map->keys = MakeVector(
-        std::vector<std::string>(proto.string_keys.begin(), proto.string_keys.end()));
+    map->keys =
+        MakeVector(std::vector<std::string>(proto.string_keys.begin(), proto.string_keys.end()));
   } else {
     map->keys = MakeVector(proto.keys);
   }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 #include <set>
 
@@ -71,6 +72,7 @@ struct Session::State {
   std::shared_ptr<const onnx::ModelFile> file;
   Options options;
   std::vector<ValueInfo> inputs, outputs;
+  std::map<std::string, ValueInfo> declared;  // all inputs, those with a default as well
   std::vector<std::string> default_inputs;
   std::map<std::string, std::string> metadata;
   std::shared_ptr<PackCache> packs;
@@ -79,7 +81,7 @@ struct Session::State {
   std::mutex mutex;  // of the members below
   std::vector<std::shared_ptr<Compiled>> others;
   std::shared_ptr<Profiler> profiler;  // of the last or running profile
-  bool profiling = false;
+  std::atomic<bool> profiling = false;
 
   void Load(std::shared_ptr<const onnx::ModelFile> model_file, const Options& given) {
     file = std::move(model_file);
@@ -91,8 +93,11 @@ struct Session::State {
     metadata = Metadata(file->model);
     for (const auto& output : file->model.graph->output) outputs.push_back(DescribeValue(output));
     packs = std::make_shared<PackCache>([this](const Tensor& constant) { ReleasePages(constant); });
+    for (const auto& input : file->model.graph->input) {
+      declared[std::string(input.name.Get())] = DescribeValue(input);
+    }
     main = Compile({}, {});
-    for (const std::string& name : main->input_names) inputs.push_back(*Declared(name));
+    for (const std::string& name : main->input_names) inputs.push_back(declared.at(name));
   }
 
   // Packed weights are not read from the file again: its pages may go back to the system. They come
@@ -101,25 +106,15 @@ struct Session::State {
     onnx::ReleasePages(*file, constant.raw(), constant.bytes());
   }
 
-  const ValueInfo* Declared(const std::string& name) {
-    for (const auto& input : file->model.graph->input) {
-      if (input.name.Get() == name) {
-        declared[name] = DescribeValue(input);
-        return &declared[name];
-      }
-    }
-    return nullptr;
-  }
-  std::map<std::string, ValueInfo> declared;
-
   onnx::ImportedModel Import(const std::vector<std::string>& wanted,
                              const std::vector<std::string>& overridden) const {
-    onnx::ImportedModel imported = onnx::ImportModel(
-        file, {.extra_outputs = wanted, .overridden_inputs = overridden});
+    onnx::ImportedModel imported =
+        onnx::ImportModel(file, {.extra_outputs = wanted, .overridden_inputs = overridden});
     if (!wanted.empty()) {
       // Only what is asked for is computed.
       const size_t own = imported.output_names.size() - wanted.size();
-      imported.output_names.erase(imported.output_names.begin(), imported.output_names.begin() + own);
+      imported.output_names.erase(imported.output_names.begin(),
+                                  imported.output_names.begin() + own);
       imported.graph->outputs.erase(imported.graph->outputs.begin(),
                                     imported.graph->outputs.begin() + own);
     }
@@ -194,10 +189,12 @@ struct Session::State {
     return others.front();
   }
 
-  // Throws if a value does not fit what the graph's input declares. `symbols` collects the sizes of
-  // named dimensions: one name is one size.
+  // Sizes of named dimensions, and which input gave them: one name is one size.
+  using Sizes = std::map<int32_t, std::pair<int64_t, std::string>>;
+
+  // Throws if a value does not fit what the graph's input declares.
   void Check(const Value& input, const std::string& name, const Datum& datum, SymbolTable& symbols,
-             std::map<int32_t, std::pair<int64_t, std::string>>* sizes) const {
+             Sizes* sizes) const {
     const Fact& fact = input.fact;
     if (!HasKind(datum, fact.type)) {
       Fail(ErrorCode::kInvalidArgument, "input '{}' must be a {}", name, Print(fact.type));
@@ -208,19 +205,25 @@ struct Session::State {
       Fail(ErrorCode::kInvalidArgument, "input '{}' must be {}, is tensor({})", name,
            Print(fact.type), Name(tensor->dtype()));
     }
+    CheckShape(input, name, tensor->dims(), symbols, sizes);
+  }
+
+  void CheckShape(const Value& input, const std::string& name, const std::vector<int64_t>& dims,
+                  SymbolTable& symbols, Sizes* sizes) const {
+    const Fact& fact = input.fact;
     if (!fact.ranked()) return;
     const ValueInfo& info = declared.at(name);
-    if (tensor->rank() != fact.rank()) {
+    if (static_cast<int>(dims.size()) != fact.rank()) {
       Fail(ErrorCode::kInvalidArgument, "input '{}' must have rank {} ({}), has shape {}", name,
-           fact.rank(), PrintShape(info.shape), PrintDims(tensor->dims()));
+           fact.rank(), PrintShape(info.shape), PrintDims(dims));
     }
     for (int i = 0; i < fact.rank(); ++i) {
       const Dim dim = (*fact.shape)[i];
-      const int64_t size = tensor->dims()[i];
+      const int64_t size = dims[i];
       if (dim.known()) {
         if (size != dim.value()) {
           Fail(ErrorCode::kInvalidArgument, "input '{}' must have shape {}, has {}", name,
-               PrintShape(info.shape), PrintDims(tensor->dims()));
+               PrintShape(info.shape), PrintDims(dims));
         }
         continue;
       }
@@ -233,31 +236,66 @@ struct Session::State {
     }
   }
 
+  std::string Explain(
+      const std::vector<std::pair<std::string, std::vector<int64_t>>>& shapes) const {
+    Program& program = *main->program;
+    const std::vector<Value*>& formals = program.graph().inputs;
+    std::vector<std::optional<std::vector<int64_t>>> dims(formals.size());
+    Sizes sizes;
+    for (const auto& [name, shape] : shapes) {
+      const size_t index = IndexOf(*main, name);
+      CheckShape(*formals[index], name, shape, *program.graph().shared_symbols(), &sizes);
+      dims[index] = shape;
+    }
+    std::vector<std::vector<int64_t>> all;
+    for (size_t i = 0; i < formals.size(); ++i) {
+      const Fact& fact = formals[i]->fact;
+      if (!dims[i] && fact.type.is_tensor() && !fact.static_shape()) {
+        Fail(ErrorCode::kInvalidArgument, "the shape of input '{}' is not fixed: give one",
+             main->input_names[i]);
+      }
+      if (!dims[i] && fact.type.is_tensor()) {
+        dims[i].emplace();
+        for (Dim dim : *fact.shape) dims[i]->push_back(dim.value());
+      }
+      all.push_back(dims[i].value_or(std::vector<int64_t>()));
+    }
+    std::string text = sardonyx::Explain(*program.PlanFor(all));
+    for (const PassRecord& record : main->passes) {
+      text += fmt::format("pass {}: {} changes, {:.2f} ms\n", record.name, record.changes,
+                          record.milliseconds);
+      for (const std::string& miss : record.near_misses) text += "  near miss: " + miss + "\n";
+    }
+    return text;
+  }
+
+  static size_t IndexOf(const Compiled& compiled, const std::string& name) {
+    const std::vector<std::string>& names = compiled.input_names;
+    auto it = std::find(names.begin(), names.end(), name);
+    if (it == names.end()) {
+      Fail(ErrorCode::kInvalidArgument, "the model has no input '{}'; its inputs are {}", name,
+           fmt::join(names, ", "));
+    }
+    return static_cast<size_t>(it - names.begin());
+  }
+
   std::vector<Datum> Run(const NamedData& given, const std::vector<std::string>& wanted) {
     std::vector<std::string> overridden;
     for (const auto& [name, datum] : given) {
-      const bool is_default = std::find(default_inputs.begin(), default_inputs.end(), name) !=
-                              default_inputs.end();
+      const bool is_default =
+          std::find(default_inputs.begin(), default_inputs.end(), name) != default_inputs.end();
       if (is_default) overridden.push_back(name);
     }
     std::sort(overridden.begin(), overridden.end());
+    overridden.erase(std::unique(overridden.begin(), overridden.end()), overridden.end());
     const std::shared_ptr<Compiled> compiled = Find(wanted, overridden);
     const Graph& graph = compiled->program->graph();
     std::vector<Datum> inputs(graph.inputs.size());
     std::vector<bool> seen(inputs.size());
-    std::map<int32_t, std::pair<int64_t, std::string>> sizes;
+    Sizes sizes;
     for (const auto& [name, datum] : given) {
-      auto it = std::find(compiled->input_names.begin(), compiled->input_names.end(), name);
-      if (it == compiled->input_names.end()) {
-        Fail(ErrorCode::kInvalidArgument, "the model has no input '{}'; its inputs are {}", name,
-             fmt::join(compiled->input_names, ", "));
-      }
-      const size_t index = it - compiled->input_names.begin();
+      const size_t index = IndexOf(*compiled, name);
       if (seen[index]) Fail(ErrorCode::kInvalidArgument, "input '{}' is given twice", name);
-      if (!declared.contains(name)) {
-        std::lock_guard lock(mutex);
-        Declared(name);
-      }
       Check(*graph.inputs[index], name, datum, *graph.shared_symbols(), &sizes);
       seen[index] = true;
       inputs[index] = datum;
@@ -334,30 +372,7 @@ std::string Session::GraphText() const { return PrintGraph(state_->main->program
 
 std::string Session::Explain(
     const std::vector<std::pair<std::string, std::vector<int64_t>>>& shapes) const {
-  Program& program = *state_->main->program;
-  std::vector<std::vector<int64_t>> dims(program.graph().inputs.size());
-  for (size_t i = 0; i < dims.size(); ++i) {
-    const std::string& name = state_->main->input_names[i];
-    auto it = std::find_if(shapes.begin(), shapes.end(),
-                           [&](const auto& shape) { return shape.first == name; });
-    if (it != shapes.end()) {
-      dims[i] = it->second;
-      continue;
-    }
-    const Fact& fact = program.graph().inputs[i]->fact;
-    if (!fact.type.is_tensor()) continue;
-    if (!fact.static_shape()) {
-      Fail(ErrorCode::kInvalidArgument, "the shape of input '{}' is not fixed: give one", name);
-    }
-    for (Dim dim : *fact.shape) dims[i].push_back(dim.value());
-  }
-  std::string text = sardonyx::Explain(*program.PlanFor(dims));
-  for (const PassRecord& record : state_->main->passes) {
-    text += fmt::format("pass {}: {} changes, {:.2f} ms\n", record.name, record.changes,
-                        record.milliseconds);
-    for (const std::string& miss : record.near_misses) text += "  near miss: " + miss + "\n";
-  }
-  return text;
+  return WithContext(state_->file->name, [&] { return state_->Explain(shapes); });
 }
 
 }  // namespace sardonyx
