@@ -4,6 +4,7 @@
 #include <cstring>
 #include <unordered_map>
 
+#include "base/cast.h"
 #include "ops/core/core.h"
 #include "ops/evaluate.h"
 #include "ops/lowering.h"
@@ -356,6 +357,11 @@ void CopyRange(const Tensor& from, int64_t from_at, const Tensor& to, int64_t to
   if (from.dtype() == DType::kString) {
     std::copy_n(from.data<std::string>() + from_at, count,
                 static_cast<std::string*>(to.raw()) + to_at);
+  } else if (IsPacked(from.dtype())) {
+    const int bits = BitWidth(from.dtype());
+    for (int64_t i = 0; i < count; ++i) {
+      WritePacked(to.raw(), bits, to_at + i, ReadPacked(from.raw(), bits, from_at + i));
+    }
   } else if (count > 0) {
     const int64_t width = ByteSize(from.dtype(), 1);
     std::memcpy(static_cast<char*>(to.raw()) + to_at * width,
