@@ -12,6 +12,8 @@
 
 #include <string_view>
 
+#include "sardonyx/export.hpp"
+
 namespace sardonyx {
 
 // Reads SARDONYX_TARGET (baseline, avx2 or avx512) once a process and keeps better targets from
@@ -20,6 +22,6 @@ namespace sardonyx {
 void ApplyTargetFromEnvironment();
 
 // The target that runs: "baseline", "avx2", "avx512" or "neon".
-std::string_view TargetName();
+SARDONYX_API std::string_view TargetName();
 
 }  // namespace sardonyx
