@@ -55,7 +55,10 @@ void CountGraph(const GraphProto& graph, ModelSummary* summary) {
     const std::string_view domain = onnx::CanonicalDomain(node.domain.Get());
     ++summary->operators[fmt::format("{}{}{}", domain,
                                      domain.empty() ? "" : "::", node.op_type.Get())];
+    // Some exporters keep weights in Constant nodes.
+    const bool is_constant = domain.empty() && node.op_type.Get() == "Constant";
     for (const auto& attribute : node.attribute) {
+      if (is_constant && attribute.t) count(*attribute.t);
       if (attribute.g) CountGraph(*attribute.g, summary);
       for (const auto& body : attribute.graphs) CountGraph(body, summary);
     }

@@ -25,8 +25,16 @@ bool IsLarge(const Value* value) {
   return false;
 }
 
+// A body may run for long, so that nothing loads: it is left to the run.
+bool HasBody(const Node& node) {
+  return std::any_of(
+      node.attributes.items().begin(), node.attributes.items().end(), [](const auto& item) {
+        return std::holds_alternative<std::shared_ptr<Graph>>(item.second);
+      });
+}
+
 bool ComputesNow(const Node& node) {
-  return node.op->is_pure && node.op->reference != nullptr && !node.inputs.empty() &&
+  return !HasBody(node) && node.op->is_pure && node.op->reference != nullptr && !node.inputs.empty() &&
          std::all_of(node.inputs.begin(), node.inputs.end(), IsSmallConstant) &&
          std::none_of(node.outputs.begin(), node.outputs.end(), IsLarge);
 }

@@ -76,6 +76,7 @@ Rewrite IntoWeights(Node& node, PassContext& context, Value* product, Value* sca
   std::vector<Val> inputs;
   for (Value* input : source.inputs) inputs.push_back(maker.Wrap(input));
   inputs[1] = maker.Wrap(weights) * factor;
+  maker.builder().SetOrigin(source.origin);
   return maker.Replace(node, {maker.builder().Make(*source.op, inputs, source.attributes)});
 }
 

@@ -49,12 +49,12 @@ std::vector<Datum> Executor::Run(std::span<const Datum> inputs) {
         RunStep(step);
       } else {
         const auto start = Profiler::Clock::now();
-        RunStep(step);
+        const std::string_view implementation = RunStep(step);
         const auto end = Profiler::Clock::now();
         const PlannedValue& output = plan_.values[step.outputs[0]];
         const Tensor* made =
             output.dynamic >= 0 ? state_.dynamic[output.dynamic].tensor() : nullptr;
-        options_.profiler->Record(*step.node, step.implementation,
+        options_.profiler->Record(*step.node, implementation,
                                   made != nullptr ? made->dims() : output.dims, start, end,
                                   options_.depth);
       }
@@ -110,13 +110,14 @@ void Executor::Prepare(std::span<const Datum> inputs, std::vector<Datum>* output
   }
 }
 
-void Executor::RunStep(const Step& step) {
+std::string_view Executor::RunStep(const Step& step) {
   switch (step.kind) {
     case Step::Kind::kBound: RunBound(step); break;
     case Step::Kind::kReference: RunReferenceStep(step); break;
-    case Step::Kind::kDynamic: RunDynamic(step); break;
+    case Step::Kind::kDynamic: return RunDynamic(step);
     case Step::Kind::kControl: RunControl(step); break;
   }
+  return step.implementation;
 }
 
 void Executor::RunBound(const Step& step) {
@@ -175,7 +176,7 @@ void Executor::Store(int id, Datum datum, const Step& step) {
   state_.dynamic[value.dynamic] = std::move(datum);
 }
 
-void Executor::RunDynamic(const Step& step) {
+std::string_view Executor::RunDynamic(const Step& step) {
   const Node& node = *step.node;
   // A sequence holds on to its parts and a view is its input, so these must own their memory, and
   // the caller must not get weights to write to.
@@ -204,10 +205,11 @@ void Executor::RunDynamic(const Step& step) {
   });
   if (known && node.op->is_view && inputs[0].tensor() != nullptr) {
     Store(step.outputs[0], inputs[0].tensor()->Reshaped(KnownDims(inferred[0])), step);
-    return;
+    return "view";
   }
   if (known) {
     std::vector<Operand> operands, results;
+    bool weights_only = true;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Tensor* tensor = nullptr;
       operands.push_back(OperandOf(inputs[i], &tensor));
@@ -216,6 +218,7 @@ void Executor::RunDynamic(const Step& step) {
       if (weight) operands.back().id = program_.constant_id(step.inputs[i]);
       // Small operands (axes, sizes, scales) are known now; large ones only if they are weights.
       if (weight || (i > 0 && tensor->size() <= 64)) operands.back().constant = tensor;
+      weights_only = weights_only && (weight || operands.back().constant == nullptr);
     }
     // Allocated before anything computes with their sizes: impossible ones are refused here.
     std::vector<Tensor> tensors;
@@ -223,7 +226,10 @@ void Executor::RunDynamic(const Step& step) {
       results.push_back({fact.type.dtype, KnownDims(fact)});
       tensors.emplace_back(fact.type.dtype, results.back().dims);
     }
-    const BindRequest request{node, operands, results, program_.packs(),
+    // What is packed of a value of this run must not be found again by the next.
+    PackCache of_this_run;
+    const BindRequest request{node, operands, results,
+                              weights_only ? program_.packs() : of_this_run,
                               program_.options().threads};
     for (const Implementation& candidate : program_.device().Implementations(*node.op)) {
       BindResult result = candidate.bind(request);
@@ -241,11 +247,12 @@ void Executor::RunDynamic(const Step& step) {
                   .scratch = scratch.raw(),
                   .parallel = {&ThreadPool::Process(), program_.options().threads}});
       for (size_t i = 0; i < tensors.size(); ++i) Store(step.outputs[i], tensors[i], step);
-      return;
+      return candidate.name;
     }
   }
   std::vector<Datum> results = RunReference(node, inputs);
   for (size_t i = 0; i < results.size(); ++i) Store(step.outputs[i], std::move(results[i]), step);
+  return "reference";
 }
 
 }  // namespace sardonyx

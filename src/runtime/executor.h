@@ -17,10 +17,11 @@ class Executor {
 
  private:
   void Prepare(std::span<const Datum> inputs, std::vector<Datum>* outputs);
-  void RunStep(const Step& step);
+  // Returns the name of the implementation that ran.
+  std::string_view RunStep(const Step& step);
   void RunBound(const Step& step);
   void RunReferenceStep(const Step& step);
-  void RunDynamic(const Step& step);
+  std::string_view RunDynamic(const Step& step);  // what it ran on
   void RunControl(const Step& step);  // control.cc
   std::vector<Datum> RunLoop(const Step& step);
   std::vector<Datum> RunScan(const Step& step);

@@ -442,7 +442,7 @@ std::shared_ptr<const Plan> MakePlan(Program& program,
 }
 
 std::string Explain(const Plan& plan) {
-  std::string text = fmt::format("{:<5}{:<40}{:<18}{:<20}{:<22}{}\n", "step", "node",
+  std::string text = fmt::format("{:<4} {:<39} {:<17} {:<19} {:<21} {}\n", "step", "node",
                                  "core operation", "implementation", "output", "buffer");
   for (size_t s = 0; s < plan.steps.size(); ++s) {
     const Step& step = plan.steps[s];
@@ -451,7 +451,7 @@ std::string Explain(const Plan& plan) {
     const std::string buffer = address.base == kBaseArena ? fmt::format("arena+{}", address.offset)
                                : output.dynamic >= 0      ? std::string("at run time")
                                                      : fmt::format("output+{}", address.offset);
-    text += fmt::format("{:<5}{:<40}{:<18}{:<20}{:<22}{}\n", s,
+    text += fmt::format("{:<4} {:<39} {:<17} {:<19} {:<21} {}\n", s,
                         step.node->origin ? step.node->origin->name : "", step.node->op->name,
                         step.implementation,
                         output.is_static ? PrintDims(output.dims) : std::string("?"), buffer);

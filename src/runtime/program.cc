@@ -239,8 +239,9 @@ std::shared_ptr<Program> Program::Deferred(const Node& node, std::span<const Dat
       if (options_.optimize) options_.optimize(*lowered);
       lowered->SortAndSweep();
       // Its constants are of this lowering alone: they must not fill the cache of the model.
-      program =
-          std::make_shared<Program>(lowered, device_, std::make_shared<PackCache>(), options_);
+      ProgramOptions options = options_;
+      options.restore = nullptr;
+      program = std::make_shared<Program>(lowered, device_, std::make_shared<PackCache>(), options);
     }
     std::lock_guard lock(mutex_);
     deferred_.push_front({&node, key, program});
