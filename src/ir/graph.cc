@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 
 #include "ir/core_op.h"
 
@@ -247,19 +248,9 @@ void Graph::ReplaceUses(Value* from, Value* to) {
     *it = to;
     to->users.push_back(user);
   }
-  bool was_output = false;
-  for (Value*& output : outputs) {
-    if (output == from) {
-      output = to;
-      was_output = true;
-    }
-  }
-  if (was_output && !to->is_input && !IsOutput(from) && (to->name.empty() || !to->is_constant())) {
-    // Outputs are matched by position; the name is for people and for lookups.
-    if (to->name.empty()) to->name = std::move(from->name);
-  } else if (to->name.empty() && !from->name.empty()) {
-    to->name = std::move(from->name);
-  }
+  std::replace(outputs.begin(), outputs.end(), from, to);
+  // Outputs are matched by position; the name is for people.
+  if (to->name.empty()) to->name = std::exchange(from->name, "");
 }
 
 void Graph::SetInput(Node* node, size_t index, Value* value) {
@@ -386,6 +377,12 @@ void Verify(const Graph& graph) {
     if (value->users.size() != count) {
       Fail(ErrorCode::kInternal, "value '{}' lists {} uses and has {}", value->name,
            value->users.size(), count);
+    }
+  }
+  std::unordered_set<std::string_view> names;
+  for (const Value* value : defined) {
+    if (!value->name.empty() && !names.insert(value->name).second) {
+      Fail(ErrorCode::kInternal, "two values have the name '{}'", value->name);
     }
   }
   for (const Value* output : graph.outputs) {

@@ -145,8 +145,8 @@ class Graph {
   // Appends a node made by MakeNode; its inputs must come from nodes before it.
   Node* Append(std::unique_ptr<Node> node);
 
-  // Rewriting. Uses of `from` (outputs of the graph as well) become uses of `to`; the name of a
-  // graph output moves along.
+  // Rewriting. Uses of `from` (outputs of the graph as well) become uses of `to`, which takes over
+  // the name if it has none.
   void ReplaceUses(Value* from, Value* to);
   void SetInput(Node* node, size_t index, Value* value);
   // Adds new nodes anywhere; Sort() must follow before nodes() is in order again.

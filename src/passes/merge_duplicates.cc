@@ -36,6 +36,10 @@ int MergeConstants(Graph& graph) {
     const Tensor& tensor = value->fact.constant;
     size_t hash = static_cast<size_t>(tensor.dtype());
     for (int64_t dim : tensor.dims()) hash = hash * 31 + static_cast<size_t>(dim);
+    if (tensor.dtype() != DType::kString) {
+      hash ^= std::hash<std::string_view>()({static_cast<const char*>(tensor.raw()),
+                                             static_cast<size_t>(tensor.bytes())});
+    }
     std::vector<Value*>& bucket = seen[hash];
     auto it = std::find_if(bucket.begin(), bucket.end(), [&](const Value* other) {
       return other == value || BitEqual(other->fact.constant, tensor);

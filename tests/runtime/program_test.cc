@@ -234,6 +234,34 @@ output z
   }
 }
 
+// Weights that were folded give their memory back once they are packed, and come back for a plan
+// that reads them in another way.
+TEST(Program, DroppedWeightsComeBack) {
+  const std::string text = R"(graph g
+input x: float[n,128]
+const w: float[128,256] = random
+const v: float[128,256] = random
+a = matmul(x, w)
+b = matmul(x, v)
+output a
+output b
+)";
+  const std::shared_ptr<Graph> plain = Parse(text);
+  int restored = 0;
+  ProgramOptions options;
+  options.restore = [&]() -> std::shared_ptr<Graph> {
+    ++restored;
+    return Parse(text);
+  };
+  Program program(Parse(text), CpuDevice(), std::make_shared<PackCache>(), options);
+  std::mt19937 random(2);
+  for (const int64_t n : {64, 1, 3, 64, 1, 200}) {
+    const std::vector<Datum> inputs = {RandomTensor(DType::kFloat32, {n, 128}, random)};
+    ExpectSameAll(program.Run(inputs), Evaluate(*plain, inputs));
+  }
+  EXPECT_LE(restored, 2);
+}
+
 // A product with a small operand that comes out of the run must not be packed once and for all.
 TEST(Program, SmallOperandsOfARunAreNotWeights) {
   const std::string text = R"(graph g
