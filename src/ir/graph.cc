@@ -121,8 +121,9 @@ const Attribute* Attributes::Find(std::string_view name) const {
 }
 
 void Attributes::Set(std::string_view name, Attribute value) {
-  auto it = std::lower_bound(items_.begin(), items_.end(), name,
-                             [](const auto& item, std::string_view key) { return item.first < key; });
+  auto it =
+      std::lower_bound(items_.begin(), items_.end(), name,
+                       [](const auto& item, std::string_view key) { return item.first < key; });
   if (it != items_.end() && it->first == name) {
     it->second = std::move(value);
   } else {

@@ -56,7 +56,8 @@ struct Fact {
 
 // An edge of the graph: made by one node, a graph input or a constant; used by any number.
 struct Value {
-  std::string name;  // as in the model where it stands there; unique within the graph when not empty
+  std::string
+      name;  // as in the model where it stands there; unique within the graph when not empty
   Fact fact;
   Node* producer = nullptr;  // null for graph inputs and constants
   int index = 0;             // among the producer's outputs
@@ -88,8 +89,8 @@ class Attributes {
   const std::vector<int64_t>& Ints(std::string_view name) const;  // empty if absent
   const std::vector<double>& Floats(std::string_view name) const;
   const std::vector<std::string>& Strings(std::string_view name) const;
-  const Tensor& TensorValue(std::string_view name) const;  // undefined if absent
-  const Expression* Expr(std::string_view name) const;     // null if absent
+  const Tensor& TensorValue(std::string_view name) const;    // undefined if absent
+  const Expression* Expr(std::string_view name) const;       // null if absent
   std::shared_ptr<Graph> Body(std::string_view name) const;  // null if absent
 
   const std::vector<std::pair<std::string, Attribute>>& items() const { return items_; }
@@ -140,8 +141,9 @@ class Graph {
   Value* AddConstant(Tensor tensor, std::string name = "");
   // A node with `output_count` fresh outputs whose facts are inferred; not yet part of nodes().
   // Errors of inference name the origin. An output name may be given afterwards.
-  std::unique_ptr<Node> MakeNode(const CoreOp& op, std::vector<Value*> inputs, Attributes attributes,
-                                 int output_count, std::shared_ptr<const Origin> origin);
+  std::unique_ptr<Node> MakeNode(const CoreOp& op, std::vector<Value*> inputs,
+                                 Attributes attributes, int output_count,
+                                 std::shared_ptr<const Origin> origin);
   // Appends a node made by MakeNode; its inputs must come from nodes before it.
   Node* Append(std::unique_ptr<Node> node);
 

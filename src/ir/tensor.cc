@@ -22,7 +22,8 @@ std::shared_ptr<const void> Allocate(DType dtype, int64_t count, void** data) {
   void* memory = std::aligned_alloc(kAlignment, rounded);
   if (memory == nullptr) Fail(ErrorCode::kOutOfMemory, "cannot allocate {} bytes", bytes);
   *data = memory;
-  return std::shared_ptr<const void>(memory, [](const void* p) { std::free(const_cast<void*>(p)); });
+  return std::shared_ptr<const void>(memory,
+                                     [](const void* p) { std::free(const_cast<void*>(p)); });
 }
 
 }  // namespace
@@ -47,7 +48,9 @@ int64_t ElementCount(std::span<const int64_t> dims) {
   return empty ? 0 : count;
 }
 
-std::string PrintDims(std::span<const int64_t> dims) { return fmt::format("[{}]", fmt::join(dims, ",")); }
+std::string PrintDims(std::span<const int64_t> dims) {
+  return fmt::format("[{}]", fmt::join(dims, ","));
+}
 
 std::vector<int64_t> RowMajorStrides(std::span<const int64_t> dims) {
   std::vector<int64_t> strides(dims.size());
@@ -64,7 +67,8 @@ Tensor::Tensor(DType dtype, std::vector<int64_t> dims)
   owner_ = Allocate(dtype_, size_, &data_);
 }
 
-Tensor::Tensor(DType dtype, std::vector<int64_t> dims, void* data, std::shared_ptr<const void> owner)
+Tensor::Tensor(DType dtype, std::vector<int64_t> dims, void* data,
+               std::shared_ptr<const void> owner)
     : dtype_(dtype),
       dims_(std::move(dims)),
       size_(ElementCount(dims_)),
