@@ -37,8 +37,8 @@ int MergeConstants(Graph& graph) {
     size_t hash = static_cast<size_t>(tensor.dtype());
     for (int64_t dim : tensor.dims()) hash = hash * 31 + static_cast<size_t>(dim);
     if (tensor.dtype() != DType::kString) {
-      hash ^= std::hash<std::string_view>()({static_cast<const char*>(tensor.raw()),
-                                             static_cast<size_t>(tensor.bytes())});
+      hash ^= std::hash<std::string_view>()(
+          {static_cast<const char*>(tensor.raw()), static_cast<size_t>(tensor.bytes())});
     }
     std::vector<Value*>& bucket = seen[hash];
     auto it = std::find_if(bucket.begin(), bucket.end(), [&](const Value* other) {
