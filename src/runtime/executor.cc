@@ -209,7 +209,6 @@ std::string_view Executor::RunDynamic(const Step& step) {
   }
   if (known) {
     std::vector<Operand> operands, results;
-    bool weights_only = true;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Tensor* tensor = nullptr;
       operands.push_back(OperandOf(inputs[i], &tensor));
@@ -218,7 +217,6 @@ std::string_view Executor::RunDynamic(const Step& step) {
       if (weight) operands.back().id = program_.constant_id(step.inputs[i]);
       // Small operands (axes, sizes, scales) are known now; large ones only if they are weights.
       if (weight || (i > 0 && tensor->size() <= 64)) operands.back().constant = tensor;
-      weights_only = weights_only && (weight || operands.back().constant == nullptr);
     }
     // Allocated before anything computes with their sizes: impossible ones are refused here.
     std::vector<Tensor> tensors;
@@ -226,10 +224,7 @@ std::string_view Executor::RunDynamic(const Step& step) {
       results.push_back({fact.type.dtype, KnownDims(fact)});
       tensors.emplace_back(fact.type.dtype, results.back().dims);
     }
-    // What is packed of a value of this run must not be found again by the next.
-    PackCache of_this_run;
-    const BindRequest request{node, operands, results,
-                              weights_only ? program_.packs() : of_this_run,
+    const BindRequest request{node, operands, results, program_.packs(),
                               program_.options().threads};
     for (const Implementation& candidate : program_.device().Implementations(*node.op)) {
       BindResult result = candidate.bind(request);
