@@ -149,9 +149,9 @@ DirectionScratch Layout(const RecurrentOptions& options, int64_t steps, int64_t 
 void Multiply(float* const* a, float* const* c, int64_t rows, int64_t k, const float* panels,
               int64_t columns, bool accumulate, const Parallel& par) {
   const int64_t count = (columns + kPanelWidth - 1) / kPanelWidth;
-  const Slices slices = Slice(count, rows * k * kPanelWidth / 32, 8);
-  par.For(slices.tasks, [&](int64_t task) {
-    PanelMatmul(a, c, rows, k, panels, slices.Begin(task), slices.End(task, count), columns,
+  const int64_t tasks = Slice(count, rows * k * kPanelWidth / 32).tasks;
+  par.For(tasks, [&](int64_t task) {
+    PanelMatmul(a, c, rows, k, panels, count * task / tasks, count * (task + 1) / tasks, columns,
                 accumulate);
   });
 }

@@ -4,6 +4,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/recurrent_step.cc"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
@@ -15,84 +16,107 @@ HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::CappedTag<float, kPanelWidth>;
+using D = hn::CappedTag<float, 16>;
 using V = hn::Vec<D>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 constexpr int kVectors = static_cast<int>(kPanelWidth / kLanes);  // a panel
+// Weights seldom fit into the second-level cache and are read once a step: so many rows of a panel
+// are asked for ahead, as the hardware's prefetching stops at each page.
+constexpr int64_t kAhead = 24;
 
-// Rows [0, kRows) times kPanels neighbouring panels, all accumulators in registers.
-template <int kRows, int kPanels>
-HWY_INLINE void PanelBlock(float* const* a, float* const* c, int64_t k, const float* panels,
+// Rows [0, kRows) times kCount neighbouring vectors of a panel, all accumulators in registers. The
+// k loop runs kSplit times interleaved, each with accumulators of its own, where few rows alone
+// would wait for the latency of the additions.
+template <int kRows, int kCount, int kSplit>
+HWY_INLINE void PanelBlock(float* const* a, float* const* c, int64_t k, const float* panel,
                            int64_t column, int64_t columns, bool accumulate) {
   const D d;
-  V acc[kRows][kPanels * kVectors];
-  for (auto& row : acc) {
-    for (V& v : row) v = hn::Zero(d);
-  }
-  for (int64_t i = 0; i < k; ++i) {
-    V weight[kPanels * kVectors];
-    for (int p = 0; p < kPanels; ++p) {
-      for (int v = 0; v < kVectors; ++v) {
-        weight[p * kVectors + v] = hn::Load(d, panels + (p * k + i) * kPanelWidth + v * kLanes);
-      }
+  V acc[kSplit][kRows][kCount];
+#pragma GCC unroll 4
+  for (auto& split : acc) {
+#pragma GCC unroll 4
+    for (auto& row : split) {
+#pragma GCC unroll 16
+      for (V& v : row) v = hn::Zero(d);
     }
+  }
+  const auto step = [&](auto& sums, int64_t i) HWY_ATTR {
+    const float* HWY_RESTRICT weights = panel + i * kPanelWidth;
+    V weight[kCount];
+#pragma GCC unroll 16
+    for (int v = 0; v < kCount; ++v) {
+      if (v * kLanes % 16 == 0) hwy::Prefetch(weights + kAhead * kPanelWidth + v * kLanes);
+      weight[v] = hn::Load(d, weights + v * kLanes);
+    }
+#pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
       const V state = hn::Set(d, a[r][i]);
-      for (int v = 0; v < kPanels * kVectors; ++v) {
-        acc[r][v] = hn::MulAdd(state, weight[v], acc[r][v]);
-      }
+#pragma GCC unroll 16
+      for (int v = 0; v < kCount; ++v) sums[r][v] = hn::MulAdd(state, weight[v], sums[r][v]);
     }
+  };
+  int64_t i = 0;
+  for (; i + kSplit <= k; i += kSplit) {
+#pragma GCC unroll 4
+    for (int s = 0; s < kSplit; ++s) step(acc[s], i + s);
   }
+  if constexpr (kSplit > 1) {
+    for (; i < k; ++i) step(acc[0], i);
+  }
+#pragma GCC unroll 4
   for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kPanels * kVectors; ++v) {
+#pragma GCC unroll 16
+    for (int v = 0; v < kCount; ++v) {
+      V sum = acc[0][r][v];
+#pragma GCC unroll 4
+      for (int s = 1; s < kSplit; ++s) sum = hn::Add(sum, acc[s][r][v]);
       const int64_t at = column + v * kLanes, left = columns - at;
       float* to = c[r] + at;
       if (left >= kLanes) {
-        hn::StoreU(accumulate ? hn::Add(hn::LoadU(d, to), acc[r][v]) : acc[r][v], d, to);
+        hn::StoreU(accumulate ? hn::Add(hn::LoadU(d, to), sum) : sum, d, to);
       } else if (left > 0) {
-        StorePart(accumulate ? hn::Add(LoadPart(d, to, left), acc[r][v]) : acc[r][v], d, to, left);
+        StorePart(accumulate ? hn::Add(LoadPart(d, to, left), sum) : sum, d, to, left);
       }
     }
   }
 }
 
-// All panels for kRows rows; kPanels at once, chosen to fill the registers.
-template <int kRows, int kPanels>
-HWY_INLINE void PanelRows(float* const* a, float* const* c, int64_t k, const float* panels,
-                          int64_t first, int64_t last, int64_t columns, bool accumulate) {
-  int64_t p = first;
-  for (; p + kPanels <= last; p += kPanels) {
-    PanelBlock<kRows, kPanels>(a, c, k, panels + p * k * kPanelWidth, p * kPanelWidth, columns,
-                               accumulate);
-  }
-  for (; p < last; ++p) {
-    PanelBlock<kRows, 1>(a, c, k, panels + p * k * kPanelWidth, p * kPanelWidth, columns,
-                         accumulate);
+// A whole panel for kRows rows, kCount vectors at once.
+template <int kRows, int kCount, int kSplit>
+HWY_INLINE void PanelRows(float* const* a, float* const* c, int64_t k, const float* panel,
+                          int64_t column, int64_t columns, bool accumulate) {
+  static_assert(kVectors % kCount == 0);
+  for (int v = 0; v < kVectors && column + v * kLanes < columns; v += kCount) {
+    PanelBlock<kRows, kCount, kSplit>(a, c, k, panel + v * kLanes, column + v * kLanes, columns,
+                                      accumulate);
   }
 }
 
 void PanelMatmulImpl(float* const* a, float* const* c, int64_t rows, int64_t k, const float* panels,
                      int64_t first, int64_t last, int64_t columns, bool accumulate) {
-  // Accumulators: 8 to 16 of the 32 registers of AVX-512 and NEON, 8 to 12 of 16 elsewhere.
+  // Accumulators: 8 to 16 of the 32 registers of AVX-512 and NEON, 8 of 16 elsewhere.
 #if HWY_TARGET <= HWY_AVX3
-  constexpr int kOne = 8, kTwo = 4, kThree = 4, kFour = 4;
+  constexpr int kOne = 4, kMore = 4, kSplit = 2;
 #elif HWY_TARGET <= HWY_AVX2
-  constexpr int kOne = 4, kTwo = 2, kThree = 2, kFour = 1;
+  constexpr int kOne = 8, kMore = 2, kSplit = 1;
+#elif HWY_TARGET == HWY_NEON
+  constexpr int kOne = 16, kMore = 4, kSplit = 1;
 #else
-  constexpr int kOne = 2, kTwo = 1, kThree = 1, kFour = 1;
+  constexpr int kOne = 8, kMore = 2, kSplit = 1;
 #endif
-  // Many rows: a few panels at a time stay in the cache while all rows pass.
-  const int64_t group = rows <= 4 ? last - first : kOne;
-  for (int64_t p = first; p < last; p += group) {
-    const int64_t end = std::min(last, p + group);
+  for (int64_t p = first; p < last; ++p) {
+    const float* panel = panels + p * k * kPanelWidth;
+    const int64_t column = p * kPanelWidth;
     int64_t r = 0;
     for (; r + 4 <= rows; r += 4) {
-      PanelRows<4, kFour>(a + r, c + r, k, panels, p, end, columns, accumulate);
+      PanelRows<4, kMore, 1>(a + r, c + r, k, panel, column, columns, accumulate);
     }
     switch (rows - r) {
-      case 3: PanelRows<3, kThree>(a + r, c + r, k, panels, p, end, columns, accumulate); break;
-      case 2: PanelRows<2, kTwo>(a + r, c + r, k, panels, p, end, columns, accumulate); break;
-      case 1: PanelRows<1, kOne>(a + r, c + r, k, panels, p, end, columns, accumulate); break;
+      case 3: PanelRows<3, kMore, 1>(a + r, c + r, k, panel, column, columns, accumulate); break;
+      case 2: PanelRows<2, kMore, 1>(a + r, c + r, k, panel, column, columns, accumulate); break;
+      case 1:
+        PanelRows<1, kOne, kSplit>(a + r, c + r, k, panel, column, columns, accumulate);
+        break;
       default: break;
     }
   }
@@ -110,7 +134,8 @@ HWY_INLINE V Activate(D d, const RecurrentActivation& activation, V x) {
       return hn::IfThenElse(hn::Lt(x, zero), hn::Mul(alpha, x), x);
     case RecurrentActivation::Kind::kThresholdedRelu:
       return hn::IfThenElse(hn::Lt(x, alpha), zero, x);
-    case RecurrentActivation::Kind::kScaledTanh: return hn::Mul(alpha, VecTanh(d, hn::Mul(beta, x)));
+    case RecurrentActivation::Kind::kScaledTanh:
+      return hn::Mul(alpha, VecTanh(d, hn::Mul(beta, x)));
     case RecurrentActivation::Kind::kHardSigmoid:
       return AtMost(d, one, AtLeast(d, zero, hn::MulAdd(alpha, x, beta)));
     case RecurrentActivation::Kind::kElu:
@@ -222,7 +247,8 @@ HWY_EXPORT(GruStateRowImpl);
 
 void PanelMatmul(float* const* a, float* const* c, int64_t rows, int64_t k, const float* panels,
                  int64_t first, int64_t last, int64_t columns, bool accumulate) {
-  HWY_DYNAMIC_DISPATCH(PanelMatmulImpl)(a, c, rows, k, panels, first, last, columns, accumulate);
+  HWY_DYNAMIC_DISPATCH(PanelMatmulImpl)
+  (a, c, rows, k, panels, first, last, columns, accumulate);
 }
 void LstmRow(const RecurrentOptions& options, const RecurrentRow& row) {
   HWY_DYNAMIC_DISPATCH(LstmRowImpl)(options, row);

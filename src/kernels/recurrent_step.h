@@ -10,7 +10,7 @@ namespace sardonyx {
 
 // Packed weights are panels of this many columns, each [k, kPanelWidth], the last filled with
 // zeros.
-inline constexpr int64_t kPanelWidth = 16;
+inline constexpr int64_t kPanelWidth = 64;
 inline int64_t PanelFloats(int64_t k, int64_t columns) {
   return (columns + kPanelWidth - 1) / kPanelWidth * kPanelWidth * k;
 }
