@@ -56,7 +56,6 @@ def run_suite() -> dict:
         command += ["-n", str(min(8, len(os.sched_getaffinity(0))))]
         command += ["tests/backend/test_suite.py", "-k", "_cpu"]
         environment = {**os.environ, "SARDONYX_RECORD_SUITE": str(record)}
-        environment.pop("CI", None)
         subprocess.run(command, cwd=ROOT, env=environment, check=False)
         if not record.exists():
             sys.exit("the suite did not run")

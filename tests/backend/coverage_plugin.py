@@ -78,7 +78,7 @@ class Hooks:
         if not any(count["loaded"] for count in counts):
             return
         text = _report(counts)
-        terminalreporter.write_line(text if os.environ.get("CI") else text.split("\n\n")[0])
+        terminalreporter.write_line(text)
         target = os.environ.get("SARDONYX_RECORD_SUITE")
         if target:
             record = {"outcomes": self.recorder.outcomes, "report": text}

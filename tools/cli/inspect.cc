@@ -51,8 +51,9 @@ void InspectModel(const std::string& path) {
 
   std::vector<std::pair<std::string, int64_t>> operators(summary.operators.begin(),
                                                          summary.operators.end());
-  std::stable_sort(operators.begin(), operators.end(),
-                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  std::sort(operators.begin(), operators.end(), [](const auto& a, const auto& b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+  });
   int64_t nodes = 0;
   std::vector<std::vector<std::string>> rows;
   for (const auto& [name, count] : operators) {
