@@ -32,6 +32,8 @@ constexpr int kRows = 12;
 constexpr int kRows = 6;
 #endif
 
+constexpr int kRows24 = 9;  // of panels of 24 columns, as three vectors of 8
+
 // How the accumulators leave the registers.
 struct Store {
   bool accumulate;
@@ -170,31 +172,46 @@ const TileFunction* TilesFor(int64_t width) {
   return k8.data();
 }
 
+// One row of FinishPartial, columns [j, ...) as far as whole vectors of `d` go; returns where it
+// ended.
+template <class D>
+HWY_INLINE int64_t FinishRow(D d, const float* tile, int64_t j, int64_t columns, float* c,
+                             const float* bias, const float* residual, const Store& store) {
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  for (; j + kL <= columns; j += kL) {
+    auto value = hn::LoadU(d, tile + j);
+    if (store.accumulate) value = hn::Add(value, hn::LoadU(d, c + j));
+    if (bias != nullptr) value = hn::Add(value, hn::LoadU(d, bias + j));
+    if (residual != nullptr) value = hn::Add(value, hn::LoadU(d, residual + j));
+    if (store.clamp) {
+      value = hn::Min(hn::Set(d, store.hi), hn::Max(hn::Set(d, store.lo), value));
+    }
+    hn::StoreU(value, d, c + j);
+  }
+  return j;
+}
+
 // Finishes a tile that reaches beyond the last column: takes the values from a buffer.
 void FinishPartial(const float* tile, int64_t tile_ld, int64_t rows, int64_t columns, float* c,
                    int64_t ldc, const Store& store) {
-  for (int64_t r = 0; r < rows; ++r) {
-    for (int64_t j = 0; j < columns; ++j) {
-      float value = tile[r * tile_ld + j];
-      if (store.accumulate) value += c[r * ldc + j];
-      if (store.bias != nullptr) value += store.bias[j];
-      if (store.residual != nullptr) value += store.residual[r * store.residual_ld + j];
-      if (store.clamp) {
-        value = value < store.lo ? store.lo : value;
-        value = value > store.hi ? store.hi : value;
-      }
-      c[r * ldc + j] = value;
-    }
+  for (int64_t r = 0; r < rows; ++r, tile += tile_ld, c += ldc) {
+    const float* residual =
+        store.residual == nullptr ? nullptr : store.residual + r * store.residual_ld;
+    int64_t j = FinishRow(FullTag(), tile, 0, columns, c, store.bias, residual, store);
+    j = FinishRow(NarrowTag(), tile, j, columns, c, store.bias, residual, store);
+    j = FinishRow(hn::CappedTag<float, 4>(), tile, j, columns, c, store.bias, residual, store);
+    FinishRow(hn::CappedTag<float, 1>(), tile, j, columns, c, store.bias, residual, store);
   }
 }
 
 void Block(const GemmBlockArgs& args) {
-  const int64_t tiles = CeilDiv(args.rows, kRows);
   for (int64_t n = args.n0; n < args.n1; n += kWidth) {
     const int64_t columns = std::min<int64_t>(kWidth, args.n_total - n);
     const int64_t width = RoundUp(columns, kPanelGranule);
     const float* panel = args.b + n * args.k_total + args.k0 * width;
     const TileFunction* functions = TilesFor(width);
+    // Three accumulators a row are too many for the tallest tile.
+    const int64_t tiles = CeilDiv(args.rows, kLanes == 16 && width == 24 ? kRows24 : kRows);
     Store store{args.accumulate, nullptr, nullptr, 0, false, 0.0f, 0.0f};
     if (args.epilogue != nullptr) {
       const TileEpilogue& e = *args.epilogue;

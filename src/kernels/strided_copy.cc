@@ -83,6 +83,24 @@ void TransposeWords(const void* in_words, int64_t in_stride, void* out_words, in
     }
     return;
   }
+  // Four groups of channels, shuffled.
+  if (cols == 4 && out_stride == 4 && rows >= 4) {
+    int64_t i = 0;
+    for (; i + lanes <= rows; i += lanes) {
+      hn::StoreInterleaved4(hn::LoadU(full, in + i), hn::LoadU(full, in + in_stride + i),
+                            hn::LoadU(full, in + 2 * in_stride + i),
+                            hn::LoadU(full, in + 3 * in_stride + i), full, out + i * 4);
+    }
+    const hn::CappedTag<uint32_t, 4> four;
+    while (i < rows) {  // the last four may overlap what is written already
+      i = std::min(i, rows - 4);
+      hn::StoreInterleaved4(hn::LoadU(four, in + i), hn::LoadU(four, in + in_stride + i),
+                            hn::LoadU(four, in + 2 * in_stride + i),
+                            hn::LoadU(four, in + 3 * in_stride + i), four, out + i * 4);
+      i += 4;
+    }
+    return;
+  }
   if (rows == 3 && in_stride == 3) {
     int64_t j = 0;
     for (; j + lanes <= cols; j += lanes) {
@@ -297,7 +315,9 @@ StridedCopyPlan PrepareStridedCopy(std::span<const int64_t> dims,
       (plan.rank == 1 ? 1 : plan.dims[plan.rank - 1].size) * plan.element_bytes;
   const int64_t size = plan.dims[std::max(0, plan.rank - 2)].size;
   plan.chunk = std::clamp<int64_t>(kTaskBytes / 2 / row_bytes, 1, size);
-  if (plan.method == Method::kTranspose) plan.chunk = std::min<int64_t>(size, 32);
+  if (plan.method == Method::kTranspose) {
+    plan.chunk = std::min<int64_t>(size, plan.dims[plan.rank - 1].size <= 8 ? 256 : 32);
+  }
   plan.chunks = (size + plan.chunk - 1) / plan.chunk;
   plan.units = plan.chunks;
   for (int i = 0; i + 2 < plan.rank; ++i) plan.units *= plan.dims[i].size;

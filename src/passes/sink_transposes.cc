@@ -221,12 +221,46 @@ Rewrite SinkThroughUnsqueeze(Node& node, PassContext& context, const Perm& perm)
       node, {Transpose(Unsqueeze(maker.Wrap(node.input(0)->producer->input(0)), front), after)});
 }
 
+// The reshape behind a channel shuffle, [N, g, c, rest...] to [N, g * c, rest...] of a transposed
+// [N, rest..., {g, c}]: only g and c change places, then channels-last they become one.
+Rewrite SinkThroughShuffle(Node& node, PassContext& context, const Perm& perm) {
+  const size_t rank = perm.size();
+  if (rank < 4 || perm[0] != 0) return NoMatch{};
+  const size_t rest = rank - 3;
+  for (size_t i = 0; i < rest; ++i) {
+    if (perm[3 + i] != static_cast<int64_t>(1 + i)) return NoMatch{};
+  }
+  const Dims& from = *node.input(0)->fact.shape;
+  const Dims& to = *node.output()->fact.shape;
+  if (to.size() != rank - 1 || !(from[0] == to[0])) return NoMatch{};
+  if (!from[1].known() || !from[2].known() || !to[1].known() || to[1] == 0 ||
+      from[1].value() * from[2].value() != to[1].value()) {
+    return NoMatch{};
+  }
+  Perm swap = {0}, after = {0, static_cast<int64_t>(1 + rest)};
+  std::vector<int64_t> target(1 + rest, 0);  // 0 copies the size
+  for (size_t i = 0; i < rest; ++i) {
+    if (!(from[3 + i] == to[2 + i])) return NoMatch{};
+    swap.push_back(perm[3 + i]);
+    after.push_back(static_cast<int64_t>(1 + i));
+  }
+  swap.insert(swap.end(), {perm[1], perm[2]});
+  target.push_back(to[1].value());
+  PatchMaker maker(context, node);
+  const Val x = maker.Wrap(node.input(0)->producer->input(0));
+  return maker.Replace(node, {Transpose(Reshape(Transpose(x, swap), target), after)});
+}
+
 // A reshape to [N, C, rest...] of a channels-first tensor whose N and C stay: the same reshape of
 // the spatial dimensions alone, channels last.
 Rewrite SinkThroughReshape(Node& node, PassContext& context, const Perm& perm) {
   const Value* x = node.input(0)->producer->input(0);
   const size_t rank = perm.size();
   if (rank < 3 || !node.output()->fact.ranked() || !x->fact.ranked()) return NoMatch{};
+  if (Rewrite shuffled = SinkThroughShuffle(node, context, perm);
+      !std::holds_alternative<NoMatch>(shuffled)) {
+    return shuffled;
+  }
   for (size_t i = 0; i < rank; ++i) {
     const int64_t expected = i == 0   ? 0
                              : i == 1 ? static_cast<int64_t>(rank) - 1
