@@ -1,7 +1,9 @@
 // Convolution as a matrix product, [pixels, kernel * cin] x [kernel * cin, cout]: the left matrix
-// is the input itself where it can be, else gathered a block at a time.
+// is the input itself where it can be, a padded copy of some of its lines where a line of the
+// kernel reads neighbours, else gathered a block at a time.
 
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/conv_internal.h"
 #include "kernels/gemm.h"
@@ -19,8 +21,10 @@ struct Cut {
   int64_t k = 0, n = 0, pixels = 0;  // of a group's product
   int64_t row_parts = 1, column_parts = 1, column_step = 0;
   int64_t kc = 0, rows = 0;
-  enum class Source { kDirect, kAhead, kInTask } source = Source::kInTask;
+  enum class Source { kDirect, kAhead, kLines, kInTask } source = Source::kInTask;
   int64_t a_ld = 0;
+  // kLines: pixels of a line of the copy, output lines that share a copy, kernel lines at a time.
+  int64_t line_pixels = 0, lines = 0, kernel_lines = 0;
   size_t ahead_bytes = 0, slot_bytes = 0;
 };
 
@@ -35,6 +39,38 @@ bool IsPointwise(const ConvShape& s) {
     }
   }
   return true;
+}
+
+// Whether a line of the kernel is one piece of memory, and the output wide enough for full tiles.
+bool ReadsLines(const ConvShape& s) {
+  const int64_t run = s.kernel[2] * s.cin;
+  return s.groups == 1 && s.kernel[0] == 1 && s.in[0] == 1 && s.out[0] == 1 &&
+         s.pad_begin[0] == 0 && s.dilation[2] == 1 && s.KernelSize() > 1 && s.out[2] >= 12 &&
+         run <= 448 && s.stride[2] * s.cin % 1024 != 0;
+}
+
+// Into `to`, lines first ... first + count - 1 of an input image with its padding, each
+// line_pixels wide.
+void CopyLines(const ConvShape& s, const Cut& cut, const float* x, int64_t item, int64_t first,
+               int64_t count, float* to) {
+  const int64_t left = s.pad_begin[2], width = cut.line_pixels * s.cin;
+  const int64_t inside = std::clamp<int64_t>(cut.line_pixels - left, 0, s.in[2]);
+  for (int64_t line = first; line < first + count; ++line, to += width) {
+    if (line < 0 || line >= s.in[1]) {
+      std::fill_n(to, width, 0.0f);
+      continue;
+    }
+    const float* from = x + (item * s.in[1] + line) * s.in[2] * s.x_stride;
+    float* at = std::fill_n(to, left * s.cin, 0.0f);
+    if (s.x_stride == s.cin) {
+      std::memcpy(at, from, FloatBytes(inside * s.cin));
+    } else {
+      for (int64_t i = 0; i < inside; ++i) {
+        std::copy_n(from + i * s.x_stride, s.cin, at + i * s.cin);
+      }
+    }
+    std::fill(at + inside * s.cin, to + width, 0.0f);
+  }
 }
 
 Cut CutConv(const ConvShape& s) {
@@ -66,6 +102,21 @@ Cut CutConv(const ConvShape& s) {
     cut.source = Cut::Source::kDirect;
     return cut;
   }
+  if (ReadsLines(s)) {
+    cut.source = Cut::Source::kLines;
+    cut.line_pixels = (s.out[2] - 1) * s.stride[2] + s.kernel[2];
+    const int64_t run = s.kernel[2] * s.cin, line = cut.line_pixels * s.cin;
+    cut.kernel_lines = cut.k <= 640 ? s.kernel[1] : std::max<int64_t>(1, 448 / run);
+    const int64_t output_lines = s.batch * s.out[1];
+    cut.column_parts = 1;
+    cut.column_step = panels * panel;
+    cut.row_parts = std::clamp<int64_t>(parts, 1, output_lines);
+    const int64_t reach = (s.kernel[1] - 1) * s.dilation[1] + 1;
+    const int64_t fitting = (kBlockABytes / (line * 4) - reach) / s.stride[1] + 1;
+    cut.lines = std::clamp<int64_t>(fitting, 1, s.out[1]);
+    cut.slot_bytes = AlignBytes(FloatBytes(((cut.lines - 1) * s.stride[1] + reach) * line));
+    return cut;
+  }
   const int64_t ahead_ld = RoundUp(cut.k, 16) + kGatherSlack;
   if (cut.column_parts > 2 && FloatBytes(ahead_ld * cut.pixels * s.groups) <= kAheadBytes) {
     cut.source = Cut::Source::kAhead;
@@ -94,6 +145,46 @@ void PackPanel(const float* weights, int64_t channels, int64_t taps, int64_t col
         }
       }
     }
+  }
+}
+
+// Output lines [begin, end) of the batch.
+void RunLines(const ConvShape& s, const Cut& cut, int64_t begin, int64_t end, const float* x,
+              const float* packed, float* y, const PreparedEpilogue& prepared, float* slot) {
+  const int64_t run = s.kernel[2] * s.cin, width = cut.line_pixels * s.cin;
+  GemmBlockArgs args{};
+  args.rows = s.out[2];
+  args.lda = s.stride[2] * s.cin;
+  args.a_step = s.dilation[1] * width;
+  args.b = packed;
+  args.k_total = cut.k;
+  args.n_total = args.n1 = cut.n;
+  args.ldc = s.y_stride;
+  for (int64_t next = begin; next < end;) {
+    const int64_t item = next / s.out[1], h = next % s.out[1];
+    const int64_t lines = std::min({cut.lines, end - next, s.out[1] - h});
+    const int64_t reach = (s.kernel[1] - 1) * s.dilation[1] + 1;
+    CopyLines(s, cut, x, item, h * s.stride[1] - s.pad_begin[1], (lines - 1) * s.stride[1] + reach,
+              slot);
+    for (int64_t line = 0; line < lines; ++line) {
+      const int64_t row = (next + line) * s.out[2];
+      const TileEpilogue tile_epilogue = prepared.Tile(row, 0);
+      args.c = y + row * s.y_stride;
+      for (int64_t kh = 0; kh < s.kernel[1]; kh += args.a_pieces) {
+        args.a_pieces = std::min(cut.kernel_lines, s.kernel[1] - kh);
+        args.a = slot + (line * s.stride[1] + kh * s.dilation[1]) * width;
+        args.k0 = kh * run;
+        args.kc = args.a_pieces * run;
+        args.accumulate = kh > 0;
+        const bool last = kh + args.a_pieces == s.kernel[1];
+        args.epilogue = last && prepared.InRegisters() ? &tile_epilogue : nullptr;
+        GemmBlock(args);
+      }
+      if (!prepared.InRegisters()) {
+        prepared.Apply(args.c, s.y_stride, row, s.out[2], 0, cut.n);
+      }
+    }
+    next += lines;
   }
 }
 
@@ -148,6 +239,15 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
              ahead + (group * cut.pixels + begin) * cut.a_ld, cut.a_ld);
     });
   }
+  if (cut.source == Cut::Source::kLines) {
+    const int64_t lines = s.batch * s.out[1];
+    par.For(cut.row_parts, [&](int64_t task) {
+      const ScratchSlots::Lease lease(slots);
+      RunLines(s, cut, lines * task / cut.row_parts, lines * (task + 1) / cut.row_parts, x, packed,
+               y, prepared, lease.floats());
+    });
+    return;
+  }
   const int64_t tile = GemmTileRows(), tiles = CeilDiv(cut.pixels, tile);
   const int64_t parts = cut.row_parts * cut.column_parts;
   const int64_t tasks = WantedTasks(static_cast<double>(s.Flops()), 0) == 1 && parts == 1
@@ -186,6 +286,7 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
             args.a = ahead + (group * cut.pixels + row) * cut.a_ld + k0;
             args.lda = cut.a_ld;
             break;
+          case Cut::Source::kLines:  // has run already
           case Cut::Source::kInTask:
             Gather(s, group, x, row, args.rows, k0, args.kc, slot, cut.a_ld);
             args.a = slot;

@@ -44,11 +44,18 @@ struct Store {
   float lo, hi;
 };
 
+// Rows of A, each in `pieces` pieces of `run` values.
+struct Rows {
+  const float* a;
+  int64_t ld;
+  int64_t pieces, run, step;
+};
+
 // C[kM, kNV vectors] = A * panel. The k loop runs kSplit times interleaved, each with accumulators
 // of its own, where a small tile alone would wait for the latency of the additions.
 template <int kM, int kNV, int kSplit, class D>
-HWY_NOINLINE void Tile(D d, const float* HWY_RESTRICT a, int64_t lda, const float* HWY_RESTRICT b,
-                       int64_t kc, float* c, int64_t ldc, const Store& store) {
+HWY_NOINLINE void Tile(D d, const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t ldc,
+                       const Store& store) {
   using V = hn::Vec<D>;
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
   V acc[kSplit][kM][kNV];
@@ -60,34 +67,40 @@ HWY_NOINLINE void Tile(D d, const float* HWY_RESTRICT a, int64_t lda, const floa
       for (int v = 0; v < kNV; ++v) acc[s][r][v] = hn::Zero(d);
     }
   }
-  int64_t k = 0;
-  for (; k + kSplit <= kc; k += kSplit) {
+  const int64_t lda = rows.ld, run = rows.run;
+  const float* HWY_RESTRICT a = rows.a;
+  for (int64_t piece = rows.pieces; piece > 0; --piece, a += rows.step) {
+    int64_t k = 0;
+    for (; k + kSplit <= run; k += kSplit) {
 #pragma GCC unroll 4
-    for (int s = 0; s < kSplit; ++s) {
-      V bv[kNV];
+      for (int s = 0; s < kSplit; ++s) {
+        V bv[kNV];
 #pragma GCC unroll 4
-      for (int v = 0; v < kNV; ++v) bv[v] = hn::LoadU(d, b + (s * kNV + v) * kL);
+        for (int v = 0; v < kNV; ++v) bv[v] = hn::LoadU(d, b + (s * kNV + v) * kL);
 #pragma GCC unroll 16
-      for (int r = 0; r < kM; ++r) {
-        const V av = hn::Set(d, a[r * lda + k + s]);
+        for (int r = 0; r < kM; ++r) {
+          const V av = hn::Set(d, a[r * lda + k + s]);
 #pragma GCC unroll 4
-        for (int v = 0; v < kNV; ++v) acc[s][r][v] = hn::MulAdd(av, bv[v], acc[s][r][v]);
-      }
-    }
-    b += kSplit * kNV * kL;
-  }
-  if constexpr (kSplit > 1) {
-    for (; k < kc; ++k) {
-#pragma GCC unroll 16
-      for (int r = 0; r < kM; ++r) {
-        const V av = hn::Set(d, a[r * lda + k]);
-#pragma GCC unroll 4
-        for (int v = 0; v < kNV; ++v) {
-          acc[0][r][v] = hn::MulAdd(av, hn::LoadU(d, b + v * kL), acc[0][r][v]);
+          for (int v = 0; v < kNV; ++v) acc[s][r][v] = hn::MulAdd(av, bv[v], acc[s][r][v]);
         }
       }
-      b += kNV * kL;
+      b += kSplit * kNV * kL;
     }
+    if constexpr (kSplit > 1) {
+      for (; k < run; ++k) {
+#pragma GCC unroll 16
+        for (int r = 0; r < kM; ++r) {
+          const V av = hn::Set(d, a[r * lda + k]);
+#pragma GCC unroll 4
+          for (int v = 0; v < kNV; ++v) {
+            acc[0][r][v] = hn::MulAdd(av, hn::LoadU(d, b + v * kL), acc[0][r][v]);
+          }
+        }
+        b += kNV * kL;
+      }
+    }
+  }
+  if constexpr (kSplit > 1) {
 #pragma GCC unroll 4
     for (int s = 1; s < kSplit; ++s) {
 #pragma GCC unroll 16
@@ -142,14 +155,12 @@ HWY_NOINLINE void Tile(D d, const float* HWY_RESTRICT a, int64_t lda, const floa
   }
 }
 
-using TileFunction = void (*)(const float*, int64_t, const float*, int64_t, float*, int64_t,
-                              const Store&);
+using TileFunction = void (*)(const Rows&, const float*, float*, int64_t, const Store&);
 
 template <int kM, int kNV, class D>
-void CallTile(const float* a, int64_t lda, const float* b, int64_t kc, float* c, int64_t ldc,
-              const Store& store) {
+void CallTile(const Rows& rows, const float* b, float* c, int64_t ldc, const Store& store) {
   constexpr int kSplit = kM == 1 ? 4 : kM <= 3 ? 2 : 1;
-  Tile<kM, kNV, kSplit>(D(), a, lda, b, kc, c, ldc, store);
+  Tile<kM, kNV, kSplit>(D(), rows, b, c, ldc, store);
 }
 
 template <int kNV, class D, int... kMinusOne>
@@ -205,6 +216,7 @@ void FinishPartial(const float* tile, int64_t tile_ld, int64_t rows, int64_t col
 }
 
 void Block(const GemmBlockArgs& args) {
+  const int64_t pieces = std::max<int64_t>(args.a_pieces, 1);
   for (int64_t n = args.n0; n < args.n1; n += kWidth) {
     const int64_t columns = std::min<int64_t>(kWidth, args.n_total - n);
     const int64_t width = RoundUp(columns, kPanelGranule);
@@ -225,17 +237,18 @@ void Block(const GemmBlockArgs& args) {
       // Rows are spread evenly over the tiles, which keeps the last one from being thin.
       const int64_t begin = args.rows * t / tiles, end = args.rows * (t + 1) / tiles;
       const int64_t height = end - begin;
-      const float* a = args.a + begin * args.lda;
+      const Rows rows = {args.a + begin * args.lda, args.lda, pieces, args.kc / pieces,
+                         args.a_step};
       float* c = args.c + begin * args.ldc + n;
       if (args.epilogue != nullptr && args.epilogue->residual != nullptr) {
         store.residual = args.epilogue->residual + begin * store.residual_ld + n;
       }
       if (columns == width) {
-        functions[height - 1](a, args.lda, panel, args.kc, c, args.ldc, store);
+        functions[height - 1](rows, panel, c, args.ldc, store);
       } else {
         HWY_ALIGN float buffer[kRows * kWidth];
         const Store plain{false, nullptr, nullptr, 0, false, 0.0f, 0.0f};
-        functions[height - 1](a, args.lda, panel, args.kc, buffer, width, plain);
+        functions[height - 1](rows, panel, buffer, width, plain);
         FinishPartial(buffer, width, height, columns, c, args.ldc, store);
       }
     }

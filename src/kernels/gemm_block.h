@@ -32,10 +32,12 @@ struct TileEpilogue {
   float lo = 0.0f, hi = 0.0f;
 };
 
-// C[0:rows, n0:n1] (+)= A[0:rows, 0:kc] * B[k0:k0+kc, n0:n1].
+// C[0:rows, n0:n1] (+)= A[0:rows, 0:kc] * B[k0:k0+kc, n0:n1]. A row of A may lie in several pieces
+// of equal length, a_step floats apart, as the window of a convolution does.
 struct GemmBlockArgs {
   const float* a;  // element (0, k0)
   int64_t lda;
+  int64_t a_pieces, a_step;  // pieces of a row (0 is 1); a divisor of kc
   int64_t rows;
   const float* b;  // packed matrix of k_total rows and n_total columns
   int64_t k_total, n_total;
