@@ -20,6 +20,7 @@ struct Cut {
   int64_t lines;  // output lines of the batch
   int64_t units;  // of a group and column part: remainder of the width x line
   bool by_line;   // all weights of a part fit into the cache: units go line by line
+  bool whole;     // such a unit is all of an output line
   int64_t tasks;
   int64_t x_ld;  // pixel stride of the copy of x, or 0 if x is read itself
 };
@@ -36,7 +37,8 @@ Cut CutTranspose(const ConvShape& s) {
   cut.column_parts = CeilDiv(panels, step);
   cut.by_line = s.KernelSize() * cut.channels * cut.column_step * 4 <= kChunkBytes;
   cut.lines = s.batch * s.out[0] * s.out[1];
-  cut.units = cut.lines * s.stride[2];
+  cut.whole = cut.by_line && cut.column_parts == 1 && s.groups == 1;
+  cut.units = cut.whole ? cut.lines : cut.lines * s.stride[2];
   const double flops = 2.0 * static_cast<double>(s.InPixels()) *
                        static_cast<double>(s.KernelSize() * cut.channels * s.cout);
   const int64_t all = s.groups * cut.column_parts * cut.units;
@@ -147,14 +149,6 @@ void RunLine(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, int6
     }
     begin = end;
   }
-  if (!prepared.InRegisters()) {
-    // The run's pixels are not neighbours: a line a time.
-    for (int64_t j = 0; j < pixels; ++j) {
-      const int64_t pixel = y_line + phase + j * s.stride[2];
-      prepared.Apply(y + pixel * s.y_stride + group * cut.n + n0, s.y_stride, pixel, 1,
-                     group * cut.n + n0, n1 - n0);
-    }
-  }
 }
 
 }  // namespace
@@ -202,13 +196,23 @@ void ConvTranspose(const ConvShape& s, const float* x, const float* packed, floa
     x = copy;
     x_ld = cut.x_ld;
   }
+  const auto apply = [&](int64_t pixel, int64_t pixels) {
+    prepared.Apply(y + pixel * s.y_stride, s.y_stride, pixel, pixels, 0, s.cout);
+  };
   const int64_t all = s.groups * cut.column_parts * cut.units;
   par.For(cut.tasks, [&](int64_t task) {
     for (int64_t i = all * task / cut.tasks; i < all * (task + 1) / cut.tasks; ++i) {
       const int64_t unit = i % cut.units, part = i / cut.units % cut.column_parts;
       const int64_t group = i / (cut.units * cut.column_parts);
       const int64_t n0 = part * cut.column_step, n1 = std::min(cut.n, n0 + cut.column_step);
-      if (cut.by_line) {
+      if (cut.whole) {
+        const int64_t image = unit / s.out[1];
+        const Line line{image / s.out[0], image % s.out[0], unit % s.out[1]};
+        for (int64_t phase = 0; phase < s.stride[2]; ++phase) {
+          RunLine(s, cut, 0, n0, n1, phase, line, x, x_ld, packed, y, prepared);
+        }
+        if (!prepared.InRegisters()) apply(unit * s.out[2], s.out[2]);
+      } else if (cut.by_line) {
         // What reads the same input line runs together.
         const int64_t image = unit / (s.stride[2] * s.out[1]);
         const Line line{image / s.out[0], image % s.out[0], unit / s.stride[2] % s.out[1]};
@@ -218,6 +222,13 @@ void ConvTranspose(const ConvShape& s, const float* x, const float* packed, floa
                 packed, y, prepared);
       }
     }
+  });
+  if (prepared.InRegisters() || cut.whole) return;
+  // Pixels of different remainders lie between each other, so only now are there whole lines.
+  const int64_t pixels = s.OutPixels(), tasks = std::min(pixels, cut.tasks);
+  par.For(tasks, [&](int64_t task) {
+    const int64_t begin = pixels * task / tasks;
+    apply(begin, pixels * (task + 1) / tasks - begin);
   });
 }
 

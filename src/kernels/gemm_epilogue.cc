@@ -1,5 +1,7 @@
 #include "kernels/gemm_epilogue.h"
 
+#include <algorithm>
+
 namespace sardonyx {
 
 namespace {
@@ -21,6 +23,61 @@ const float* Data(const EpilogueOperand& operand, int64_t row, int64_t column, i
   return static_cast<const float*>(operand.data) + row * operand.row_stride +
          column * operand.column_stride + p * operand.batch_stride[0] + q * operand.batch_stride[1];
 }
+
+// Narrow dense rows seen as one long row, a few of them at a time, because the interpreter pays
+// for each row that it begins.
+class LongRows {
+ public:
+  // False if an operand does not allow it.
+  bool Make(const Epilogue& epilogue, int64_t row, int64_t rows, int64_t column, int64_t columns,
+            int64_t p, int64_t q) {
+    const size_t count = epilogue.expression->inputs.size() - 1;
+    rows_ = std::min(rows, kFloats / columns);
+    if (rows_ < 2 || count > kOperands) return false;
+    int repeated = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const EpilogueOperand& from = epilogue.operands[i];
+      EpilogueOperand& to = operands_[i];
+      if (from.type != DType::kFloat32) return false;
+      const float* data = Data(from, row, column, p, q);
+      to.column_stride = from.column_stride;
+      to.data = data;
+      step_[i] = 0;
+      if (from.row_stride == 0 && from.column_stride == 0) continue;
+      if (from.column_stride != 1) return false;
+      if (from.row_stride == 0) {
+        if (repeated == kRepeated) return false;
+        float* const copy = copies_[repeated++];
+        for (int64_t r = 0; r < rows_; ++r) std::copy_n(data, columns, copy + r * columns);
+        to.data = copy;
+      } else if (from.row_stride == columns) {
+        step_[i] = rows_ * columns;
+      } else {
+        return false;
+      }
+    }
+    count_ = count;
+    return true;
+  }
+
+  int64_t rows() const { return rows_; }
+  Epilogue epilogue(const Expression* expression) const { return {expression, operands_}; }
+  void Advance() {
+    for (size_t i = 0; i < count_; ++i) {
+      operands_[i].data = static_cast<const float*>(operands_[i].data) + step_[i];
+    }
+  }
+
+ private:
+  static constexpr int64_t kFloats = 1024;
+  static constexpr int kRepeated = 2;
+  static constexpr size_t kOperands = 8;
+  int64_t rows_ = 0;
+  size_t count_ = 0;
+  EpilogueOperand operands_[kOperands];
+  int64_t step_[kOperands];
+  alignas(64) float copies_[kRepeated][kFloats];
+};
 
 }  // namespace
 
@@ -56,6 +113,16 @@ TileEpilogue PreparedEpilogue::Tile(int64_t row, int64_t column, int64_t p, int6
 void PreparedEpilogue::Apply(float* c, int64_t ldc, int64_t row, int64_t rows, int64_t column,
                              int64_t columns, int64_t p, int64_t q) const {
   if (epilogue_.expression == nullptr) return;
+  LongRows longer;
+  if (ldc == columns && longer.Make(epilogue_, row, rows, column, columns, p, q)) {
+    const Epilogue seen = longer.epilogue(epilogue_.expression);
+    for (int64_t r = 0; r < rows; r += longer.rows()) {
+      const int64_t count = std::min(longer.rows(), rows - r) * columns;
+      ApplyEpilogue(kernel_, seen, 0, 0, 0, 0, 1, count, c + r * columns, count);
+      longer.Advance();
+    }
+    return;
+  }
   ApplyEpilogue(kernel_, epilogue_, p, q, row, column, rows, columns, c, ldc);
 }
 
