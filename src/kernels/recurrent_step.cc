@@ -4,7 +4,6 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/recurrent_step.cc"
-#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
@@ -20,10 +19,6 @@ using D = hn::CappedTag<float, 16>;
 using V = hn::Vec<D>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 constexpr int kVectors = static_cast<int>(kPanelWidth / kLanes);  // a panel
-// Weights seldom fit into the second-level cache and are read once a step: so many rows of a panel
-// are asked for ahead, as the hardware's prefetching stops at each page.
-constexpr int64_t kAhead = 24;
-
 // Rows [0, kRows) times kCount neighbouring vectors of a panel, all accumulators in registers. The
 // k loop runs kSplit times interleaved, each with accumulators of its own, where few rows alone
 // would wait for the latency of the additions.
@@ -45,7 +40,6 @@ HWY_INLINE void PanelBlock(float* const* a, float* const* c, int64_t k, const fl
     V weight[kCount];
 #pragma GCC unroll 16
     for (int v = 0; v < kCount; ++v) {
-      if (v * kLanes % 16 == 0) hwy::Prefetch(weights + kAhead * kPanelWidth + v * kLanes);
       weight[v] = hn::Load(d, weights + v * kLanes);
     }
 #pragma GCC unroll 4
