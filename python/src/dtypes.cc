@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 #include <string>
+#include <utility>
 
 namespace sardonyx::python {
 namespace {
@@ -47,22 +48,34 @@ constexpr std::array<ElementLayout, kDTypeCount> kLayouts = [] {
 struct Table {
   nb::dict codes;
   std::array<nb::object, kDTypeCount> dtypes;
+  bool has_ml_dtypes = false;
+
+  // The types of one of the two packages.
+  void Add(nb::module_ package, bool is_ml_dtypes) {
+    nb::object to_dtype = nb::module_::import_("numpy").attr("dtype");
+    for (int code = 1; code < kDTypeCount; ++code) {
+      const ElementLayout& layout = kLayouts[code];
+      if (layout.numpy == nullptr || layout.from_ml_dtypes != is_ml_dtypes) continue;
+      // Older releases of ml_dtypes have no types of 2 or 6 bits.
+      if (is_ml_dtypes && !nb::hasattr(package, layout.numpy)) continue;
+      nb::object dtype = to_dtype(is_ml_dtypes ? nb::object(package.attr(layout.numpy))
+                                               : nb::object(nb::str(layout.numpy)));
+      codes[dtype] = nb::int_(code);
+      dtypes[code] = dtype;
+    }
+  }
+
+  // Importing ml_dtypes takes milliseconds, which a model of floats need not pay.
+  void NeedMlDtypes() {
+    if (std::exchange(has_ml_dtypes, true)) return;
+    Add(nb::module_::import_("ml_dtypes"), true);
+  }
 };
 
 Table* MakeTable() {
   auto* table = new Table;
   nb::module_ numpy = nb::module_::import_("numpy");
-  nb::module_ ml_dtypes = nb::module_::import_("ml_dtypes");
-  for (int code = 1; code < kDTypeCount; ++code) {
-    const ElementLayout& layout = kLayouts[code];
-    if (layout.numpy == nullptr) continue;
-    // Older releases of ml_dtypes have no types of 2 or 6 bits.
-    if (layout.from_ml_dtypes && !nb::hasattr(ml_dtypes, layout.numpy)) continue;
-    nb::object dtype = numpy.attr("dtype")(
-        layout.from_ml_dtypes ? nb::object(ml_dtypes.attr(layout.numpy)) : nb::str(layout.numpy));
-    table->codes[dtype] = nb::int_(code);
-    table->dtypes[code] = dtype;
-  }
+  table->Add(numpy, false);
   // C has two names for some widths, and NumPy a dtype for each.
   for (const char* alias : {"longlong", "ulonglong", "intc", "uintc"}) {
     nb::object dtype = numpy.attr("dtype")(alias);
@@ -85,9 +98,13 @@ Table& GetTable() {
 
 const ElementLayout& LayoutOf(DType dtype) { return kLayouts[static_cast<size_t>(dtype)]; }
 
-nb::dict DtypeCodes() { return GetTable().codes; }
+nb::dict DtypeCodes() {
+  GetTable().NeedMlDtypes();
+  return GetTable().codes;
+}
 
 nb::object DtypeOf(DType dtype) {
+  if (LayoutOf(dtype).from_ml_dtypes) GetTable().NeedMlDtypes();
   const nb::object& found = GetTable().dtypes[static_cast<size_t>(dtype)];
   if (!found.is_valid()) {
     throw Error(ErrorCode::kUnsupported, "NumPy arrays of " + std::string(DTypeName(dtype)) +
@@ -98,6 +115,10 @@ nb::object DtypeOf(DType dtype) {
 
 DType DTypeOfNumpy(nb::handle dtype) {
   PyObject* code = PyDict_GetItemWithError(GetTable().codes.ptr(), dtype.ptr());
+  if (code == nullptr && PyErr_Occurred() == nullptr && !GetTable().has_ml_dtypes) {
+    GetTable().NeedMlDtypes();
+    code = PyDict_GetItemWithError(GetTable().codes.ptr(), dtype.ptr());
+  }
   if (code == nullptr) {
     if (PyErr_Occurred() != nullptr) throw nb::python_error();
     return DType::kUndefined;
