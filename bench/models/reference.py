@@ -89,7 +89,6 @@ def main() -> int:
     import argparse
 
     import sardonyx
-
     from bench.models import cases, collection, ensure
 
     parser = argparse.ArgumentParser(prog="python -m bench.models.reference")

@@ -52,7 +52,7 @@ struct Dimension {
 // An input or output as the model declares it.
 struct ValueInfo {
   std::string name;
-  std::string type;  // "tensor(float)", "seq(tensor(int64))", ...
+  std::string type;                 // "tensor(float)", "seq(tensor(int64))", ...
   DType dtype = DType::kUndefined;  // of a tensor
   bool has_shape = false;
   std::vector<Dimension> shape;
@@ -95,7 +95,8 @@ class SARDONYX_API Session {
   std::string GraphText() const;
   // For inputs of these shapes: what each step runs on, what was refused and why, where it writes;
   // passes with their changes and near misses.
-  std::string Explain(const std::vector<std::pair<std::string, std::vector<int64_t>>>& shapes) const;
+  std::string Explain(
+      const std::vector<std::pair<std::string, std::vector<int64_t>>>& shapes) const;
 
  private:
   struct State;
@@ -120,7 +121,8 @@ SARDONYX_API ModelSummary Inspect(const std::string& path);
 // Names of the passes with a line each, in order.
 SARDONYX_API std::vector<std::pair<std::string, std::string>> PassNames();
 // Whether an operator of the standard runs ("" or "ai.onnx": default domain; version: opset).
-SARDONYX_API bool Supports(std::string_view op_type, std::string_view domain = "", int64_t opset = 0);
+SARDONYX_API bool Supports(std::string_view op_type, std::string_view domain = "",
+                           int64_t opset = 0);
 // "avx2", "avx512", "baseline", ...: the instruction set that kernels use on this machine.
 SARDONYX_API std::string_view TargetName();
 

@@ -13,7 +13,7 @@ namespace sardonyx {
 // a SymbolTable. Two equal Dims always have the same size.
 class Dim {
  public:
-  Dim() = default;  // known 0
+  Dim() = default;                       // known 0
   Dim(int64_t value) : value_(value) {}  // NOLINT: a number is a dimension
   static Dim Symbol(int32_t id) {
     Dim dim;
@@ -52,7 +52,8 @@ class SymbolTable {
   // Broadcast of two dimensions of which neither is known to be 1 and not both are known: equal to
   // whichever is not 1 at run time.
   Dim Broadcast(Dim a, Dim b);
-  // Whether the dimension can be shown to be at least 0: a size, or made of sizes without subtraction.
+  // Whether the dimension can be shown to be at least 0: a size, or made of sizes without
+  // subtraction.
   bool NonNegative(Dim dim) const;
   Dim Product(const Dims& dims);
   // Product(numerator) / Product(denominator) with common factors cancelled.
@@ -62,7 +63,18 @@ class SymbolTable {
   std::string Print(Dim dim) const;
 
  private:
-  enum class Kind : uint8_t { kNamed, kFresh, kAdd, kSub, kMul, kFloorDiv, kCeilDiv, kMin, kMax, kBroadcast };
+  enum class Kind : uint8_t {
+    kNamed,
+    kFresh,
+    kAdd,
+    kSub,
+    kMul,
+    kFloorDiv,
+    kCeilDiv,
+    kMin,
+    kMax,
+    kBroadcast
+  };
   struct Entry {
     Kind kind;
     Dim a, b;

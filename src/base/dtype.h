@@ -117,7 +117,8 @@ decltype(auto) DispatchReal(DType type, std::string_view what, Body&& body) {
     case DType::kUInt32: return body(TypeTag<uint32_t>{});
     case DType::kUInt64: return body(TypeTag<uint64_t>{});
     case DType::kBool: return body(TypeTag<bool>{});
-    default: Fail(ErrorCode::kUnsupported, "{}: element type {} is not supported", what, Name(type));
+    default:
+      Fail(ErrorCode::kUnsupported, "{}: element type {} is not supported", what, Name(type));
   }
 }
 

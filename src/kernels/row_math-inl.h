@@ -65,8 +65,7 @@ HWY_INLINE hn::Vec<D> ExpNonPositive(D d, hn::Vec<D> x) {
   auto r = hn::NegMulAdd(n, hn::Set(d, 0.693145752f), inside);
   r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), r);
   const auto p = Polynomial(
-      d, r,
-      {1.0f, 1.0f, 0.49999994f, 0.1666652f, 0.041668393f, 0.008368781f, 0.0013814465f});
+      d, r, {1.0f, 1.0f, 0.49999994f, 0.1666652f, 0.041668393f, 0.008368781f, 0.0013814465f});
   const auto power = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(exponent, hn::Set(di, 127))));
   return hn::IfThenZeroElse(hn::Lt(x, bound), hn::Mul(p, power));
 }

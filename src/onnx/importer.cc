@@ -24,7 +24,8 @@ using AttributeMap = std::map<std::string_view, const AttributeProto*>;
 struct Surroundings {
   const std::vector<OperatorSetIdProto>* opsets;
   const AttributeMap* arguments = nullptr;
-  std::shared_ptr<const Origin> call = nullptr;  // nodes of an inlined standard function carry its origin
+  std::shared_ptr<const Origin> call =
+      nullptr;  // nodes of an inlined standard function carry its origin
   int depth = 0;
 };
 
@@ -51,9 +52,9 @@ class Importer {
     }
     for (const ValueInfoProto& input : proto.input) {
       const std::string name(input.name.Get());
-      const bool overridden = std::find(options.overridden_inputs.begin(),
-                                        options.overridden_inputs.end(),
-                                        name) != options.overridden_inputs.end();
+      const bool overridden =
+          std::find(options.overridden_inputs.begin(), options.overridden_inputs.end(), name) !=
+          options.overridden_inputs.end();
       if (defaults.contains(name) && !overridden) {
         result.default_inputs.push_back(name);
         continue;
@@ -61,8 +62,7 @@ class Importer {
       if (!input.type) {
         Fail(ErrorCode::kInvalidModel, "input '{}' of the graph has no type", name);
       }
-      scope.Bind(input.name.Get(),
-                 graph.AddInput(name, ToFact(*input.type, graph.symbols())));
+      scope.Bind(input.name.Get(), graph.AddInput(name, ToFact(*input.type, graph.symbols())));
       result.input_names.push_back(name);
     }
     ImportNodes(proto.node, scope, {.opsets = &file_.model.opset_import});
@@ -83,8 +83,7 @@ class Importer {
     result->output_names.push_back(name);
   }
 
-  void ImportNodes(const std::vector<NodeProto>& nodes, Scope& scope,
-                   const Surroundings& around) {
+  void ImportNodes(const std::vector<NodeProto>& nodes, Scope& scope, const Surroundings& around) {
     for (const NodeProto& node : nodes) ImportNode(node, scope, around);
   }
 
@@ -101,8 +100,8 @@ class Importer {
       Origin made;
       made.name = node.name.Get();
       if (made.name.empty() && !node.output.empty()) made.name = node.output[0];
-      made.op_type = (domain.empty() ? "" : std::string(domain) + ".") +
-                     std::string(node.op_type.Get());
+      made.op_type =
+          (domain.empty() ? "" : std::string(domain) + ".") + std::string(node.op_type.Get());
       made.version = schema != nullptr ? schema->since_version : static_cast<int>(opset);
       origin = std::make_shared<const Origin>(std::move(made));
     }
@@ -421,7 +420,8 @@ class Importer {
       }
     }
     inner.arguments = &arguments;
-    Scope body(scope.graph(), nullptr, [this](const TensorProto& t) { return ReadTensor(t, file_); });
+    Scope body(scope.graph(), nullptr,
+               [this](const TensorProto& t) { return ReadTensor(t, file_); });
     for (size_t i = 0; i < function.input.size(); ++i) {
       const std::string_view name = i < node.input.size() ? node.input[i] : "";
       Value* value = name.empty() ? nullptr : scope.Find(name);
@@ -509,7 +509,8 @@ Type ToType(const TypeProto& proto) {
 
 namespace {
 
-// Some exporters write these for "not known", of dimensions that have nothing to do with each other.
+// Some exporters write these for "not known", of dimensions that have nothing to do with each
+// other.
 bool IsName(std::string_view dim_param) {
   return !dim_param.empty() && dim_param != "?" && dim_param != "-1" && dim_param != "None";
 }

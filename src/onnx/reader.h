@@ -46,8 +46,8 @@ std::shared_ptr<const ModelFile> ParseModel(std::string_view bytes,
                                             std::shared_ptr<const void> owner,
                                             const ReadOptions& options = {});
 
-// Lets the system take back the memory of these bytes if they lie in a file that the model is mapped
-// from, external data included; they are read again when touched. Does nothing otherwise.
+// Lets the system take back the memory of these bytes if they lie in a file that the model is
+// mapped from, external data included; they are read again when touched. Does nothing otherwise.
 void ReleasePages(const ModelFile& file, const void* data, int64_t size);
 
 // Single messages from memory; the result points into `bytes`. `what` names them in errors.

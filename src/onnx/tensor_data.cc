@@ -60,8 +60,9 @@ Tensor FromBytes(DType type, const std::vector<int64_t>& dims, std::string_view 
                  const std::shared_ptr<const void>& owner, const MappedFile* mapping) {
   const bool aligned = reinterpret_cast<uintptr_t>(bytes.data()) % AlignmentOf(type) == 0;
   const bool rewrite = type == DType::kBool && HasOtherThanZeroAndOne(bytes);
-  // Large weights stay in the file even where protobuf left them misaligned: most are packed once and
-  // never read as they are; whoever reads them element by element calls Aligned() (ir/tensor.h).
+  // Large weights stay in the file even where protobuf left them misaligned: most are packed once
+  // and never read as they are; whoever reads them element by element calls Aligned()
+  // (ir/tensor.h).
   const bool large = bytes.size() >= kInPlaceBytes;
   // Tensors do not write through memory they do not own, so the const_cast is never a write.
   if ((aligned || large) && !rewrite && !bytes.empty()) {

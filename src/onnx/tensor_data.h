@@ -8,8 +8,9 @@
 namespace sardonyx::onnx {
 
 // The tensor's value. raw_data and external data are used in place when aligned for their element
-// type or large (64 KiB, then the tensor may be misaligned), else copied; typed fields are converted. Throws kInvalidModel when dims, data_type and data
-// do not fit, kNotFound when an external file is absent.
+// type or large (64 KiB, then the tensor may be misaligned), else copied; typed fields are
+// converted. Throws kInvalidModel when dims, data_type and data do not fit, kNotFound when an
+// external file is absent.
 Tensor ReadTensor(const TensorProto& tensor, const ModelFile& file);
 // The dense form of a sparse tensor, same errors.
 Tensor ReadSparseTensor(const SparseTensorProto& tensor, const ModelFile& file);

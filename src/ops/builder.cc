@@ -28,13 +28,13 @@ bool IsLarge(const Value* value) {
 // A body may run for long, so that nothing loads: it is left to the run.
 bool HasBody(const Node& node) {
   return std::any_of(
-      node.attributes.items().begin(), node.attributes.items().end(), [](const auto& item) {
-        return std::holds_alternative<std::shared_ptr<Graph>>(item.second);
-      });
+      node.attributes.items().begin(), node.attributes.items().end(),
+      [](const auto& item) { return std::holds_alternative<std::shared_ptr<Graph>>(item.second); });
 }
 
 bool ComputesNow(const Node& node) {
-  return !HasBody(node) && node.op->is_pure && node.op->reference != nullptr && !node.inputs.empty() &&
+  return !HasBody(node) && node.op->is_pure && node.op->reference != nullptr &&
+         !node.inputs.empty() &&
          std::all_of(node.inputs.begin(), node.inputs.end(), IsSmallConstant) &&
          std::none_of(node.outputs.begin(), node.outputs.end(), IsLarge);
 }
@@ -79,8 +79,8 @@ std::vector<double> Val::doubles() const { return ToDoubles(constant()); }
 int Val::Axis(int64_t axis) const {
   const int count = rank();
   if (axis < -count || axis >= count) {
-    Fail(ErrorCode::kInvalidModel, "axis {} is outside [{},{}] of a tensor of rank {}", axis, -count,
-         count - 1, count);
+    Fail(ErrorCode::kInvalidModel, "axis {} is outside [{},{}] of a tensor of rank {}", axis,
+         -count, count - 1, count);
   }
   return static_cast<int>(axis < 0 ? axis + count : axis);
 }

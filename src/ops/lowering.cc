@@ -5,7 +5,7 @@
 namespace sardonyx::ops {
 
 #define SARDONYX_OP(name) Outputs Lower##name(Lowering& op);
-#define SARDONYX_OP_ADAPTED(name) \
+#define SARDONYX_OP_ADAPTED(name)    \
   Outputs Lower##name(Lowering& op); \
   void Adapt##name(Lowering& op);
 #define SARDONYX_ML_OP(name) Outputs Lower##name(Lowering& op);

@@ -26,9 +26,9 @@ namespace sardonyx::ops {
 // An empty Val for an output that was not asked for.
 struct Outputs {
   std::vector<Val> values;
-  Outputs(Val value) : values{value} {}                                     // NOLINT
-  Outputs(std::vector<Val> list) : values(std::move(list)) {}               // NOLINT
-  Outputs(std::initializer_list<Val> list) : values(list) {}                // NOLINT
+  Outputs(Val value) : values{value} {}                        // NOLINT
+  Outputs(std::vector<Val> list) : values(std::move(list)) {}  // NOLINT
+  Outputs(std::initializer_list<Val> list) : values(list) {}   // NOLINT
 };
 
 // An ONNX node on its way down. Attributes hold what the model gave and the schema's defaults;

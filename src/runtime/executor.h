@@ -22,7 +22,7 @@ class Executor {
   void RunBound(const Step& step);
   void RunReferenceStep(const Step& step);
   std::string_view RunDynamic(const Step& step);  // what it ran on
-  void RunControl(const Step& step);  // control.cc
+  void RunControl(const Step& step);              // control.cc
   std::vector<Datum> RunLoop(const Step& step);
   std::vector<Datum> RunScan(const Step& step);
 

@@ -6,8 +6,8 @@ import functools
 
 import numpy as np
 import pytest
-import sardonyx
 
+import sardonyx
 from bench.models import cases, collection, ensure, reference
 
 NAMES_AND_CASES = [

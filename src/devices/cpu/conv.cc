@@ -120,13 +120,12 @@ BindResult Bind(const BindRequest& request) {
       {.layout = LayoutName(Name(kAlgorithm), shape),
        .packed_bytes = ConvPackedBytes(kAlgorithm, shape),
        .scratch_bytes = ConvScratchBytes(kAlgorithm, shape, request.threads),
-       .pack = [](const ConvShape& s, const float* weights, float* packed, const Parallel& par) {
-         ConvPack(kAlgorithm, s, weights, packed, par);
-       },
-       .run = [](const ConvShape& s, const float* x, const float* packed, float* y,
-                 const Epilogue& epilogue, void* scratch, const Parallel& par) {
-         Conv(kAlgorithm, s, x, packed, y, epilogue, scratch, par);
-       }});
+       .pack = [](const ConvShape& s, const float* weights, float* packed,
+                  const Parallel& par) { ConvPack(kAlgorithm, s, weights, packed, par); },
+       .run =
+           [](const ConvShape& s, const float* x, const float* packed, float* y,
+              const Epilogue& epilogue, void* scratch,
+              const Parallel& par) { Conv(kAlgorithm, s, x, packed, y, epilogue, scratch, par); }});
 }
 
 BindResult BindTransposed(const BindRequest& request) {

@@ -98,12 +98,14 @@ BindResult BindSlice(const BindRequest& request) {
     const int64_t step = steps.empty() ? 1 : steps[i];
     const int64_t size = x.dims[axis];
     int64_t start = starts[i] < 0 ? starts[i] + size : starts[i];
-    start = step > 0 ? std::clamp<int64_t>(start, 0, size) : std::clamp<int64_t>(start, -1, size - 1);
+    start =
+        step > 0 ? std::clamp<int64_t>(start, 0, size) : std::clamp<int64_t>(start, -1, size - 1);
     if (request.outputs[0].dims[axis] > 0) from += start * own[axis];
     strides[axis] = own[axis] * step;
   }
   const std::vector<int64_t>& dims = request.outputs[0].dims;
-  return RunMoves({{PrepareStridedCopy(dims, strides, RowMajorStrides(dims), width), 0, 0, from * width}});
+  return RunMoves(
+      {{PrepareStridedCopy(dims, strides, RowMajorStrides(dims), width), 0, 0, from * width}});
 }
 
 // Blocks of rows of one side of a concat or split: [outer, part] of [outer, whole].

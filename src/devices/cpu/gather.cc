@@ -85,8 +85,10 @@ BindResult BindGatherNd(const BindRequest& request) {
 bool ReductionOf(const BindRequest& request, ScatterReduction* reduction) {
   const std::string_view name = request.node.attributes.String("reduction", "none");
   constexpr std::pair<std::string_view, ScatterReduction> kNames[] = {
-      {"none", ScatterReduction::kNone}, {"add", ScatterReduction::kAdd},
-      {"mul", ScatterReduction::kMul},   {"min", ScatterReduction::kMin},
+      {"none", ScatterReduction::kNone},
+      {"add", ScatterReduction::kAdd},
+      {"mul", ScatterReduction::kMul},
+      {"min", ScatterReduction::kMin},
       {"max", ScatterReduction::kMax}};
   for (const auto& [text, value] : kNames) {
     if (text == name) {
@@ -132,9 +134,8 @@ BindResult BindScatterElements(const BindRequest& request) {
                  type = indices.dtype, bytes = ByteSize(x.dtype, x.size())](const StepArgs& args) {
       if (args.out[0] != args.in[0]) std::memcpy(args.out[0], args.in[0], bytes);
       Check(WithIndices(type, args.in[1], [&](const auto* at) {
-        return ScatterElements(static_cast<T*>(args.out[0]), at,
-                               static_cast<const T*>(args.in[2]), dims, index_dims, axis,
-                               reduction);
+        return ScatterElements(static_cast<T*>(args.out[0]), at, static_cast<const T*>(args.in[2]),
+                               dims, index_dims, axis, reduction);
       }));
     };
   });

@@ -117,7 +117,8 @@ std::string Analyse(const BindRequest& request, Problem* problem) {
 }
 
 // Whether epilogue operands step evenly when output dimensions [outer, inner) count as one.
-bool OperandsMerge(const BindRequest& request, std::pair<int, int> outer, std::pair<int, int> inner) {
+bool OperandsMerge(const BindRequest& request, std::pair<int, int> outer,
+                   std::pair<int, int> inner) {
   if (outer.second != inner.first) return false;
   const std::vector<int64_t>& dims = request.outputs[0].dims;
   int64_t inner_size = 1;
@@ -138,7 +139,8 @@ void Merge(const BindRequest& request, Problem* problem) {
   while (!batch.empty() && !shape.a_transposed) {
     const BatchDim& last = batch.back();
     const bool rows_continue =
-        last.b == 0 && (shape.m == 1 || (last.a == shape.m * shape.lda && last.c == shape.m * shape.ldc));
+        last.b == 0 &&
+        (shape.m == 1 || (last.a == shape.m * shape.lda && last.c == shape.m * shape.ldc));
     if (!rows_continue || !OperandsMerge(request, last.range, problem->rows)) break;
     if (shape.m == 1) {
       shape.lda = last.a;
@@ -158,7 +160,10 @@ void Merge(const BindRequest& request, Problem* problem) {
     const BatchDim& inner = batch[i];
     if (outer.a == inner.a * inner.size && outer.b == inner.b * inner.size &&
         outer.c == inner.c * inner.size && OperandsMerge(request, outer.range, inner.range)) {
-      outer = {outer.size * inner.size, {outer.range.first, inner.range.second}, inner.a, inner.b,
+      outer = {outer.size * inner.size,
+               {outer.range.first, inner.range.second},
+               inner.a,
+               inner.b,
                inner.c};
       batch.erase(batch.begin() + static_cast<int64_t>(i));
     }
@@ -178,7 +183,8 @@ BindResult BindGemm(const BindRequest& request) {
   if (request.outputs[0].size() == 0) return Refuse("no elements");
   Merge(request, &problem);
   GemmShape& shape = problem.shape;
-  if (problem.batch.size() > 2) return Refuse("{} batch dimensions that do not merge", problem.batch.size());
+  if (problem.batch.size() > 2)
+    return Refuse("{} batch dimensions that do not merge", problem.batch.size());
   EpilogueBinding::Layout layout;
   for (size_t i = 0; i < problem.batch.size(); ++i) {
     const size_t to = 2 - problem.batch.size() + i;
@@ -203,18 +209,20 @@ BindResult BindGemm(const BindRequest& request) {
     const std::string name = fmt::format("gemm {}x{} ld{}{} batch {}x{} {},{}", shape.k, shape.n,
                                          shape.ldb, shape.b_transposed ? "t" : "", counts[0],
                                          counts[1], shape.b_stride[0], shape.b_stride[1]);
-    packed = request.packs.Get(*b, request.inputs[1].id, name, bytes * counts[0] * counts[1],
-                               [&](const Tensor& matrix, void* to) {
-      for (int64_t p = 0; p < counts[0]; ++p) {
-        for (int64_t q = 0; q < counts[1]; ++q) {
-          GemmPackB(shape.k, shape.n,
-                    matrix.data<float>() + p * shape.b_stride[0] + q * shape.b_stride[1], shape.ldb,
-                    shape.b_transposed,
-                    reinterpret_cast<float*>(static_cast<char*>(to) + (p * counts[1] + q) * bytes),
-                    Parallel{&ThreadPool::Process(), request.threads});
-        }
-      }
-    });
+    packed = request.packs.Get(
+        *b, request.inputs[1].id, name, bytes * counts[0] * counts[1],
+        [&](const Tensor& matrix, void* to) {
+          for (int64_t p = 0; p < counts[0]; ++p) {
+            for (int64_t q = 0; q < counts[1]; ++q) {
+              GemmPackB(
+                  shape.k, shape.n,
+                  matrix.data<float>() + p * shape.b_stride[0] + q * shape.b_stride[1], shape.ldb,
+                  shape.b_transposed,
+                  reinterpret_cast<float*>(static_cast<char*>(to) + (p * counts[1] + q) * bytes),
+                  Parallel{&ThreadPool::Process(), request.threads});
+            }
+          }
+        });
     const int64_t floats = bytes / static_cast<int64_t>(sizeof(float));
     shape.b_stride[1] = each[1] ? floats : 0;
     shape.b_stride[0] = each[0] ? floats * counts[1] : 0;

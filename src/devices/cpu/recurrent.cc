@@ -118,7 +118,8 @@ BindResult BindSteps(const BindRequest& request) {
       });
   Bound bound;
   bound.packed = 0b10001110;
-  bound.scratch_bytes = static_cast<int64_t>(RecurrentScratchBytes(options, steps, batch, request.threads));
+  bound.scratch_bytes =
+      static_cast<int64_t>(RecurrentScratchBytes(options, steps, batch, request.threads));
   const size_t outputs = request.outputs.size();
   const bool lens = given(4), has_h = given(5), has_c = is_lstm && given(6);
   bound.run = [=](const StepArgs& args) {

@@ -8,10 +8,10 @@ namespace sardonyx::cpu {
 namespace {
 
 constexpr std::pair<std::string_view, ReduceKind> kKinds[] = {
-    {"sum", ReduceKind::kSum},       {"mean", ReduceKind::kMean},
-    {"max", ReduceKind::kMax},       {"min", ReduceKind::kMin},
-    {"prod", ReduceKind::kProd},     {"sum_square", ReduceKind::kSumSquare},
-    {"l1", ReduceKind::kL1},         {"l2", ReduceKind::kL2},
+    {"sum", ReduceKind::kSum},        {"mean", ReduceKind::kMean},
+    {"max", ReduceKind::kMax},        {"min", ReduceKind::kMin},
+    {"prod", ReduceKind::kProd},      {"sum_square", ReduceKind::kSumSquare},
+    {"l1", ReduceKind::kL1},          {"l2", ReduceKind::kL2},
     {"log_sum", ReduceKind::kLogSum}, {"log_sum_exp", ReduceKind::kLogSumExp}};
 
 // Calls body with a tag of the kernel's type; bool goes as uint8. False for other types.
@@ -69,7 +69,8 @@ BindResult BindReduce(const BindRequest& request) {
                 args.parallel);
     };
   });
-  if (!known || request.outputs[0].dtype != x.dtype) return Refuse("element type is {}", Name(x.dtype));
+  if (!known || request.outputs[0].dtype != x.dtype)
+    return Refuse("element type is {}", Name(x.dtype));
   return bound;
 }
 

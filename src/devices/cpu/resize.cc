@@ -25,7 +25,8 @@ constexpr std::pair<std::string_view, ResizeMode> kModes[] = {{"nearest", Resize
                                                               {"cubic", ResizeMode::kCubic}};
 
 template <typename T, size_t kCount>
-bool Choose(const std::pair<std::string_view, T> (&table)[kCount], std::string_view name, T* value) {
+bool Choose(const std::pair<std::string_view, T> (&table)[kCount], std::string_view name,
+            T* value) {
   for (const auto& [text, entry] : table) {
     if (text == name) {
       *value = entry;
@@ -63,19 +64,23 @@ BindResult BindSeparable(const BindRequest& request) {
   options.antialias = attributes.Int("antialias") != 0;
   // Scales as given matter beyond the sizes that follow from them.
   std::vector<double> scales(x.rank());
-  for (int i = 0; i < x.rank(); ++i) scales[i] = static_cast<double>(y.dims[i]) / static_cast<double>(x.dims[i]);
-  const bool has_scales = request.inputs.size() > 2 && request.inputs[2].present() &&
-                          request.inputs[2].size() > 0;
+  for (int i = 0; i < x.rank(); ++i)
+    scales[i] = static_cast<double>(y.dims[i]) / static_cast<double>(x.dims[i]);
+  const bool has_scales =
+      request.inputs.size() > 2 && request.inputs[2].present() && request.inputs[2].size() > 0;
   if (has_scales) {
     if (request.inputs[2].constant == nullptr) return Refuse("scales are not known");
     const std::vector<double> given = ToDoubles(*request.inputs[2].constant);
     const auto& axes = attributes.Ints("axes");
     for (size_t i = 0; i < given.size(); ++i) {
-      const int64_t axis = axes.empty() ? static_cast<int64_t>(i) : axes[i] < 0 ? axes[i] + x.rank() : axes[i];
+      const int64_t axis = axes.empty()  ? static_cast<int64_t>(i)
+                           : axes[i] < 0 ? axes[i] + x.rank()
+                                         : axes[i];
       scales[axis] = given[i];
     }
   }
-  // Dimensions that change are one to three adjacent ones; before them planes, behind them channels.
+  // Dimensions that change are one to three adjacent ones; before them planes, behind them
+  // channels.
   auto changes = [&](int i) { return x.dims[i] != y.dims[i] || scales[i] != 1.0; };
   int first = 0, last = x.rank();
   while (first < last && !changes(first)) ++first;

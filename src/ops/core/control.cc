@@ -91,8 +91,8 @@ void InferIf(InferContext& context) {
   std::optional<std::vector<Fact>> a = infer(*then_branch), b = infer(*else_branch);
   if (!a && !b) a = InferBody(*then_branch, captures, context.symbols());  // throws
   for (size_t i = 0; i < context.output_count(); ++i) {
-    context.Set(i, a && b ? Join((*a)[i], (*b)[i], context.symbols())
-                          : Variable(a ? (*a)[i] : (*b)[i]));
+    context.Set(
+        i, a && b ? Join((*a)[i], (*b)[i], context.symbols()) : Variable(a ? (*a)[i] : (*b)[i]));
   }
 }
 
@@ -138,26 +138,27 @@ void InferLoop(InferContext& context) {
   for (size_t i = 2; i < context.input_count(); ++i) {
     const bool varies = i < 2 + carried;
     formals.push_back(!context.has(i) ? body->inputs[i]->fact
-                      : varies       ? Variable(context.input(i))
-                                     : context.input(i));
+                      : varies        ? Variable(context.input(i))
+                                      : context.input(i));
   }
   std::vector<Fact> outputs;
   formals = SettleFormals(*body, formals, LoopCarried(formals.size(), carried), symbols, &outputs);
   // The trip count is known if nothing can end the loop early.
   Dim trips = symbols.Fresh();
   const Dims* limit = context.elements(0);
-  const bool starts = !context.has(1) || (context.constant(1) != nullptr &&
-                                          context.constant(1)->data<bool>()[0]);
+  const bool starts =
+      !context.has(1) || (context.constant(1) != nullptr && context.constant(1)->data<bool>()[0]);
   const bool passes_condition = body->outputs[0] == body->inputs[1];
-  const bool goes_on = passes_condition || (outputs[0].constant.defined() &&
-                                            outputs[0].constant.data<bool>()[0]);
+  const bool goes_on =
+      passes_condition || (outputs[0].constant.defined() && outputs[0].constant.data<bool>()[0]);
   if (limit != nullptr && limit->size() == 1 && starts && goes_on) trips = (*limit)[0];
   if (trips.known() && trips.value() < 0) trips = 0;
   for (size_t i = 0; i < context.output_count(); ++i) {
     if (i < carried) {
       // Zero trips hand the initial value through.
-      context.Set(i, context.has(2 + i) ? Join(Variable(context.input(2 + i)), formals[2 + i], symbols)
-                                        : formals[2 + i]);
+      context.Set(i, context.has(2 + i)
+                         ? Join(Variable(context.input(2 + i)), formals[2 + i], symbols)
+                         : formals[2 + i]);
     } else {
       context.Set(i, WithLeading(Variable(outputs[1 + i]), trips, 0));
     }
@@ -260,9 +261,9 @@ void ComputeScan(ComputeContext& context) {
   for (int64_t t = 0; t < length; ++t) {
     for (size_t i = 0; i < scanned; ++i) {
       const bool reverse = ItemOr(attributes.Ints("input_directions"), i, 0) != 0;
-      inputs[states + i] = SliceAt(context.input(states + i),
-                                     ItemOr(attributes.Ints("input_axes"), i, 0),
-                                     reverse ? length - 1 - t : t);
+      inputs[states + i] =
+          SliceAt(context.input(states + i), ItemOr(attributes.Ints("input_axes"), i, 0),
+                  reverse ? length - 1 - t : t);
     }
     std::vector<Datum> outputs = Evaluate(*body, inputs);
     for (size_t i = 0; i < states; ++i) inputs[i] = outputs[i];
@@ -346,8 +347,7 @@ void ComputeDeferred(ComputeContext& context) {
 const CoreOp if_ = {.name = "if_", .infer = InferIf, .reference = ComputeIf};
 const CoreOp loop = {.name = "loop", .infer = InferLoop, .reference = ComputeLoop};
 const CoreOp scan = {.name = "scan", .infer = InferScan, .reference = ComputeScan};
-const CoreOp deferred = {
-    .name = "deferred", .infer = InferDeferred, .reference = ComputeDeferred};
+const CoreOp deferred = {.name = "deferred", .infer = InferDeferred, .reference = ComputeDeferred};
 
 namespace {
 
@@ -409,8 +409,8 @@ Tensor SliceAt(const Tensor& x, int64_t axis, int64_t index) {
   const int64_t inner = ElementCount(std::span(dims).subspan(static_cast<size_t>(axis) + 1));
   dims.erase(dims.begin() + axis);
   if (outer == 1 && x.dtype() != DType::kString && !IsPacked(x.dtype())) {
-    return Tensor(x.dtype(), dims,
-                  static_cast<char*>(x.raw()) + ByteSize(x.dtype(), index * inner), x.owner());
+    return Tensor(x.dtype(), dims, static_cast<char*>(x.raw()) + ByteSize(x.dtype(), index * inner),
+                  x.owner());
   }
   Tensor result(x.dtype(), dims);
   for (int64_t o = 0; o < outer; ++o) {
@@ -474,8 +474,9 @@ std::vector<Fact> BodyInputs(std::string_view op_type, std::span<const Fact* con
   } else if (op_type == "Scan") {
     const size_t scanned = attributes.Int("num_scan_inputs");
     if (scanned > inputs.size() || inputs.size() != formals.size()) {
-      Fail(ErrorCode::kInvalidModel, "the body takes {} inputs, the node has {}, {} of them scanned",
-           formals.size(), inputs.size(), scanned);
+      Fail(ErrorCode::kInvalidModel,
+           "the body takes {} inputs, the node has {}, {} of them scanned", formals.size(),
+           inputs.size(), scanned);
     }
     const size_t states = inputs.size() - scanned;
     for (size_t i = 0; i < inputs.size(); ++i) {

@@ -18,7 +18,8 @@ Dims Permuted(InferContext& context, Dims dims, std::string_view attribute) {
     context.Fail("{} has {} axes for a tensor of rank {}", attribute, perm.size(), dims.size());
   }
   Dims result;
-  for (int64_t axis : perm) result.push_back(dims[context.Axis(axis, static_cast<int>(dims.size()))]);
+  for (int64_t axis : perm)
+    result.push_back(dims[context.Axis(axis, static_cast<int>(dims.size()))]);
   return result;
 }
 
