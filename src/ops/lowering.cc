@@ -8,22 +8,34 @@ namespace sardonyx::ops {
 #define SARDONYX_OP_ADAPTED(name)    \
   Outputs Lower##name(Lowering& op); \
   void Adapt##name(Lowering& op);
-#define SARDONYX_ML_OP(name) Outputs Lower##name(Lowering& op);
+#define SARDONYX_DOMAIN_OP(domain, space, name) \
+  namespace space {                             \
+  Outputs Lower##name(Lowering& op);            \
+  }
+#define SARDONYX_DOMAIN_OP_ADAPTED(domain, space, name) \
+  namespace space {                                     \
+  Outputs Lower##name(Lowering& op);                    \
+  void Adapt##name(Lowering& op);                       \
+  }
 #include "ops/all.inc"
 #undef SARDONYX_OP
 #undef SARDONYX_OP_ADAPTED
-#undef SARDONYX_ML_OP
+#undef SARDONYX_DOMAIN_OP
+#undef SARDONYX_DOMAIN_OP_ADAPTED
 
 namespace {
 
 constexpr OnnxOp kTable[] = {
 #define SARDONYX_OP(name) {"", #name, &Lower##name, nullptr},
 #define SARDONYX_OP_ADAPTED(name) {"", #name, &Lower##name, &Adapt##name},
-#define SARDONYX_ML_OP(name) {"ai.onnx.ml", #name, &Lower##name, nullptr},
+#define SARDONYX_DOMAIN_OP(domain, space, name) {domain, #name, &space::Lower##name, nullptr},
+#define SARDONYX_DOMAIN_OP_ADAPTED(domain, space, name) \
+  {domain, #name, &space::Lower##name, &space::Adapt##name},
 #include "ops/all.inc"
 #undef SARDONYX_OP
 #undef SARDONYX_OP_ADAPTED
-#undef SARDONYX_ML_OP
+#undef SARDONYX_DOMAIN_OP
+#undef SARDONYX_DOMAIN_OP_ADAPTED
 };
 
 }  // namespace
