@@ -1,6 +1,7 @@
 #include "onnx/schema.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "base/dtype.h"
@@ -11,6 +12,25 @@ namespace {
 
 #include "onnx/function_bodies.inc"
 #include "onnx/schema_table.inc"
+
+namespace contributed {
+#include "onnx/contributed_table.inc"
+}
+
+constexpr auto kKnownDomains = [] {
+  std::array<DomainInfo, std::size(kDomains) + 1> domains;
+  std::ranges::copy(kDomains, domains.begin());
+  domains.back() = contributed::kDomain;
+  return domains;
+}();
+
+std::span<const OpSchema> VersionsIn(std::span<const OpSchema> table, std::string_view domain,
+                                     std::string_view name) {
+  const auto key = [](const OpSchema& schema) { return std::pair(schema.domain, schema.name); };
+  const auto range =
+      std::ranges::equal_range(table, std::pair(CanonicalDomain(domain), name), {}, key);
+  return {range.begin(), range.end()};
+}
 
 bool IsMessageType(AttributeType type) {
   return type == AttributeType::kGraph || type == AttributeType::kTensor ||
@@ -143,25 +163,29 @@ const AttributeSchema* OpSchema::FindAttribute(std::string_view attribute) const
 
 std::span<const OpSchema> AllSchemas() { return kSchemas; }
 
+std::span<const OpSchema> ContributedSchemas() { return contributed::kSchemas; }
+
 std::span<const OpSchema> SchemaVersions(std::string_view domain, std::string_view name) {
-  domain = CanonicalDomain(domain);
-  const auto key = [](const OpSchema& schema) { return std::pair(schema.domain, schema.name); };
-  const auto range = std::ranges::equal_range(kSchemas, std::pair(domain, name), {}, key);
-  return {range.begin(), range.end()};
+  const auto versions = VersionsIn(kSchemas, domain, name);
+  return versions.empty() ? VersionsIn(contributed::kSchemas, domain, name) : versions;
 }
 
 const OpSchema* FindSchema(std::string_view domain, std::string_view name, int64_t opset_version) {
   const OpSchema* newest = nullptr;
-  for (const OpSchema& schema : SchemaVersions(domain, name)) {
-    if (schema.since_version <= opset_version) newest = &schema;
+  // The standard's first: a contributed schema of the default domain is older than it.
+  for (const auto table : {AllSchemas(), ContributedSchemas()}) {
+    for (const OpSchema& schema : VersionsIn(table, domain, name)) {
+      if (schema.since_version <= opset_version) newest = &schema;
+    }
+    if (newest != nullptr) break;
   }
   return newest;
 }
 
-std::span<const DomainInfo> KnownDomains() { return kDomains; }
+std::span<const DomainInfo> KnownDomains() { return kKnownDomains; }
 
 int NewestOpset(std::string_view domain) {
-  for (const DomainInfo& info : kDomains) {
+  for (const DomainInfo& info : kKnownDomains) {
     if (info.domain == CanonicalDomain(domain)) return info.newest_opset;
   }
   return 0;

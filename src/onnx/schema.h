@@ -1,6 +1,8 @@
 #pragma once
 // The operator schemas of the ONNX standard: every version of every operator of its domains, as
-// generated from the `onnx` package by tools/generate_schemas.py.
+// generated from the `onnx` package by tools/generate_schemas.py; and those of the contributed
+// operators (com.microsoft), from the `onnxruntime` package by
+// tools/generate_contributed_schemas.py.
 
 #include <cstdint>
 #include <span>
@@ -92,23 +94,29 @@ struct OpSchema {
   const AttributeSchema* FindAttribute(std::string_view name) const;
 };
 
-// All schemas, sorted by domain, name, since_version.
+// All schemas of the standard, sorted by domain, name, since_version.
 std::span<const OpSchema> AllSchemas();
+// Those of contributed operators, sorted alike. Some are of the default domain, where ONNX Runtime
+// writes operators that the standard has not, or only has since a later opset.
+std::span<const OpSchema> ContributedSchemas();
 
 // The schema that rules `name` in opset `opset_version` of `domain` ("ai.onnx" equals ""): the one
 // with the newest since_version not above it. nullptr when there is none. A deprecated operator is
 // found (check `deprecated`).
 const OpSchema* FindSchema(std::string_view domain, std::string_view name, int64_t opset_version);
-// All versions of one operator, oldest first; empty when unknown.
+// All versions of one operator, oldest first, the standard's if it has any; empty when unknown.
 std::span<const OpSchema> SchemaVersions(std::string_view domain, std::string_view name);
+
+// The domain of contributed operators.
+inline constexpr std::string_view kContributedDomain = "com.microsoft";
 
 struct DomainInfo {
   std::string_view domain;  // canonical
   int newest_opset;
 };
-// The domains of the standard.
+// The domains of the standard, and that of contributed operators.
 std::span<const DomainInfo> KnownDomains();
-// The newest opset version of the domain; 0 when the domain is not of the standard.
+// The newest opset version of the domain; 0 when the domain is unknown.
 int NewestOpset(std::string_view domain);
 
 // The function body of the operator for a model of opset `opset_version` of the default domain: a

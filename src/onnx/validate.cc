@@ -106,13 +106,14 @@ std::string Obstacle(const NodeProto& node, int64_t opset, const SupportedOperat
   const auto versions = SchemaVersions(domain, name);
   if (versions.empty()) {
     if (supported && supported(domain, name)) return {};
+    if (domain == kContributedDomain) return "not implemented in Sardonyx";
     if (NewestOpset(domain) > 0) return "not in the ONNX standard";
     return "the domain is not of the ONNX standard, and neither a model-local function nor a "
            "custom "
            "operator has this name";
   }
   if (opset == 0) return "the domain is missing from opset_import";
-  if (versions.front().since_version > opset) {
+  if (FindSchema(domain, name, opset) == nullptr) {
     return fmt::format("added in opset {}", versions.front().since_version);
   }
   in_standard = true;

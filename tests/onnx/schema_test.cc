@@ -35,6 +35,22 @@ TEST(Schemas, AreFoundByOpset) {
   }
 }
 
+TEST(Schemas, OfContributedOperatorsAreFoundBehindTheStandards) {
+  EXPECT_EQ(NewestOpset("com.microsoft"), 1);
+  EXPECT_EQ(FindSchema("com.microsoft", "FusedMatMul", 1)->since_version, 1);
+  EXPECT_EQ(FindSchema("com.microsoft", "NoSuchOperator", 1), nullptr);
+  EXPECT_EQ(FindSchema("", "FusedMatMul", 20), nullptr);
+  EXPECT_EQ(FindSchema("", "LayerNormalization", 16)->since_version, 1);
+  EXPECT_EQ(FindSchema("", "LayerNormalization", 17)->since_version, 17);
+  EXPECT_EQ(FindSchema("", "SimplifiedLayerNormalization", 20)->since_version, 1);
+  for (const OpSchema& schema : ContributedSchemas()) {
+    EXPECT_EQ(FindSchema(schema.domain, schema.name, 1), &schema) << schema.name;
+    for (const FormalParameter& parameter : schema.inputs) {
+      EXPECT_NE(TypesOf(schema, parameter), TypeSet()) << schema.name << " " << parameter.name;
+    }
+  }
+}
+
 TEST(Schemas, HaveParametersAndTypes) {
   const OpSchema& gather_nd = *FindSchema("", "GatherND", 13);
   ASSERT_EQ(gather_nd.inputs.size(), 2u);
