@@ -1,0 +1,116 @@
+"""Every type of every version of every operator, driven from the standard's table of schemas.
+
+`failing.txt` lists what does not work yet, `domain::Op` where an operator has no cases. A listed
+entry that passes is an error, so the list only shrinks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import onnx
+import pytest
+
+import sardonyx
+from tests.versions.case import Case, Entry, cases_of, load_cases, operator_of
+from tests.versions.children import in_children
+from tests.versions.compare import difference
+from tests.versions.model import build, output_types
+from tests.versions.oracle import wanted
+
+LIST = Path(__file__).with_name("failing.txt")
+LISTED = set(LIST.read_text(encoding="utf-8").splitlines())
+# A folder for the outcomes; then they are all wanted, and the list does not count.
+RECORD = os.environ.get("SARDONYX_RECORD_VERSIONS")
+
+FUNCTIONS = load_cases()
+SCHEMAS = sorted(
+    onnx.defs.get_all_schemas_with_history(),
+    key=lambda schema: (schema.domain, schema.name, schema.since_version),
+)
+
+
+def entries_of(schema: onnx.defs.OpSchema) -> list[Entry]:
+    """Every type of every type parameter; one entry without, if there is no parameter."""
+    found = [
+        Entry(schema, constraint.type_param_str, type_)
+        for constraint in schema.type_constraints
+        for type_ in sorted(constraint.allowed_type_strs)
+    ]
+    return found or [Entry(schema, "", "")]
+
+
+def run_entry(entry: Entry) -> list[str]:
+    """Run all cases of an entry; return their notes."""
+    found = cases_of(entry)
+    for case in found:
+        try:
+            _run_case(entry, case)
+        except Exception as error:
+            label = f"case '{case.name}': " if case.name else ""
+            message = f"{label}{type(error).__name__}: {error}"
+            raise AssertionError(message) from error
+    return [case.note for case in found if case.note]
+
+
+def _run_case(entry: Entry, case: Case) -> None:
+    model, values = build(entry, case, shapes=True)
+    types = output_types(entry, case)
+    if entry.schema.deprecated:
+        with pytest.raises(sardonyx.Error):
+            sardonyx.load(model)
+        return
+    oracle = None
+    for shapes in (True, False):
+        if not shapes:
+            model, values = build(entry, case, shapes=False)
+        results = list(sardonyx.load(model, threads=1).run(values).values())
+        oracle = oracle or wanted(case, model, values, types)
+        known = "" if shapes else "without sizes: "
+        for position, (actual, right) in enumerate(zip(results, oracle, strict=True)):
+            found = difference(actual, right, case.rtol, case.atol, f"{known}output {position}")
+            if found:
+                raise AssertionError(found)
+
+
+def _name(schema: onnx.defs.OpSchema) -> str:
+    return f"{operator_of(schema)}-{schema.since_version}"
+
+
+@pytest.mark.parametrize("schema", SCHEMAS, ids=_name)
+def test_every_type(schema: onnx.defs.OpSchema):
+    operator = operator_of(schema)
+    if (schema.domain, schema.name) not in FUNCTIONS:
+        assert operator in LISTED or RECORD, f"{operator} has no cases"
+        pytest.xfail("no cases")
+    entries = entries_of(schema)
+    outcomes = in_children(entries, run_entry)
+    rows = {str(entry): outcome for entry, outcome in zip(entries, outcomes, strict=True)}
+    if RECORD:
+        path = Path(RECORD) / f"{_name(schema).replace('::', '.')}.json"
+        path.write_text(json.dumps(rows), encoding="utf-8")
+        return
+    broken = [f"{entry}: {failure}" for entry, (_, failure) in rows.items() if failure]
+    fresh = [line for line in broken if line.split(": ", 1)[0] not in LISTED]
+    mended = [entry for entry, (_, failure) in rows.items() if not failure and entry in LISTED]
+    assert not fresh, "\n".join(fresh)
+    assert not mended, f"these pass, remove them from {LIST.name}: " + ", ".join(mended)
+    if broken:
+        pytest.xfail("\n".join(broken))
+
+
+def test_list_is_sorted_and_names_what_exists():
+    lines = LIST.read_text(encoding="utf-8").splitlines()
+    assert lines == sorted(set(lines))
+    entries = {str(entry) for schema in SCHEMAS for entry in entries_of(schema)}
+    without = {
+        operator_of(schema) for schema in SCHEMAS if (schema.domain, schema.name) not in FUNCTIONS
+    }
+    assert sorted(LISTED - entries - without) == []
+
+
+def test_every_case_function_has_an_operator():
+    known = {(schema.domain, schema.name) for schema in SCHEMAS}
+    assert sorted(key for key in FUNCTIONS if key not in known) == []
