@@ -95,6 +95,26 @@ bool Fact::static_shape() const {
   return shape && std::all_of(shape->begin(), shape->end(), [](Dim dim) { return dim.known(); });
 }
 
+bool Fact::known() const {
+  return constant.defined() ||
+         (static_shape() && elements &&
+          std::all_of(elements->begin(), elements->end(), [](Dim dim) { return dim.known(); }));
+}
+
+Tensor Fact::ToTensor() const {
+  if (constant.defined()) return constant;
+  std::vector<int64_t> dims;
+  for (Dim dim : *shape) dims.push_back(dim.value());
+  Tensor tensor(type.dtype, std::move(dims));
+  DispatchReal(type.dtype, "a shape computation", [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    for (size_t i = 0; i < elements->size(); ++i) {
+      tensor.data<T>()[i] = static_cast<T>((*elements)[i].value());
+    }
+  });
+  return tensor;
+}
+
 Fact Fact::Of(Tensor tensor) {
   Fact fact;
   fact.type = tensor.dtype();

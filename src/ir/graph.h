@@ -50,6 +50,10 @@ struct Fact {
   int rank() const { return static_cast<int>(shape->size()); }
   // All dimensions known?
   bool static_shape() const;
+  // The value itself known, as a constant or by its elements?
+  bool known() const;
+  // The known value.
+  Tensor ToTensor() const;
   // The fact of a known tensor: type, shape, constant, and elements where they are few integers.
   static Fact Of(Tensor tensor);
 };

@@ -12,28 +12,6 @@ namespace {
 // A constant that would be larger is left to be computed at each run.
 constexpr int64_t kMaxBytes = int64_t{1} << 31;
 
-bool IsKnown(const Fact& fact) {
-  return fact.constant.defined() || (fact.static_shape() && fact.elements &&
-                                     std::all_of(fact.elements->begin(), fact.elements->end(),
-                                                 [](Dim dim) { return dim.known(); }));
-}
-
-Tensor FromFact(const Fact& fact) {
-  if (fact.constant.defined()) return fact.constant;
-  std::vector<int64_t> dims;
-  for (Dim dim : *fact.shape) dims.push_back(dim.value());
-  Tensor tensor(fact.type.dtype, dims);
-  for (int64_t i = 0; i < tensor.size(); ++i) {
-    const int64_t element = (*fact.elements)[i].value();
-    if (fact.type.dtype == DType::kInt64) {
-      tensor.data<int64_t>()[i] = element;
-    } else {
-      tensor.data<int32_t>()[i] = static_cast<int32_t>(element);
-    }
-  }
-  return tensor;
-}
-
 // A matmul reads a transposed weight matrix through strides when it packs it (absorb_transposes).
 bool IsForMatmulAlone(const Node& node) {
   if (node.op != &core::transpose || node.output()->fact.rank() < 2) return false;
@@ -63,11 +41,11 @@ Rewrite FoldConstants(Node& node, PassContext& context) {
   const bool inferred =
       node.op->is_pure && std::all_of(node.outputs.begin(), node.outputs.end(), [](const Value* o) {
         const DType dtype = o->fact.type.dtype;
-        return o->fact.type.is_tensor() && IsKnown(o->fact) &&
+        return o->fact.type.is_tensor() && o->fact.known() &&
                (o->fact.constant.defined() || dtype == DType::kInt64 || dtype == DType::kInt32);
       });
   if (inferred) {
-    for (const Value* output : node.outputs) results.push_back(FromFact(output->fact));
+    for (const Value* output : node.outputs) results.push_back(output->fact.ToTensor());
   } else {
     if (!IsFoldable(node)) return NoMatch{};
     int64_t bytes = 0;

@@ -145,15 +145,11 @@ class PlanMaker {
   // Outputs whose values follow from the shapes become constants of the plan.
   bool FoldKnown(const Node& node, const Program::NodeIds& ids, const std::vector<Fact>& inferred) {
     if (!node.op->is_pure) return false;
-    bool by_inference = true;
-    for (const Fact& fact : inferred) {
-      by_inference = by_inference && fact.static_shape() && fact.elements &&
-                     std::all_of(fact.elements->begin(), fact.elements->end(),
-                                 [](Dim dim) { return dim.known(); });
-    }
+    const bool by_inference = std::all_of(inferred.begin(), inferred.end(),
+                                          [](const Fact& fact) { return fact.known(); });
     std::vector<Tensor> results;
     if (by_inference) {
-      for (const Fact& fact : inferred) results.push_back(FromElements(fact));
+      for (const Fact& fact : inferred) results.push_back(fact.ToTensor());
     } else {
       if (IsControl(node.op)) return false;
       std::vector<Datum> data;
@@ -181,19 +177,6 @@ class PlanMaker {
       facts_[ids.outputs[i]] = &Keep(Fact::Of(results[i]));
     }
     return true;
-  }
-
-  static Tensor FromElements(const Fact& fact) {
-    std::vector<int64_t> dims;
-    for (Dim dim : *fact.shape) dims.push_back(dim.value());
-    Tensor tensor(fact.type.dtype, dims);
-    DispatchReal(fact.type.dtype, "a shape computation", [&](auto tag) {
-      using T = typename decltype(tag)::type;
-      for (size_t i = 0; i < fact.elements->size(); ++i) {
-        tensor.data<T>()[i] = static_cast<T>((*fact.elements)[i].value());
-      }
-    });
-    return tensor;
   }
 
   Operand OperandOf(int id) const {
@@ -287,13 +270,15 @@ class PlanMaker {
       }
     }
     for (const Plan::Output& output : plan_->outputs) last_use_[output.value] = end;
+    std::vector<int> last_of_all = last_use_;  // of the value and of its views
+    for (size_t id = 0; id < roots_.size(); ++id) {
+      if (roots_[id] < 0) continue;
+      int& last = last_of_all[roots_[id]];
+      last = std::max(last, last_use_[id]);
+    }
     for (size_t id = 0; id < plan_->values.size(); ++id) {
-      if (plan_->values[id].dynamic < 0) continue;
-      int last = last_use_[id];  // of the value and of its views
-      for (size_t view = 0; view < roots_.size(); ++view) {
-        if (roots_[view] == static_cast<int>(id)) last = std::max(last, last_use_[view]);
-      }
-      if (last >= 0 && last < end) {
+      const int last = last_of_all[id];
+      if (plan_->values[id].dynamic >= 0 && last >= 0 && last < end) {
         plan_->steps[last].releases.push_back(plan_->values[id].dynamic);
       }
     }

@@ -56,7 +56,9 @@ void CheckDivides(InferContext& context, Dim channels, int64_t group) {
   }
 }
 
-void InferConv(InferContext& context) {
+// Both convolutions; weights are [Cout, Cin / group, ...], of the transposed one [Cin, Cout / group,
+// ...].
+void InferAny(InferContext& context, bool transposed) {
   std::vector<int64_t> kernel;
   const bool known = CheckOperands(context, &kernel);
   const int64_t group = context.attributes().Int("group", 1);
@@ -65,39 +67,23 @@ void InferConv(InferContext& context) {
                            UnknownSpatial(context, context.symbols().Fresh()), 2);
   }
   const Dims& w = context.shape(1);
-  if (!known) {
-    return SetWithEpilogue(context, context.dtype(0), UnknownSpatial(context, w[0]), 2);
-  }
-  const Dims& x = context.shape(0);
-  CheckDivides(context, w[0], group);
-  CheckChannels(context, x.back(), context.symbols().Mul(w[1], Dim(group)), group);
-  Dims shape = InferWindow(context, Dims(x.begin() + 1, x.end() - 1), kernel);
-  shape.insert(shape.begin(), x[0]);
-  shape.push_back(w[0]);
-  SetWithEpilogue(context, context.dtype(0), std::move(shape), 2);
-}
-
-void InferConvTranspose(InferContext& context) {
-  std::vector<int64_t> kernel;
-  const bool known = CheckOperands(context, &kernel);
-  const int64_t group = context.attributes().Int("group", 1);
-  if (!context.ranked(1)) {
-    return SetWithEpilogue(context, context.dtype(0),
-                           UnknownSpatial(context, context.symbols().Fresh()), 2);
-  }
-  const Dims& w = context.shape(1);
-  const Dim channels = context.symbols().Mul(w[1], Dim(group));
+  const Dim grouped = context.symbols().Mul(w[1], Dim(group));
+  const Dim channels = transposed ? grouped : w[0];
   if (!known) {
     return SetWithEpilogue(context, context.dtype(0), UnknownSpatial(context, channels), 2);
   }
   const Dims& x = context.shape(0);
   CheckDivides(context, w[0], group);
-  CheckChannels(context, x.back(), w[0], group);
-  Dims shape = InferTransposedWindow(context, Dims(x.begin() + 1, x.end() - 1), kernel);
+  CheckChannels(context, x.back(), transposed ? w[0] : grouped, group);
+  Dims shape = (transposed ? InferTransposedWindow : InferWindow)(
+      context, Dims(x.begin() + 1, x.end() - 1), kernel);
   shape.insert(shape.begin(), x[0]);
   shape.push_back(channels);
   SetWithEpilogue(context, context.dtype(0), std::move(shape), 2);
 }
+
+void InferConv(InferContext& context) { InferAny(context, false); }
+void InferConvTranspose(InferContext& context) { InferAny(context, true); }
 
 struct Geometry {
   Window window;
