@@ -1,7 +1,6 @@
-#include <utility>
-
-#include "ops/lowering.h"
 #include "ops/nn/quantization.h"
+
+#include <utility>
 
 namespace sardonyx::ops {
 
@@ -18,28 +17,72 @@ std::pair<double, double> Range(DType type) {
 
 }  // namespace
 
-Granularity::Granularity(const Lowering& op, Val x)
-    : x_(x), axis_(op.Int("axis", 1)), block_(op.Int("block_size")) {}
-
-Val Granularity::Spread(Val parameter) const {
-  if (block_ > 0) {
-    Val spread = Repeat(parameter, axis_, parameter.builder->Ints({block_}));
-    const Val size = SizeOf(x_, axis_);
-    Builder& b = *parameter.builder;
-    return b.Make(core::slice, {spread, b.Ints({0}), size, b.Ints({x_.Axis(axis_)})});
+Val Granularity::SpreadBlocks(Val parameter) const {
+  const int axis = x_.Axis(axis_);
+  if (parameter.rank() != x_.rank()) {
+    op_.Fail("blocks of {}: scales of rank {} for an input of rank {}", block_, parameter.rank(),
+             x_.rank());
   }
-  if (parameter.rank() == 0) return parameter;
-  if (parameter.rank() == 1 && parameter.shape()[0] == 1) {
-    return Reshape(parameter, std::vector<int64_t>{});
+  for (int i = 0; i < x_.rank(); ++i) {
+    const Dim given = parameter.shape()[i], size = x_.shape()[i];
+    if (!given.known() || !size.known()) continue;
+    const int64_t expected = i == axis ? (size.value() + block_ - 1) / block_ : size.value();
+    if (given.value() != expected) {
+      op_.Fail("blocks of {} along axis {}: {} scales along axis {}, not {}", block_, axis,
+               given.value(), i, expected);
+    }
   }
-  return x_.rank() <= 1 ? parameter : AlongAxis(parameter, x_.rank(), x_.Axis(axis_));
+  Builder& b = *parameter.builder;
+  const Val spread = Repeat(parameter, axis, b.Ints({block_}));
+  return b.Make(core::slice, {spread, b.Ints({0}), SizeOf(x_, axis), b.Ints({axis})});
 }
 
-Val ToQuantized(Val scaled, Val zero_point, DType type) {
+Val Granularity::Spread(Val parameter) const {
+  if (block_ < 0) op_.Fail("attribute block_size is {}", block_);
+  if (block_ > 0) return SpreadBlocks(parameter);
+  if (parameter.rank() == 0) return parameter;
+  if (parameter.rank() != 1) {
+    op_.Fail("scales and zero points of rank {} need a block_size", parameter.rank());
+  }
+  const Dim count = parameter.shape()[0];
+  if (count == 1) return Reshape(parameter, std::vector<int64_t>{});
+  const int axis = x_.rank() <= 1 ? 0 : x_.Axis(axis_);
+  const Dim size = x_.rank() == 0 ? Dim(1) : x_.shape()[axis];
+  if (count.known() && size.known() && !(count == size)) {
+    op_.Fail("{} scales or zero points for the {} slices of axis {}", count.value(), size.value(),
+             axis);
+  }
+  return AlongAxis(parameter, x_.rank(), axis);
+}
+
+Val ToQuantized(Val scaled, Val zero_point, DType type, bool saturate) {
+  const Val real = Widen(scaled);
+  if (!IsInteger(type)) {
+    return CastTo(zero_point ? real + CastLike(zero_point, real) : real, type, saturate, "up");
+  }
   const auto [low, high] = Range(type);
-  Val y = Round(Widen(scaled));
+  Val y = Round(real);
   if (zero_point) y = y + CastLike(zero_point, y);
   return Cast(Clip(y, low, high), type);
+}
+
+Val Centered(Val x, Val zero_point) {
+  const DType exact = IsInteger(x.dtype()) ? DType::kInt32 : DType::kFloat32;
+  const Val wide = Cast(x, exact);
+  return zero_point ? wide - Cast(zero_point, exact) : wide;
+}
+
+Val Dequantized(Val x, Val scale, Val zero_point) {
+  return Cast(Centered(x, zero_point), DType::kFloat32) * Cast(scale, DType::kFloat32);
+}
+
+DynamicallyQuantized QuantizeDynamically(Val x) {
+  const Val low = Min(ReduceAll("min", x, false), 0), high = Max(ReduceAll("max", x, false), 0);
+  const Val range = high - low;
+  // Zeros alone: any scale will do.
+  const Val scale = Where(Equal(range, 0), x.builder->Scalar(x.dtype(), 1), range) / 255;
+  const Val zero_point = Cast(Round(Clip(-(low / scale), 0, 255)), DType::kUInt8);
+  return {ToQuantized(x / scale, zero_point, DType::kUInt8), scale, zero_point};
 }
 
 }  // namespace sardonyx::ops

@@ -6,38 +6,40 @@ namespace sardonyx::ops {
 // Integer results are rounded to the nearest even, shifted and clipped; those of floating-point
 // formats are cast.
 Outputs LowerQuantizeLinear(Lowering& op) {
-  const Val x = op.in(0), zero_point = op.in(2);
+  const Val x = op.in(0), scale = op.in(1), zero_point = op.in(2);
   DType type = op.DTypeAttribute("output_dtype", DType::kUndefined);
-  if (zero_point) type = zero_point.dtype();
+  if (zero_point) {
+    if (type != DType::kUndefined && type != zero_point.dtype()) {
+      op.Fail("attribute output_dtype says {}, but the zero point is {}", Name(type),
+              Name(zero_point.dtype()));
+    }
+    type = zero_point.dtype();
+  }
   if (type == DType::kUndefined) type = DType::kUInt8;
   DType precision = op.DTypeAttribute("precision", DType::kUndefined);
-  if (precision == DType::kUndefined) precision = op.in(1).dtype();
+  if (precision == DType::kUndefined) precision = scale.dtype();
+  // Integers divide as real numbers, and no quotient is rounded to a power of two.
+  if (IsInteger(precision)) precision = DType::kFloat64;
+  if (precision == DType::kFloat8E8M0) precision = DType::kFloat32;
   const Granularity granularity(op, x);
-  const Val scaled = Cast(x, precision) / granularity.Spread(Cast(op.in(1), precision));
-  if (IsInteger(type)) {
-    const Val shift = zero_point ? granularity.Spread(zero_point) : Val{};
-    return ToQuantized(scaled, shift, type);
-  }
-  Val y = scaled;
-  if (zero_point && BitWidth(type) < 8) {
-    y = y + granularity.Spread(Cast(zero_point, precision));
-  }
-  return CastTo(y, type, op.Int("saturate", 1) != 0, "up");
+  const Val scaled = Cast(x, precision) / granularity.Spread(Cast(scale, precision));
+  return ToQuantized(scaled, zero_point ? granularity.Spread(zero_point) : Val{}, type,
+                     op.Int("saturate", 1) != 0);
 }
 
 Outputs LowerDequantizeLinear(Lowering& op) {
   const Val x = op.in(0), scale = op.in(1);
   DType type = op.DTypeAttribute("output_dtype", DType::kUndefined);
   if (type == DType::kUndefined) type = scale.dtype();
+  if (type == DType::kFloat8E8M0) op.Fail("scales of {} need output_dtype", Name(type));
   const Granularity granularity(op, x);
-  Val y;
-  if (op.has(2) && IsInteger(x.dtype())) {
-    const Val shift = granularity.Spread(Cast(op.in(2), DType::kInt32));
-    y = Cast(Cast(x, DType::kInt32) - shift, DType::kFloat32);
-  } else {
-    y = Cast(x, DType::kFloat32);
-  }
-  return Cast(y * granularity.Spread(Cast(scale, DType::kFloat32)), type);
+  const Val zero_point = op.has(2) ? granularity.Spread(op.in(2)) : Val{};
+  return Cast(Dequantized(x, granularity.Spread(scale), zero_point), type);
+}
+
+Outputs LowerDynamicQuantizeLinear(Lowering& op) {
+  const auto [y, scale, zero_point] = QuantizeDynamically(op.in(0));
+  return {y, scale, zero_point};
 }
 
 }  // namespace sardonyx::ops

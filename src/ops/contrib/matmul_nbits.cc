@@ -1,0 +1,212 @@
+// MatMulNBits, an operation of its own: the packed weights are unpacked a few rows at a time.
+
+#include <algorithm>
+
+#include "ops/core/reference.h"
+#include "ops/lowering.h"
+
+namespace sardonyx {
+
+namespace core {
+namespace {
+
+enum Input : size_t { kA, kB, kScales, kZeroPoints, kGroups, kBias };
+
+struct Blocks {
+  int64_t k, n, bits, size, count, bytes;  // count and bytes: blocks of a row, bytes of a block
+};
+
+Blocks BlocksOf(const Attributes& attributes) {
+  Blocks b{attributes.Int("K"),
+           attributes.Int("N"),
+           attributes.Int("bits", 4),
+           attributes.Int("block_size"),
+           0,
+           0};
+  constexpr int64_t kMost = int64_t{1} << 31;
+  if (b.k < 1 || b.n < 1 || b.k > kMost || b.n > kMost) {
+    Fail(ErrorCode::kInvalidModel, "weights of {} rows and {} columns", b.n, b.k);
+  }
+  if (b.bits != 2 && b.bits != 4 && b.bits != 8) {
+    Fail(ErrorCode::kInvalidModel, "attribute bits is {}, not 2, 4 or 8", b.bits);
+  }
+  if (b.size < 16 || b.size > kMost || (b.size & (b.size - 1)) != 0) {
+    Fail(ErrorCode::kInvalidModel, "attribute block_size is {}, not a power of two from 16 on",
+         b.size);
+  }
+  b.count = (b.k + b.size - 1) / b.size;
+  b.bytes = b.size * b.bits / 8;
+  return b;
+}
+
+int64_t PackedZeroPoints(const Blocks& b) { return (b.count * b.bits + 7) / 8; }
+
+// Weights and their parameters may be flat or have axes: the number of elements counts.
+void CheckCount(InferContext& context, size_t input, std::string_view name, int64_t expected) {
+  if (!context.has(input) || !context.ranked(input)) return;
+  std::vector<int64_t> sizes;
+  if (KnownSizes(context.shape(input), &sizes) && ElementCount(sizes) != expected) {
+    context.Fail("{} is {}, which are not {} elements", name, context.Print(context.shape(input)),
+                 expected);
+  }
+}
+
+void InferMatMulNBits(InferContext& context) {
+  if (!context.has(kA) || !context.has(kB) || !context.has(kScales)) {
+    context.Fail("takes A, B and scales");
+  }
+  const Blocks b = BlocksOf(context.attributes());
+  const DType type = context.dtype(kA);
+  if (context.dtype(kB) != DType::kUInt8) {
+    context.Fail("B is {}, not uint8", Name(context.dtype(kB)));
+  }
+  for (const size_t input : {size_t{kScales}, size_t{kBias}}) {
+    if (context.has(input) && context.dtype(input) != type) {
+      context.Fail("A is {}, but scales or bias are {}", Name(type), Name(context.dtype(input)));
+    }
+  }
+  CheckCount(context, kB, "B", b.n * b.count * b.bytes);
+  CheckCount(context, kScales, "scales", b.n * b.count);
+  if (context.has(kZeroPoints)) {
+    const bool packed = context.dtype(kZeroPoints) == DType::kUInt8;
+    CheckCount(context, kZeroPoints, "zero_points", b.n * (packed ? PackedZeroPoints(b) : b.count));
+  }
+  CheckCount(context, kBias, "bias", b.n);
+  if (context.has(kGroups) && context.ranked(kGroups) && context.rank(kGroups) == 1) {
+    const Dim groups = context.shape(kGroups)[0];
+    if (groups.known() && groups.value() < b.k) {
+      context.Fail("g_idx has {} elements for {} columns", groups.value(), b.k);
+    }
+  }
+  if (!context.ranked(kA)) return context.Set(0, type, {});
+  Dims shape = context.shape(kA);
+  if (shape.empty()) context.Fail("A is a scalar");
+  if (shape.back().known() && shape.back().value() != b.k) {
+    context.Fail("A is {}, but the weights have {} columns", context.Print(shape), b.k);
+  }
+  shape.back() = b.n;
+  context.Set(0, type, std::move(shape));
+}
+
+std::vector<float> Floats(const Tensor& tensor) {
+  std::vector<float> values(tensor.size());
+  ConvertElements(tensor.dtype(), tensor.raw(), DType::kFloat32, values.data(), tensor.size(),
+                  true);
+  return values;
+}
+
+// Row-wise scales and the products of scale and zero point: weight = scale * code - shift.
+struct Parameters {
+  std::vector<float> scales, shifts;
+  std::vector<int64_t> group_of;  // of each column; empty: columns in order
+};
+
+Parameters ReadParameters(ComputeContext& context, const Blocks& b) {
+  Parameters p{Floats(context.input(kScales)), {}, {}};
+  p.shifts.resize(p.scales.size());
+  std::vector<float> zeros;
+  const bool given = context.has(kZeroPoints);
+  const bool packed = given && context.input(kZeroPoints).dtype() == DType::kUInt8;
+  if (given && !packed) zeros = Floats(context.input(kZeroPoints));
+  const int bits = static_cast<int>(b.bits);
+  for (int64_t row = 0; row < b.n; ++row) {
+    for (int64_t block = 0; block < b.count; ++block) {
+      const int64_t at = row * b.count + block;
+      float zero = static_cast<float>(1 << (bits - 1));
+      if (packed) {
+        const uint8_t* codes =
+            context.input(kZeroPoints).data<uint8_t>() + row * PackedZeroPoints(b);
+        zero = static_cast<float>(bits == 8 ? codes[block] : ReadPacked(codes, bits, block));
+      } else if (given) {
+        zero = zeros[at];
+      }
+      p.shifts[at] = zero * p.scales[at];
+    }
+  }
+  if (context.has(kGroups)) p.group_of = ReadIndices(context.input(kGroups), b.count, "group");
+  return p;
+}
+
+// A row of weights in float32.
+void UnpackRow(const Blocks& b, const Parameters& p, const uint8_t* codes, int64_t row,
+               float* weights) {
+  const uint32_t mask = (1u << b.bits) - 1;
+  const int64_t per_byte = 8 / b.bits;
+  const float *scales = p.scales.data() + row * b.count, *shifts = p.shifts.data() + row * b.count;
+  codes += row * b.count * b.bytes;
+  for (int64_t begin = 0; begin < b.k; begin += per_byte) {
+    const uint32_t byte = codes[begin / per_byte];
+    const int64_t end = std::min(b.k, begin + per_byte);
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t block = p.group_of.empty() ? begin / b.size : p.group_of[i];
+      const auto code = static_cast<float>((byte >> ((i - begin) * b.bits)) & mask);
+      weights[i] = code * scales[block] - shifts[block];
+    }
+  }
+}
+
+double Dot(const float* a, const float* b, int64_t n) {
+  constexpr int64_t kLanes = 8;
+  double sums[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      sums[lane] += static_cast<double>(a[i + lane]) * b[i + lane];
+    }
+  }
+  double sum = 0;
+  for (; i < n; ++i) sum += static_cast<double>(a[i]) * b[i];
+  for (double lane : sums) sum += lane;
+  return sum;
+}
+
+void ComputeMatMulNBits(ComputeContext& context) {
+  const Blocks b = BlocksOf(context.attributes());
+  const Parameters p = ReadParameters(context, b);
+  const std::vector<float> a = Floats(context.input(kA));
+  const std::vector<float> bias =
+      context.has(kBias) ? Floats(context.input(kBias)) : std::vector<float>(b.n);
+  const auto* codes = context.input(kB).data<uint8_t>();
+  const int64_t rows = static_cast<int64_t>(a.size()) / b.k;
+  std::vector<float> y(rows * b.n);
+  // A panel of unpacked rows stays in the cache while all of A passes by.
+  constexpr int64_t kPanel = 16;
+  std::vector<float> panel(kPanel * b.k);
+  for (int64_t begin = 0; begin < b.n; begin += kPanel) {
+    const int64_t end = std::min(b.n, begin + kPanel);
+    for (int64_t n = begin; n < end; ++n) {
+      UnpackRow(b, p, codes, n, panel.data() + (n - begin) * b.k);
+    }
+    for (int64_t m = 0; m < rows; ++m) {
+      for (int64_t n = begin; n < end; ++n) {
+        const double dot = Dot(a.data() + m * b.k, panel.data() + (n - begin) * b.k, b.k);
+        y[m * b.n + n] = static_cast<float>(dot + bias[n]);
+      }
+    }
+  }
+  Tensor& result = context.Allocate(0);
+  ConvertElements(DType::kFloat32, y.data(), result.dtype(), result.raw(), result.size(), true);
+}
+
+}  // namespace
+
+const CoreOp matmul_nbits = {
+    .name = "matmul_nbits", .infer = InferMatMulNBits, .reference = ComputeMatMulNBits};
+
+}  // namespace core
+
+namespace ops::contrib {
+
+Outputs LowerMatMulNBits(Lowering& op) {
+  if (op.Int("weight_prepacked") != 0) {
+    op.Unsupported("weights prepacked for a GPU (weight_prepacked {})", op.Int("weight_prepacked"));
+  }
+  return op.builder().Make(core::matmul_nbits, op.inputs,
+                           {{"K", op.Int("K")},
+                            {"N", op.Int("N")},
+                            {"bits", op.Int("bits", 4)},
+                            {"block_size", op.Int("block_size")}});
+}
+
+}  // namespace ops::contrib
+}  // namespace sardonyx
