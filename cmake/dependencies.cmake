@@ -45,6 +45,21 @@ foreach(name IN ITEMS re2 utf8proc)
   endif()
 endforeach()
 
+# Image formats. All are needed: a build that lacks one would refuse models that another runs.
+set(SARDONYX_IMAGE_LIBRARIES)
+foreach(module IN ITEMS libjpeg libpng libtiff-4>=4.5 libwebpdemux libopenjp2)
+  string(REGEX MATCH "^[a-z0-9]+" name ${module})
+  if(PKG_CONFIG_FOUND)
+    pkg_check_modules(${name} QUIET IMPORTED_TARGET ${module})
+  endif()
+  if(NOT TARGET PkgConfig::${name})
+    message(FATAL_ERROR "pkg-config finds no ${module}, which ImageDecoder needs. On Debian and Ubuntu: apt-get "
+                        "install pkg-config libjpeg62-turbo-dev (libjpeg-turbo8-dev) libpng-dev libtiff-dev "
+                        "libwebp-dev libopenjp2-7-dev")
+  endif()
+  list(APPEND SARDONYX_IMAGE_LIBRARIES PkgConfig::${name})
+endforeach()
+
 find_path(PROTOZERO_INCLUDE_DIR protozero/pbf_reader.hpp)
 if(NOT PROTOZERO_INCLUDE_DIR)
   FetchContent_MakeAvailable(protozero)

@@ -37,6 +37,11 @@ LIBRARIES = {
     "CLI/": ("tools",),
     "re2/": ("src/ops",),
     "utf8proc.h": ("src/ops",),
+    "jpeglib.h": ("src/ops/image",),
+    "openjpeg.h": ("src/ops/image",),
+    "png.h": ("src/ops/image",),
+    "tiffio.h": ("src/ops/image",),
+    "webp/": ("src/ops/image",),
 }
 
 

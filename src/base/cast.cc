@@ -4,6 +4,8 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <locale>
+#include <sstream>
 #include <string>
 
 namespace sardonyx {
@@ -161,31 +163,6 @@ To ConvertNumber(From from) {
   }
 }
 
-template <typename From>
-std::string PrintNumber(From from) {
-  if constexpr (std::is_same_v<From, bool>) {
-    return from ? "True" : "False";
-  } else if constexpr (std::is_integral_v<From>) {
-    return fmt::format("{}", from);
-  } else if constexpr (!std::is_same_v<ComputeType<From>, From>) {
-    // Fewest digits that read back as the same 16-bit number.
-    const float value = from;
-    if (std::isfinite(value)) {
-      for (int digits = 1; digits <= 9; ++digits) {
-        const std::string text = fmt::format("{:.{}g}", value, digits);
-        if (From(std::strtof(text.c_str(), nullptr)).bits == from.bits) {
-          return PrintNumber(std::strtod(text.c_str(), nullptr));
-        }
-      }
-    }
-    return PrintNumber(value);
-  } else {
-    std::string text = fmt::format("{}", from);
-    if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
-    return text;
-  }
-}
-
 std::string_view Strip(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())))
     text.remove_prefix(1);
@@ -199,12 +176,47 @@ template <typename Number>
 bool Parse(std::string_view text, Number* value) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), *value);
-  if (error == std::errc::result_out_of_range && std::is_floating_point_v<Number>) {
-    const std::string copy(text);
-    *value = static_cast<Number>(std::strtod(copy.c_str(), nullptr));
-    return true;
+  if constexpr (std::is_floating_point_v<Number>) {
+    if (error == std::errc::result_out_of_range) {
+      // Too large or too small: a stream tells which, with the largest number for infinity.
+      std::istringstream stream{std::string(text)};
+      stream.imbue(std::locale::classic());
+      stream >> *value;
+      if (std::abs(*value) == std::numeric_limits<Number>::max()) *value *= 2;
+      return true;
+    }
   }
   return error == std::errc() && end == text.data() + text.size();
+}
+
+template <typename From>
+std::string PrintNumber(From from) {
+  if constexpr (std::is_same_v<From, bool>) {
+    return from ? "True" : "False";
+  } else if constexpr (std::is_integral_v<From>) {
+    return fmt::format("{}", from);
+  } else if constexpr (!std::is_same_v<From, double>) {
+    // Fewest digits that read back as the same number of the narrow type; a double of these digits
+    // prints them again, and so all types change to exponents at the same magnitudes.
+    const float value = from;
+    if (!std::isfinite(value)) return PrintNumber<double>(value);
+    std::string text = fmt::format("{}", value);
+    if constexpr (!std::is_same_v<From, float>) {
+      for (int digits = 1; digits <= 9; ++digits) {
+        text = fmt::format("{:.{}g}", value, digits);
+        float back = 0;
+        Parse<float>(text, &back);
+        if (From(back).bits == from.bits) break;
+      }
+    }
+    double shortest = 0;
+    Parse<double>(text, &shortest);
+    return PrintNumber(shortest);
+  } else {
+    std::string text = fmt::format("{}", from);
+    if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+    return text;
+  }
 }
 
 template <typename To>

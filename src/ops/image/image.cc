@@ -1,0 +1,50 @@
+#include "ops/image/image.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace sardonyx::image {
+
+void CheckSize(std::string_view format, int64_t width, int64_t height) {
+  if (width <= 0 || height <= 0) FailDamaged(format, "its size is not positive");
+  if (width > kMaxPixels / height) {
+    Fail(ErrorCode::kLimitExceeded, "{} image: {} x {} are more than {} pixels", format, width,
+         height, kMaxPixels);
+  }
+}
+
+Image MakeImage(std::string_view format, int64_t width, int64_t height, int channels) {
+  CheckSize(format, width, height);
+  Image image{width, height, channels, {}};
+  try {
+    image.pixels.resize(static_cast<size_t>(width * height * channels));
+  } catch (const std::bad_alloc&) {
+    Fail(ErrorCode::kOutOfMemory, "{} image: no memory for {} x {} pixels", format, width, height);
+  }
+  return image;
+}
+
+void FailDamaged(std::string_view format, std::string_view why) {
+  Fail(ErrorCode::kInvalidArgument, "{} image cannot be decoded: {}", format, why);
+}
+
+void FailUnsupported(std::string_view format, std::string_view what) {
+  Fail(ErrorCode::kUnsupported, "{} image: {} is not supported", format, what);
+}
+
+bool HasMagic(Bytes bytes, std::string_view magic, size_t offset) {
+  return bytes.size() >= offset + magic.size() &&
+         std::equal(magic.begin(), magic.end(), bytes.begin() + static_cast<ptrdiff_t>(offset),
+                    [](char a, uint8_t b) { return static_cast<uint8_t>(a) == b; });
+}
+
+void CmykToRgb(const uint8_t* cmyk, uint8_t* rgb) {
+  const int light = 255 - cmyk[3];
+  for (int i = 0; i < 3; ++i) {
+    const int product = cmyk[i] * light + 128;
+    rgb[i] = static_cast<uint8_t>(std::max(0, light - ((product + (product >> 8)) >> 8)));
+  }
+}
+
+}  // namespace sardonyx::image
