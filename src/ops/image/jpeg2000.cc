@@ -1,7 +1,6 @@
 #include <openjpeg.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -127,16 +126,17 @@ class Plane {
   int64_t offset_;
 };
 
-uint8_t Round(double value) {
-  return static_cast<uint8_t>(std::clamp(std::lround(value), 0L, 255L));
-}
-
-// ITU-R BT.601, full range.
+// ITU-R BT.601, full range; the products are whole 64ths.
 void YccToRgb(const uint8_t* ycc, uint8_t* rgb) {
-  const double y = ycc[0], cb = ycc[1] - 128.0, cr = ycc[2] - 128.0;
-  rgb[0] = Round(y + 1.402 * cr);
-  rgb[1] = Round(y - 0.344136 * cb - 0.714136 * cr);
-  rgb[2] = Round(y + 1.772 * cb);
+  const auto product = [](double factor, int chroma) {
+    return static_cast<int>(factor * (chroma - 128) * 64 + 0.5);
+  };
+  const int cb = ycc[1], cr = ycc[2];
+  const int parts[] = {product(1.402, cr), product(-0.34414, cb) + product(-0.71414, cr),
+                       product(1.772, cb)};
+  for (int c = 0; c < 3; ++c) {
+    rgb[c] = static_cast<uint8_t>(std::clamp(ycc[0] + (parts[c] >> 6), 0, 255));
+  }
 }
 
 }  // namespace

@@ -46,7 +46,11 @@ int OnError(TIFF*, void* user, const char*, const char* format, va_list argument
   if (why.empty()) why = text;
   return 1;
 }
-int OnWarning(TIFF*, void*, const char*, const char*, va_list) { return 1; }
+// libtiff goes on without a tag whose value lies behind the end, even if it is the palette.
+int OnWarning(TIFF* tiff, void* user, const char* module, const char* format, va_list arguments) {
+  if (!std::string_view(format).starts_with("IO error")) return 1;
+  return OnError(tiff, user, module, format, arguments);
+}
 
 struct Deleter {
   void operator()(TIFF* tiff) const { TIFFClose(tiff); }
@@ -291,7 +295,7 @@ Image DecodeTiff(Bytes bytes) {
   Source source{bytes, 0, {}};
   const File file = Open(source);
   TIFF* tiff = file.get();
-  if (tiff == nullptr) FailDamaged(kTiff, source.why);
+  if (tiff == nullptr || !source.why.empty()) FailDamaged(kTiff, source.why);
   CheckSize(kTiff, Field<uint32_t>(tiff, TIFFTAG_IMAGEWIDTH, 0),
             Field<uint32_t>(tiff, TIFFTAG_IMAGELENGTH, 0));
   const int orientation = Field<uint16_t>(tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
