@@ -47,4 +47,17 @@ void CmykToRgb(const uint8_t* cmyk, uint8_t* rgb) {
   }
 }
 
+void YccToRgb(const uint8_t* ycc, uint8_t* rgb) {
+  // Products are whole 64ths, as Pillow has them.
+  const auto product = [](double factor, int chroma) {
+    return static_cast<int>(factor * (chroma - 128) * 64 + 0.5);
+  };
+  const int cb = ycc[1], cr = ycc[2];
+  const int parts[] = {product(1.402, cr), product(-0.34414, cb) + product(-0.71414, cr),
+                       product(1.772, cb)};
+  for (int c = 0; c < 3; ++c) {
+    rgb[c] = static_cast<uint8_t>(std::clamp(ycc[0] + (parts[c] >> 6), 0, 255));
+  }
+}
+
 }  // namespace sardonyx::image

@@ -37,6 +37,8 @@ bool HasMagic(Bytes bytes, std::string_view magic, size_t offset = 0);
 
 // What remains of a colour under cyan, magenta, yellow and black ink, 255 being all of it.
 void CmykToRgb(const uint8_t* cmyk, uint8_t* rgb);
+// ITU-R BT.601, full range.
+void YccToRgb(const uint8_t* ycc, uint8_t* rgb);
 
 Image DecodeBmp(Bytes bytes);
 Image DecodeJpeg(Bytes bytes);

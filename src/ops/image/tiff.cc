@@ -111,9 +111,13 @@ Layout ReadLayout(TIFF* tiff) {
   switch (layout.photometric) {
     case PHOTOMETRIC_MINISWHITE:
     case PHOTOMETRIC_MINISBLACK: break;
-    case PHOTOMETRIC_YCBCR:  // as JPEG, of which libtiff gives RGB
-      layout.photometric = PHOTOMETRIC_RGB;
-      [[fallthrough]];
+    case PHOTOMETRIC_YCBCR:
+      layout.used = 3;
+      if (Field<uint16_t>(tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE) == COMPRESSION_JPEG) {
+        layout.photometric = PHOTOMETRIC_RGB;
+        TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
+      }
+      break;
     case PHOTOMETRIC_RGB: layout.used = 3; break;
     case PHOTOMETRIC_SEPARATED: layout.used = 4; break;
     case PHOTOMETRIC_PALETTE: {
@@ -167,6 +171,8 @@ void ToColor(const Layout& layout, const int* samples, uint8_t* out) {
   for (int c = 0; c < count; ++c) bytes[c] = to_byte(samples[c]);
   if (layout.photometric == PHOTOMETRIC_SEPARATED) {
     CmykToRgb(bytes, out);
+  } else if (layout.photometric == PHOTOMETRIC_YCBCR) {
+    YccToRgb(bytes, out);
   } else if (layout.photometric == PHOTOMETRIC_MINISWHITE) {
     out[0] = static_cast<uint8_t>(255 - bytes[0]);
   } else if (layout.premultiplied) {
@@ -248,7 +254,17 @@ class Blocks {
   std::vector<uint8_t> memory_;
 };
 
-// Colour spaces with subsampling or of their own (YCbCr, CIE L*a*b*): libtiff's conversion.
+// Colours of their own kind, such as CIE L*a*b*, and YCbCr with fewer samples of colour, which only
+// the JPEG codec makes whole.
+bool NeedsLibrary(TIFF* tiff) {
+  const int photometric = Field<uint16_t>(tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK);
+  const int compression = Field<uint16_t>(tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
+  if (photometric != PHOTOMETRIC_YCBCR) return photometric > PHOTOMETRIC_SEPARATED;
+  uint16_t across = 2, down = 2;
+  TIFFGetFieldDefaulted(tiff, TIFFTAG_YCBCRSUBSAMPLING, &across, &down);
+  return compression != COMPRESSION_JPEG && (across != 1 || down != 1);
+}
+
 Image DecodeByLibrary(TIFF* tiff, const Source& source) {
   const auto width = Field<uint32_t>(tiff, TIFFTAG_IMAGEWIDTH, 0);
   const auto height = Field<uint32_t>(tiff, TIFFTAG_IMAGELENGTH, 0);
@@ -299,13 +315,7 @@ Image DecodeTiff(Bytes bytes) {
   CheckSize(kTiff, Field<uint32_t>(tiff, TIFFTAG_IMAGEWIDTH, 0),
             Field<uint32_t>(tiff, TIFFTAG_IMAGELENGTH, 0));
   const int orientation = Field<uint16_t>(tiff, TIFFTAG_ORIENTATION, ORIENTATION_TOPLEFT);
-  const int photometric = Field<uint16_t>(tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK);
-  const int compression = Field<uint16_t>(tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
-  const bool jpeg = photometric == PHOTOMETRIC_YCBCR && compression == COMPRESSION_JPEG;
-  if (jpeg) TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
-  if (photometric > PHOTOMETRIC_SEPARATED && !jpeg) {
-    return Oriented(DecodeByLibrary(tiff, source), orientation);
-  }
+  if (NeedsLibrary(tiff)) return Oriented(DecodeByLibrary(tiff, source), orientation);
   const Layout layout = ReadLayout(tiff);
   const bool gray = layout.photometric < PHOTOMETRIC_RGB;
   Image image = MakeImage(kTiff, layout.width, layout.height, gray ? 1 : 3);
