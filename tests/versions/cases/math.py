@@ -77,7 +77,7 @@ def binary(request: Request) -> list[Case]:
     return [
         Case([x, y]),
         Case([x[:, :1], y[0]], name="both broadcast"),
-        Case([x[0, 0, 0], y], name="scalar first"),
+        Case([x[0, 0, 0, ...], y], name="scalar first"),
         Case([x[:0], y[:1]], name="empty"),
     ]
 
