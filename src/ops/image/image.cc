@@ -16,13 +16,8 @@ void CheckSize(std::string_view format, int64_t width, int64_t height) {
 
 Image MakeImage(std::string_view format, int64_t width, int64_t height, int channels) {
   CheckSize(format, width, height);
-  Image image{width, height, channels, {}};
-  try {
-    image.pixels.resize(static_cast<size_t>(width * height * channels));
-  } catch (const std::bad_alloc&) {
-    Fail(ErrorCode::kOutOfMemory, "{} image: no memory for {} x {} pixels", format, width, height);
-  }
-  return image;
+  return {width, height, channels,
+          std::vector<uint8_t>(static_cast<size_t>(width * height * channels))};
 }
 
 void FailDamaged(std::string_view format, std::string_view why) {

@@ -23,7 +23,7 @@ struct Image {
   uint8_t* at(int64_t x, int64_t y) { return row(y) + x * channels; }
 };
 
-inline constexpr int64_t kMaxPixels = int64_t{1} << 28;
+inline constexpr int64_t kMaxPixels = int64_t{1} << 27;
 
 // Throws unless the size, which a file claims, is one to allocate memory for.
 void CheckSize(std::string_view format, int64_t width, int64_t height);

@@ -2,6 +2,7 @@
 // error, for an empty image would fail later and further from its cause.
 
 #include <algorithm>
+#include <new>
 
 #include "ops/core/reference.h"
 #include "ops/image/image.h"
@@ -39,7 +40,12 @@ constexpr Format kFormats[] = {
 
 image::Image Decode(image::Bytes bytes) {
   for (const Format& format : kFormats) {
-    if (image::HasMagic(bytes, format.magic, format.offset)) return format.decode(bytes);
+    if (!image::HasMagic(bytes, format.magic, format.offset)) continue;
+    try {
+      return format.decode(bytes);
+    } catch (const std::bad_alloc&) {
+      Fail(ErrorCode::kOutOfMemory, "there is no memory for the decoded image");
+    }
   }
   Fail(ErrorCode::kInvalidArgument,
        "the {} bytes begin like none of JPEG, JPEG 2000, PNG, BMP, PNM, TIFF and WebP",

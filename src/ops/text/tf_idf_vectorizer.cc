@@ -162,29 +162,11 @@ void ForEachNgram(const NgramTrie& trie, std::span<const uint32_t> row,
   }
 }
 
-// A weight belongs to a coordinate of the output: so the reference evaluator and ONNX Runtime read
-// "the i-th n-gram", which differs from the order of the pool where ngram_indexes permutes.
-void Weigh(const Attributes& attributes, std::span<float> row) {
-  const std::string_view mode = attributes.String("mode");
-  const auto& weights = attributes.Floats("weights");
-  if (mode == "TF") return;
-  for (size_t i = 0; i < row.size(); ++i) {
-    if (row[i] == 0) continue;
-    if (!weights.empty() && i >= weights.size()) {
-      Fail(ErrorCode::kInvalidModel, "TfIdfVectorizer: coordinate {} has none of the {} weights", i,
-           weights.size());
-    }
-    const float weight = weights.empty() ? 1.0f : static_cast<float>(weights[i]);
-    row[i] = mode == "IDF" ? weight : row[i] * weight;
-  }
-}
-
 void ComputeTfIdf(ComputeContext& context) {
   const Tensor& x = context.input(0);
   const Attributes& attributes = context.attributes();
   const NgramTrie trie(attributes);
   Tensor& y = context.Allocate(0);
-  Fill(y, nullptr);
   std::vector<uint32_t> tokens(x.size());
   if (x.dtype() == DType::kString) {
     const std::string* words = x.data<std::string>();
@@ -194,13 +176,23 @@ void ComputeTfIdf(ComputeContext& context) {
     for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = trie.Token(numbers[i]);
   }
   const auto& indexes = attributes.Ints("ngram_indexes");
+  const auto& weights = attributes.Floats("weights");
+  const bool weighted = attributes.String("mode") != "TF" && !weights.empty();
+  const bool once = attributes.String("mode") == "IDF";
   const size_t columns = x.dims().back(), width = y.dims().back();
   const size_t rows = x.rank() == 2 ? x.dims()[0] : 1;
+  std::vector<double> row(width);
   for (size_t i = 0; i < rows; ++i) {
-    const std::span<float> out(y.data<float>() + i * width, width);
+    std::fill(row.begin(), row.end(), 0.0);
+    // The reference evaluator weighs coordinates instead, against the text and ONNX Runtime.
     ForEachNgram(trie, std::span(tokens).subspan(i * columns, columns), attributes,
-                 [&](int64_t ngram) { ++out[indexes[ngram]]; });
-    Weigh(attributes, out);
+                 [&](int64_t ngram) {
+                   double& value = row[indexes[ngram]];
+                   const double weight = weighted ? weights[ngram] : 1;
+                   value = once ? weight : value + weight;
+                 });
+    std::transform(row.begin(), row.end(), y.data<float>() + i * width,
+                   [](double value) { return static_cast<float>(value); });
   }
 }
 
