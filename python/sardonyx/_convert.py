@@ -78,7 +78,7 @@ def _array(value: Any, element: str, name: str) -> np.ndarray:
     if not isinstance(value, np.ndarray | np.generic) and hasattr(value, "__array__"):
         value = np.asarray(value)
     if isinstance(value, np.ndarray):
-        return _typed_array(value, name)
+        return _typed_array(value, element, name)
     if isinstance(value, np.generic) and _sardonyx.is_element_type(value.dtype):
         target = _target(element)
         if target is None or value.dtype == target:
@@ -86,8 +86,10 @@ def _array(value: Any, element: str, name: str) -> np.ndarray:
     return _untyped(value, element, name)
 
 
-def _typed_array(array: np.ndarray, name: str) -> np.ndarray:
+def _typed_array(array: np.ndarray, element: str, name: str) -> np.ndarray:
     """Copy an array that the engine could not take, into memory that it can."""
+    if array.dtype.kind == "O" and element == "string":
+        return np.ascontiguousarray(array)
     if array.dtype.kind in "UST":
         return array.astype(object)
     native = array.dtype.newbyteorder("=")
@@ -112,7 +114,7 @@ def _untyped(value: Any, element: str, name: str) -> np.ndarray:
             raise _error(name, f"must be tensor(string), is {array.dtype}")
         return array.astype(object)
     if target is None:
-        return _typed_array(array, name)
+        return _typed_array(array, element, name)
     if not _may_become(array, target):
         raise _error(name, f"must be tensor({element}); {_show(value)} cannot be taken as such")
     with np.errstate(all="ignore"):

@@ -45,8 +45,9 @@ def _by_formula(case: Case, types: list[str | None]) -> list[Any]:
 
 
 def _as_type(value: Any, type_: str | None) -> Any:
-    """Formulas compute in float64: give the output's type to what they return."""
-    if isinstance(value, np.ndarray | np.generic) and type_ and "map" not in type_:
+    """Formulas compute in float64: give the output's type to what they return in it."""
+    wide = isinstance(value, np.ndarray | np.generic) and value.dtype in (np.float64, np.complex128)
+    if wide and type_ and "map" not in type_:
         return np.asarray(value).astype(dtype_of(element_of(type_)))
     if isinstance(value, list):
         return [_as_type(item, type_) for item in value]

@@ -58,7 +58,8 @@ def run_entry(entry: Entry) -> list[str]:
 def _run_case(entry: Entry, case: Case) -> None:
     model, values = build(entry, case, shapes=True)
     types = output_types(entry, case)
-    if entry.schema.deprecated:
+    # GroupNormalization-18 is what exporters wrote for years, so it runs all the same.
+    if entry.schema.deprecated and entry.schema.name != "GroupNormalization":
         with pytest.raises(sardonyx.Error):
             sardonyx.load(model)
         return

@@ -30,7 +30,13 @@ void CheckOperands(InferContext& context) {
                  Name(context.dtype(0)));
   }
   bool reduces;
-  ReductionOf(context.attributes(), &reduces);
+  const Fn reduction = ReductionOf(context.attributes(), &reduces);
+  const bool is_complex =
+      context.dtype(0) == DType::kComplex64 || context.dtype(0) == DType::kComplex128;
+  if (is_complex && (reduction == Fn::kMax || reduction == Fn::kMin)) {
+    context.Fail("complex numbers have no order for reduction '{}'",
+                 context.attributes().String("reduction"));
+  }
 }
 
 void SetLikeInput(InferContext& context) {
@@ -83,6 +89,17 @@ void InferScatterNd(InferContext& context) {
   SetLikeInput(context);
 }
 
+template <typename T, typename Targets>
+void ReduceComplex(const Tensor& updates, Tensor& y, int64_t count, Fn reduction,
+                   Targets&& targets) {
+  using C = std::complex<T>;
+  for (int64_t i = 0; i < count; ++i) {
+    C& target = y.data<C>()[targets(i)];
+    const C update = updates.data<C>()[i];
+    target = reduction == Fn::kAdd ? target + update : target * update;
+  }
+}
+
 // Writes update i to element targets(i) of a copy of x.
 template <typename Targets>
 void Scatter(ComputeContext& context, int64_t count, Targets&& targets) {
@@ -93,6 +110,10 @@ void Scatter(ComputeContext& context, int64_t count, Targets&& targets) {
   if (!reduces) {
     CopyElements(updates, y, count,
                  [&](int64_t i) { return std::pair<int64_t, int64_t>(i, targets(i)); });
+  } else if (x.dtype() == DType::kComplex64) {
+    ReduceComplex<float>(updates, y, count, reduction, targets);
+  } else if (x.dtype() == DType::kComplex128) {
+    ReduceComplex<double>(updates, y, count, reduction, targets);
   } else {
     DispatchReal(x.dtype(), context.node().op->name, [&](auto tag) {
       using T = typename decltype(tag)::type;

@@ -15,6 +15,11 @@ std::vector<bool> NonzeroMask(const Tensor& x) {
     for (int64_t i = 0; i < x.size(); ++i) mask[i] = !x.data<std::string>()[i].empty();
     return mask;
   }
+  const auto complex = [&](auto zero) {
+    for (int64_t i = 0; i < x.size(); ++i) mask[i] = x.data<decltype(zero)>()[i] != zero;
+  };
+  if (x.dtype() == DType::kComplex64) return complex(std::complex<float>()), mask;
+  if (x.dtype() == DType::kComplex128) return complex(std::complex<double>()), mask;
   DispatchReal(x.dtype(), "nonzero", [&](auto tag) {
     using T = typename decltype(tag)::type;
     for (int64_t i = 0; i < x.size(); ++i) {

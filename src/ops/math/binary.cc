@@ -50,10 +50,13 @@ SARDONYX_BINARY_OP(LessOrEqual, LessEqual)
 // The result has the type of the base. A fractional power of integers is taken in double.
 Outputs LowerPow(Lowering& op) {
   const Val x = op.in(0), y = op.in(1);
-  if (IsInteger(x.dtype()) && IsFloat(y.dtype())) {
-    return CastLike(Pow(Cast(x, DType::kFloat64), Cast(y, DType::kFloat64)), x);
+  if (x.dtype() == y.dtype() || (IsInteger(x.dtype()) && IsInteger(y.dtype()))) {
+    return Pow(x, CastLike(y, x));
   }
-  return Pow(x, CastLike(y, x));
+  // An exponent rounded to a narrower type would miss by far.
+  const bool is_half = BitWidth(x.dtype()) == 16 && IsFloat(x.dtype());
+  const DType wide = is_half && y.dtype() == DType::kFloat32 ? y.dtype() : DType::kFloat64;
+  return CastLike(Pow(Cast(x, wide), Cast(y, wide)), x);
 }
 
 void AdaptPow(Lowering& op) { AdaptBroadcast(op); }

@@ -3,7 +3,7 @@
 namespace sardonyx::ops {
 
 Outputs LowerIsInf(Lowering& op) {
-  const Val x = op.in(0);
+  const Val x = BitWidth(op.in(0).dtype()) == 8 ? Cast(op.in(0), DType::kFloat32) : op.in(0);
   const bool positive = op.Int("detect_positive", 1) != 0;
   const bool negative = op.Int("detect_negative", 1) != 0;
   if (positive && negative) return IsInf(x);

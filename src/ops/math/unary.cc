@@ -16,7 +16,6 @@ SARDONYX_UNARY_OP(BitwiseNot, BitNot)
 SARDONYX_UNARY_OP(Ceil, Ceil)
 SARDONYX_UNARY_OP(Cos, Cos)
 SARDONYX_UNARY_OP(Cosh, Cosh)
-SARDONYX_UNARY_OP(Erf, Erf)
 SARDONYX_UNARY_OP(Exp, Exp)
 SARDONYX_UNARY_OP(Floor, Floor)
 SARDONYX_UNARY_OP(IsNaN, IsNaN)
@@ -36,5 +35,11 @@ SARDONYX_UNARY_OP(Tan, Tan)
 SARDONYX_UNARY_OP(Tanh, Tanh)
 
 #undef SARDONYX_UNARY_OP
+
+// The schema allows integers: the result is cut to one.
+Outputs LowerErf(Lowering& op) {
+  const Val x = op.in(0);
+  return IsInteger(x.dtype()) ? CastLike(Erf(Cast(x, DType::kFloat64)), x) : Erf(x);
+}
 
 }  // namespace sardonyx::ops

@@ -73,10 +73,12 @@ Outputs LowerSoftsign(Lowering& op) {
 }
 
 Outputs LowerShrink(Lowering& op) {
-  const Val x = op.in(0);
+  // Integers compare with fractions, and unsigned ones with negative numbers.
+  const Val x = IsInteger(op.in(0).dtype()) ? Cast(op.in(0), DType::kFloat64) : op.in(0);
   const double bias = op.Float("bias"), threshold = op.Float("lambd", 0.5);
   const Val zero = op.builder().Scalar(x.dtype(), 0);
-  return Where(Less(x, -threshold), x + bias, Where(Greater(x, threshold), x - bias, zero));
+  const Val y = Where(Less(x, -threshold), x + bias, Where(Greater(x, threshold), x - bias, zero));
+  return CastLike(y, op.in(0));
 }
 
 Outputs LowerGelu(Lowering& op) {

@@ -1,4 +1,4 @@
-#include <numeric>
+#include <algorithm>
 
 #include "ops/lowering.h"
 
@@ -24,24 +24,26 @@ Statistics BatchStatistics(Val x, bool spatial) {
 // `spatial` 0 (until opset 8) has parameters for each position, of shape [C,spatial...].
 Outputs LowerBatchNormalization(Lowering& op) {
   const Val x = op.in(0);
-  const Val scale = Widen(op.in(1)), bias = Widen(op.in(2));
+  const bool is_double = std::any_of(op.inputs.begin(), op.inputs.end(),
+                                     [](Val v) { return v.dtype() == DType::kFloat64; });
+  const auto wide = [&](Val v) { return is_double ? Cast(v, DType::kFloat64) : Widen(v); };
+  const Val scale = wide(op.in(1)), bias = wide(op.in(2));
   const bool spatial = op.Int("spatial", 1) != 0;
-  Statistics used{Widen(op.in(3)), Widen(op.in(4))};
+  Statistics used{wide(op.in(3)), wide(op.in(4))};
   std::vector<Val> outputs(1);
   if (op.Int("training_mode") != 0) {
     const Statistics running = used;
     const double momentum = op.Float("momentum", 0.9);
-    const Statistics batch = BatchStatistics(Widen(x), spatial);
-    used = {CastLike(batch.mean, running.mean), CastLike(batch.variance, running.variance)};
+    const Statistics batch = BatchStatistics(wide(x), spatial);
+    used = batch;
     outputs.push_back(CastLike(running.mean * momentum + used.mean * (1 - momentum), op.in(3)));
     outputs.push_back(
         CastLike(running.variance * momentum + used.variance * (1 - momentum), op.in(4)));
     outputs.push_back(CastLike(batch.mean, op.in(3)));
     outputs.push_back(CastLike(batch.variance, op.in(4)));
   }
-  const Val factor =
-      CastLike(scale, used.variance) / Sqrt(used.variance + op.Float("epsilon", 1e-5));
-  const Val shift = CastLike(bias, factor) - used.mean * factor;
+  const Val factor = scale / Sqrt(used.variance + op.Float("epsilon", 1e-5));
+  const Val shift = bias - used.mean * factor;
   const auto along = [&](Val v) { return CastLike(spatial ? AlongChannels(v, x.rank()) : v, x); };
   outputs[0] = x * along(factor) + along(shift);
   outputs.resize(std::min(outputs.size(), std::max<size_t>(op.output_count(), 1)));

@@ -8,7 +8,9 @@ Outputs LowerSplit(Lowering& op) {
 }
 
 void AdaptSplit(Lowering& op) {
-  if (op.version() < 13) op.AttributeToInput("split", 1);
+  if (op.version() < 13 && !op.has(1)) op.AttributeToInput("split", 1);
+  // Split-1 takes the sizes as numbers of the input's type, too.
+  if (op.has(1)) op.SetInput(1, Cast(op.in(1), DType::kInt64));
 }
 
 }  // namespace sardonyx::ops

@@ -17,35 +17,17 @@ INSIDE = {
     "Tan": (-1, 1),
 }
 
-ATTRIBUTES = {
-    "Celu": {"alpha": 0.5},
-    "Elu": {"alpha": 0.5},
-    "Gelu": {"approximate": "tanh"},
-    "HardSigmoid": {"alpha": 0.25, "beta": 0.375},
-    "LeakyRelu": {"alpha": 0.125},
-    "Selu": {"alpha": 1.5, "gamma": 1.25},
-    "Shrink": {"lambd": 1.0, "bias": 0.5},
-    "Swish": {"alpha": 0.5},
-    "ThresholdedRelu": {"alpha": 0.5},
-}
-
-
 @cases(
-    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Celu", "Cos", "Cosh"),
-    *("Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Log"),
-    *("Mish", "Neg", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign", "Sin"),
-    *("Sinh", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu"),
-    *("BitwiseNot", "Not"),
+    *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf"),
+    *("Exp", "Floor", "Log", "Neg", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin"),
+    *("Sinh", "Softplus", "Sqrt", "Tan", "Tanh", "BitwiseNot", "Not"),
 )
 def unary(request: Request) -> list[Case]:
     x = request.random("T", (2, 3, 5), *INSIDE.get(request.op, ()))
     if request.op == "Reciprocal":
         x = np.where(x == 0, np.ones((), x.dtype), x)
     old = {"consumed_inputs": [0]} if "consumed_inputs" in request.schema.attributes else {}
-    found = [Case([x], old), Case([x[0, 0, 0]], name="scalar"), Case([x[:0]], name="empty")]
-    if request.op in ATTRIBUTES:
-        found.append(Case([x], ATTRIBUTES[request.op], name="attributes"))
-    return found
+    return [Case([x], old), Case([x[0, 0, 0]], name="scalar"), Case([x[:0]], name="empty")]
 
 
 # What they compute: the reference evaluator does not know the broadcasting of opsets 1 to 6.

@@ -21,7 +21,7 @@ def compress(request: Request) -> list[Case]:
 @cases("NonZero")
 def non_zero(request: Request) -> list[Case]:
     x = request.random("T", (3, 4))
-    x[0, 1] = np.array("" if x.dtype == object else 0).astype(x.dtype)
+    x[0, 1] = "" if x.dtype == object else np.zeros((), x.dtype)
     kept = np.vectorize(bool, otypes=[bool])(x) if x.dtype == object else x.astype(bool)
     positions = np.array(np.nonzero(kept), np.int64)
     return [Case([x], expected=[positions])]
