@@ -36,10 +36,10 @@ SARDONYX_UNARY_OP(Tanh, Tanh)
 
 #undef SARDONYX_UNARY_OP
 
-// The schema allows integers: the result is cut to one.
+// The schema allows integers: float32, as the reference evaluator has it, cut to an integer.
 Outputs LowerErf(Lowering& op) {
   const Val x = op.in(0);
-  return IsInteger(x.dtype()) ? CastLike(Erf(Cast(x, DType::kFloat64)), x) : Erf(x);
+  return IsInteger(x.dtype()) ? CastLike(Erf(Cast(x, DType::kFloat32)), x) : Erf(x);
 }
 
 }  // namespace sardonyx::ops

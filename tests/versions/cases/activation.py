@@ -17,20 +17,25 @@ def _sigmoid(x: np.ndarray) -> np.ndarray:
 
 # Of each operator: attributes to try, and its formula in float64.
 ACTIVATIONS = {
-    "Celu": ([{}, {"alpha": 2.0}],
-             lambda x, alpha=1.0: np.maximum(x, 0) + np.minimum(0, alpha * np.expm1(x / alpha))),
+    "Celu": (
+        [{}, {"alpha": 2.0}],
+        lambda x, alpha=1.0: np.maximum(x, 0) + np.minimum(0, alpha * np.expm1(x / alpha)),
+    ),
     "Elu": ([{}, {"alpha": 0.5}], lambda x, alpha=1.0: np.where(x < 0, alpha * np.expm1(x), x)),
     "Gelu": (
         [{}, {"approximate": "tanh"}],
-        lambda x, approximate="none": 0.5 * x * (1 + _erf(x / np.sqrt(2)))
-        if approximate == "none"
-        else 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3))),
+        lambda x, approximate="none": (
+            0.5 * x * (1 + _erf(x / np.sqrt(2)))
+            if approximate == "none"
+            else 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+        ),
     ),
-    "HardSigmoid": ([{}, {"alpha": 0.5, "beta": 0.25}],
-                    lambda x, alpha=0.2, beta=0.5: np.clip(alpha * x + beta, 0, 1)),
+    "HardSigmoid": (
+        [{}, {"alpha": 0.5, "beta": 0.25}],
+        lambda x, alpha=0.2, beta=0.5: np.clip(alpha * x + beta, 0, 1),
+    ),
     "HardSwish": ([{}], lambda x: x * np.clip(x / 6 + 0.5, 0, 1)),
-    "LeakyRelu": ([{}, {"alpha": 0.5}],
-                  lambda x, alpha=0.01: np.where(x < 0, alpha * x, x)),
+    "LeakyRelu": ([{}, {"alpha": 0.5}], lambda x, alpha=0.01: np.where(x < 0, alpha * x, x)),
     "Mish": ([{}], lambda x: x * np.tanh(np.log1p(np.exp(x)))),
     "Selu": ([{}, {"alpha": 2.0, "gamma": 0.5}], None),
     "Shrink": ([{}, {"lambd": 1.0, "bias": 1.0}], None),
@@ -42,8 +47,9 @@ ACTIVATIONS = {
 
 def _selu(version: int):
     # The defaults of Selu-1 have fewer digits.
-    alpha0, gamma0 = (1.6732, 1.0507) if version == 1 else (1.67326319217681884765625,
-                                                            1.05070102214813232421875)
+    alpha0, gamma0 = (
+        (1.6732, 1.0507) if version == 1 else (1.67326319217681884765625, 1.05070102214813232421875)
+    )
     return lambda x, alpha=alpha0, gamma=gamma0: gamma * np.where(x > 0, x, alpha * np.expm1(x))
 
 
@@ -82,14 +88,24 @@ def prelu(request: Request) -> list[Case]:
 
     x = request.random("T", (2, 3, 4))
     if request.version < 7:
-        made = [Case([x, request.random("T", (3,))], expected=expected, name="by channel"),
-                Case([x, request.random("T", (1,))], expected=expected, name="one for all")]
+        made = [
+            Case([x, request.random("T", (3,))], expected=expected, name="by channel"),
+            Case([x, request.random("T", (1,))], expected=expected, name="one for all"),
+        ]
         if request.version == 1:
-            made.append(Case([x, request.random("T", (3,))], {"consumed_inputs": [0, 0]},
-                             expected=expected, name="consumed"))
+            made.append(
+                Case(
+                    [x, request.random("T", (3,))],
+                    {"consumed_inputs": [0, 0]},
+                    expected=expected,
+                    name="consumed",
+                )
+            )
         return made
-    return [Case([x, request.random("T", s)], expected=expected, name=str(s))
-            for s in ((3, 1), (4,), (2, 3, 4), (1,))]
+    return [
+        Case([x, request.random("T", s)], expected=expected, name=str(s))
+        for s in ((3, 1), (4,), (2, 3, 4), (1,))
+    ]
 
 
 def _softmax_rows(x: np.ndarray, op: str) -> np.ndarray:
@@ -119,9 +135,11 @@ def softmax(request: Request) -> list[Case]:
 
         return formula
 
-    made = [Case([x], expected=expected(1 if flat else -1)),
-            Case([x], {"axis": 0}, expected=expected(0), name="axis 0"),
-            Case([x], {"axis": 2}, expected=expected(2), name="axis 2")]
+    made = [
+        Case([x], expected=expected(1 if flat else -1)),
+        Case([x], {"axis": 0}, expected=expected(0), name="axis 0"),
+        Case([x], {"axis": 2}, expected=expected(2), name="axis 2"),
+    ]
     if request.version >= 11:
         made.append(Case([x], {"axis": -2}, expected=expected(-2), name="negative axis"))
     return made
@@ -147,24 +165,38 @@ def losses(request: Request) -> list[Case]:
     for shape in ((3, 5), (2, 4, 3), (2, 3, 2, 2)):
         x = request.random("T", shape)
         target = request.rng.integers(0, shape[1], (shape[0], *shape[2:])).astype(
-            request.dtype("Tind"))
+            request.dtype("Tind")
+        )
         weight = request.random("T", (shape[1],), low=1, high=2)
-        for attributes, w in (({}, None), ({"reduction": "sum"}, weight),
-                              ({"reduction": "none", "ignore_index": 1}, weight),
-                              ({"reduction": "mean", "ignore_index": 0}, None)):
+        for attributes, w in (
+            ({}, None),
+            ({"reduction": "sum"}, weight),
+            ({"reduction": "none", "ignore_index": 1}, weight),
+            ({"reduction": "mean", "ignore_index": 0}, None),
+        ):
 
             def expected(x, target, w=None, attributes=attributes):
                 wide = x.astype(np.float64)
                 if cross_entropy:
-                    wide = np.moveaxis(
-                        _softmax_rows(np.moveaxis(wide, 1, -1), "LogSoftmax"), -1, 1)
-                loss = _nll(wide, target, w, attributes.get("reduction", "mean"),
-                            attributes.get("ignore_index"))
+                    wide = np.moveaxis(_softmax_rows(np.moveaxis(wide, 1, -1), "LogSoftmax"), -1, 1)
+                loss = _nll(
+                    wide,
+                    target,
+                    w,
+                    attributes.get("reduction", "mean"),
+                    attributes.get("ignore_index"),
+                )
                 results = [np.asarray(loss).astype(x.dtype)]
                 return [*results, wide.astype(x.dtype)] if cross_entropy else results
 
-            made.append(Case([x, target] if w is None else [x, target, w], attributes,
-                             expected=expected, name=f"{shape} {attributes}",
-                             rtol=None if x.dtype.itemsize > 2 else 2e-2,
-                             atol=None if x.dtype.itemsize > 2 else 2e-2))
+            made.append(
+                Case(
+                    [x, target] if w is None else [x, target, w],
+                    attributes,
+                    expected=expected,
+                    name=f"{shape} {attributes}",
+                    rtol=None if x.dtype.itemsize > 2 else 2e-2,
+                    atol=None if x.dtype.itemsize > 2 else 2e-2,
+                )
+            )
     return made

@@ -26,17 +26,33 @@ def batch_normalization(request: Request) -> list[Case]:
         def formula(x, scale, bias, mean, var):
             rank = x.ndim
             y = (x.astype(np.float64) - _columns(mean, rank)) / np.sqrt(
-                _columns(var, rank) + epsilon)
+                _columns(var, rank) + epsilon
+            )
             return [(y * _columns(scale, rank) + _columns(bias, rank)).astype(x.dtype)]
 
         return formula
 
     old = {"consumed_inputs": [0, 0, 0, 1, 1]} if request.version == 1 else {}
     test = {"is_test": 1} if request.version < 7 else {}
-    made = [Case([x, *parameters, mean, var], {**old, **test}, outputs=1, expected=expected(),
-                 rtol=rtol, atol=rtol),
-            Case([x, *parameters, mean, var], {**old, **test, "epsilon": 0.5}, outputs=1,
-                 expected=expected(0.5), rtol=rtol, atol=rtol, name="epsilon")]
+    made = [
+        Case(
+            [x, *parameters, mean, var],
+            {**old, **test},
+            outputs=1,
+            expected=expected(),
+            rtol=rtol,
+            atol=rtol,
+        ),
+        Case(
+            [x, *parameters, mean, var],
+            {**old, **test, "epsilon": 0.5},
+            outputs=1,
+            expected=expected(0.5),
+            rtol=rtol,
+            atol=rtol,
+            name="epsilon",
+        ),
+    ]
     if request.version < 9:
         # Without `spatial` every element of a sample has parameters of its own.
         shape = x.shape[1:]
@@ -46,10 +62,24 @@ def batch_normalization(request: Request) -> list[Case]:
             y = (wide[0] - wide[3]) / np.sqrt(wide[4] + 1e-5) * wide[1] + wide[2]
             return [y.astype(x.dtype)]
 
-        inputs = [x, request.random("T", shape), request.random("T", shape),
-                  request.random("T", shape), request.random("T", shape, low=1, high=2)]
-        made.append(Case(inputs, {**old, **test, "spatial": 0}, outputs=1, expected=by_element,
-                         rtol=rtol, atol=rtol, name="not spatial"))
+        inputs = [
+            x,
+            request.random("T", shape),
+            request.random("T", shape),
+            request.random("T", shape),
+            request.random("T", shape, low=1, high=2),
+        ]
+        made.append(
+            Case(
+                inputs,
+                {**old, **test, "spatial": 0},
+                outputs=1,
+                expected=by_element,
+                rtol=rtol,
+                atol=rtol,
+                name="not spatial",
+            )
+        )
     if request.version >= 14:
 
         def training(x, scale, bias, mean, var):
@@ -59,12 +89,23 @@ def batch_normalization(request: Request) -> list[Case]:
             y = (wide - _columns(batch_mean, x.ndim)) / np.sqrt(_columns(batch_var, x.ndim) + 1e-5)
             y = y * _columns(scale, x.ndim) + _columns(bias, x.ndim)
             momentum = 0.75
-            running = [mean.astype(np.float64) * momentum + batch_mean * (1 - momentum),
-                       var.astype(np.float64) * momentum + batch_var * (1 - momentum)]
+            running = [
+                mean.astype(np.float64) * momentum + batch_mean * (1 - momentum),
+                var.astype(np.float64) * momentum + batch_var * (1 - momentum),
+            ]
             return [y.astype(x.dtype), *[r.astype(mean.dtype) for r in running]]
 
-        made.append(Case([x, *parameters, mean, var], {"training_mode": 1, "momentum": 0.75},
-                         outputs=3, expected=training, rtol=rtol, atol=rtol, name="training"))
+        made.append(
+            Case(
+                [x, *parameters, mean, var],
+                {"training_mode": 1, "momentum": 0.75},
+                outputs=3,
+                expected=training,
+                rtol=rtol,
+                atol=rtol,
+                name="training",
+            )
+        )
     return made
 
 
@@ -81,11 +122,20 @@ def instance_normalization(request: Request) -> list[Case]:
         x = request.random("T", shape)
         parameters = [request.random("T", (shape[1],)), request.random("T", (shape[1],))]
         loose = None if x.dtype.itemsize > 2 else 2e-2
-        made.append(Case([x, *parameters], expected=expected, rtol=loose, atol=loose,
-                         name=str(shape)))
+        made.append(
+            Case([x, *parameters], expected=expected, rtol=loose, atol=loose, name=str(shape))
+        )
         if request.version == 1:
-            made.append(Case([x, *parameters], {"consumed_inputs": [0]}, expected=expected,
-                             rtol=loose, atol=loose, name=f"{shape} consumed"))
+            made.append(
+                Case(
+                    [x, *parameters],
+                    {"consumed_inputs": [0]},
+                    expected=expected,
+                    rtol=loose,
+                    atol=loose,
+                    name=f"{shape} consumed",
+                )
+            )
     return made
 
 
@@ -105,8 +155,9 @@ def group_normalization(request: Request) -> list[Case]:
         s, b = (np.repeat(a.astype(np.float64), repeat) for a in (scale, bias))
         return [(y * _columns(s, 4) + _columns(b, 4)).astype(x.dtype)]
 
-    return [Case([x, scale, bias], {"num_groups": groups}, expected=expected, rtol=loose,
-                 atol=loose)]
+    return [
+        Case([x, scale, bias], {"num_groups": groups}, expected=expected, rtol=loose, atol=loose)
+    ]
 
 
 @cases("LayerNormalization")
@@ -128,13 +179,29 @@ def layer_normalization(request: Request) -> list[Case]:
             return [y.astype(x.dtype), *[a.astype(request.dtype("U")) for a in (mean, inverse)]]
 
         rough = loose if stash == 1 else 5e-2
-        made.append(Case([x, request.random("T", shape), request.random("T", shape)],
-                         {"axis": axis, "stash_type": stash}, outputs=3, expected=expected,
-                         rtol=rough, atol=rough, name=f"axis {axis}"))
+        made.append(
+            Case(
+                [x, request.random("T", shape), request.random("T", shape)],
+                {"axis": axis, "stash_type": stash},
+                outputs=3,
+                expected=expected,
+                rtol=rough,
+                atol=rough,
+                name=f"axis {axis}",
+            )
+        )
         if stash == 1:
-            made.append(Case([x, request.random("T", shape)], {"axis": axis}, outputs=3,
-                             expected=expected, rtol=rough, atol=rough,
-                             name=f"axis {axis}, no bias"))
+            made.append(
+                Case(
+                    [x, request.random("T", shape)],
+                    {"axis": axis},
+                    outputs=3,
+                    expected=expected,
+                    rtol=rough,
+                    atol=rough,
+                    name=f"axis {axis}, no bias",
+                )
+            )
     return made
 
 
@@ -146,16 +213,20 @@ def lp_normalization(request: Request) -> list[Case]:
     def expected(p, axis):
         def formula(x):
             wide = x.astype(np.float64)
-            norm = np.abs(wide).sum(axis, keepdims=True) if p == 1 else np.sqrt(
-                (wide * wide).sum(axis, keepdims=True))
+            norm = (
+                np.abs(wide).sum(axis, keepdims=True)
+                if p == 1
+                else np.sqrt((wide * wide).sum(axis, keepdims=True))
+            )
             return [(wide / norm).astype(x.dtype)]
 
         return formula
 
     made = [Case([x], expected=expected(2, -1), rtol=loose)]
     for p in (1, 2):
-        made.append(Case([x], {"p": p, "axis": 1}, expected=expected(p, 1), rtol=loose,
-                         name=f"p {p}"))
+        made.append(
+            Case([x], {"p": p, "axis": 1}, expected=expected(p, 1), rtol=loose, name=f"p {p}")
+        )
     return made
 
 
@@ -168,15 +239,17 @@ def mean_variance_normalization(request: Request) -> list[Case]:
         def formula(x):
             wide = x.astype(np.float64)
             centred = wide - wide.mean(axes, keepdims=True)
-            deviation = np.sqrt((wide**2).mean(axes, keepdims=True)
-                                - wide.mean(axes, keepdims=True) ** 2)
+            deviation = np.sqrt(
+                (wide**2).mean(axes, keepdims=True) - wide.mean(axes, keepdims=True) ** 2
+            )
             return [(centred / (deviation + 1e-9)).astype(x.dtype)]
 
         return formula
 
-    return [Case([x], expected=expected((0, 2, 3)), rtol=loose, atol=loose),
-            Case([x], {"axes": [1, 2]}, expected=expected((1, 2)), rtol=loose, atol=loose,
-                 name="axes")]
+    return [
+        Case([x], expected=expected((0, 2, 3)), rtol=loose, atol=loose),
+        Case([x], {"axes": [1, 2]}, expected=expected((1, 2)), rtol=loose, atol=loose, name="axes"),
+    ]
 
 
 @cases("LRN")
@@ -195,5 +268,7 @@ def lrn(request: Request) -> list[Case]:
         return formula
 
     given = {"alpha": 0.5, "beta": 0.5, "bias": 2.0}
-    return [Case([x], {"size": 3}, expected=expected(3)),
-            Case([x], {"size": 4, **given}, expected=expected(4, **given), name="even size")]
+    return [
+        Case([x], {"size": 3}, expected=expected(3)),
+        Case([x], {"size": 4, **given}, expected=expected(4, **given), name="even size"),
+    ]

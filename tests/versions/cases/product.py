@@ -49,8 +49,14 @@ def gemm(request: Request) -> list[Case]:
     full = request.random("T", (3, 5))
     made = [Case([a, b, full], expected=expected(), name="full C")]
     if request.version < 7:
-        made.append(Case([a, b, request.random("T", (5,))], {"broadcast": 1}, expected=expected(),
-                         name="broadcast C"))
+        made.append(
+            Case(
+                [a, b, request.random("T", (5,))],
+                {"broadcast": 1},
+                expected=expected(),
+                name="broadcast C",
+            )
+        )
         return made
     made.append(Case([a, b, request.random("T", (5,))], expected=expected(), name="row C"))
     made.append(Case([a, b, request.random("T", (3, 1))], expected=expected(), name="column C"))
@@ -127,18 +133,36 @@ def conv(request: Request) -> list[Case]:
     made = [
         Case([x, w], expected=by_torch()),
         Case([x, w, b], expected=by_torch(), name="bias"),
-        Case([x, w, b], {"strides": [2, 1], "dilations": [1, 2], "pads": [1, 1, 1, 1],
-                         "kernel_shape": [3, 2]},
-             expected=by_torch(stride=(2, 1), dilation=(1, 2), padding=(1, 1)), name="attributes"),
-        Case([x, request.random("T", (6, 2, 3, 2)), b], {"group": 2},
-             expected=by_torch(groups=2), name="groups"),
-        Case([x, request.random("T", (4, 1, 3, 3))], {"group": 4, "auto_pad": "SAME_UPPER"},
-             expected=by_torch(groups=4, padding=(1, 1)), name="depthwise"),
+        Case(
+            [x, w, b],
+            {"strides": [2, 1], "dilations": [1, 2], "pads": [1, 1, 1, 1], "kernel_shape": [3, 2]},
+            expected=by_torch(stride=(2, 1), dilation=(1, 2), padding=(1, 1)),
+            name="attributes",
+        ),
+        Case(
+            [x, request.random("T", (6, 2, 3, 2)), b],
+            {"group": 2},
+            expected=by_torch(groups=2),
+            name="groups",
+        ),
+        Case(
+            [x, request.random("T", (4, 1, 3, 3))],
+            {"group": 4, "auto_pad": "SAME_UPPER"},
+            expected=by_torch(groups=4, padding=(1, 1)),
+            name="depthwise",
+        ),
         Case([x, w], {"auto_pad": "VALID"}, expected=by_torch(), name="valid"),
-        Case([request.random("T", (1, 2, 7)), request.random("T", (3, 2, 3))],
-             expected=by_torch(), name="1-D"),
-        Case([request.random("T", (1, 2, 4, 3, 5)), request.random("T", (3, 2, 2, 2, 3))],
-             {"pads": [1, 0, 1, 1, 0, 1]}, expected=by_torch(padding=(1, 0, 1)), name="3-D"),
+        Case(
+            [request.random("T", (1, 2, 7)), request.random("T", (3, 2, 3))],
+            expected=by_torch(),
+            name="1-D",
+        ),
+        Case(
+            [request.random("T", (1, 2, 4, 3, 5)), request.random("T", (3, 2, 2, 2, 3))],
+            {"pads": [1, 0, 1, 1, 0, 1]},
+            expected=by_torch(padding=(1, 0, 1)),
+            name="3-D",
+        ),
     ]
     return made
 
@@ -157,17 +181,35 @@ def conv_transpose(request: Request) -> list[Case]:
 
     return [
         Case([x, w], expected=by_torch()),
-        Case([x, w, b], {"strides": [2, 3], "output_padding": [1, 1], "pads": [1, 0, 1, 0]},
-             expected=by_torch(stride=(2, 3), output_padding=(1, 1), padding=(1, 0)),
-             name="attributes"),
-        Case([x, w, b], {"dilations": [2, 2]}, expected=by_torch(dilation=(2, 2)),
-             name="dilations"),
-        Case([x, request.random("T", (4, 3, 3, 2))], {"group": 2}, expected=by_torch(groups=2),
-             name="groups"),
-        Case([x, request.random("T", (4, 1, 3, 3))], {"strides": [2, 2], "output_shape": [7, 11]},
-             expected=by_torch(stride=2), name="output_shape"),
-        Case([request.random("T", (1, 2, 7)), request.random("T", (2, 3, 3))],
-             expected=by_torch(), name="1-D"),
-        Case([request.random("T", (1, 2, 4, 3, 5)), request.random("T", (2, 3, 2, 2, 3))],
-             expected=by_torch(), name="3-D"),
+        Case(
+            [x, w, b],
+            {"strides": [2, 3], "output_padding": [1, 1], "pads": [1, 0, 1, 0]},
+            expected=by_torch(stride=(2, 3), output_padding=(1, 1), padding=(1, 0)),
+            name="attributes",
+        ),
+        Case(
+            [x, w, b], {"dilations": [2, 2]}, expected=by_torch(dilation=(2, 2)), name="dilations"
+        ),
+        Case(
+            [x, request.random("T", (4, 3, 3, 2))],
+            {"group": 2},
+            expected=by_torch(groups=2),
+            name="groups",
+        ),
+        Case(
+            [x, request.random("T", (4, 1, 3, 3))],
+            {"strides": [2, 2], "output_shape": [7, 11]},
+            expected=by_torch(stride=2),
+            name="output_shape",
+        ),
+        Case(
+            [request.random("T", (1, 2, 7)), request.random("T", (2, 3, 3))],
+            expected=by_torch(),
+            name="1-D",
+        ),
+        Case(
+            [request.random("T", (1, 2, 4, 3, 5)), request.random("T", (2, 3, 2, 2, 3))],
+            expected=by_torch(),
+            name="3-D",
+        ),
     ]

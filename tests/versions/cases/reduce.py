@@ -87,9 +87,15 @@ def reductions(request: Request) -> list[Case]:
         )
     if axes_are_input:
         empty = np.zeros(0, np.int64)
-        made.append(Case([x, empty], {"noop_with_empty_axes": 0}, name="empty axes: all",
-                         expected=_reduce(op, x, None, True),
-                         rtol=None if x.dtype.itemsize > 2 else 2e-2))
+        made.append(
+            Case(
+                [x, empty],
+                {"noop_with_empty_axes": 0},
+                name="empty axes: all",
+                expected=_reduce(op, x, None, True),
+                rtol=None if x.dtype.itemsize > 2 else 2e-2,
+            )
+        )
     return made
 
 
@@ -154,8 +160,10 @@ def variadic(request: Request) -> list[Case]:
             total = total / len(arrays)
         return [np.asarray(total).astype(arrays[0].dtype)]
 
-    made = [Case([x], expected=expected, name="one"),
-            Case([x, y, z], expected=expected, name="three")]
+    made = [
+        Case([x], expected=expected, name="one"),
+        Case([x, y, z], expected=expected, name="three"),
+    ]
     if request.version >= 8:
         made.append(Case([x, y[0], z[:, :1]], expected=expected, name="broadcast"))
     return made

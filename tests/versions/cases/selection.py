@@ -10,12 +10,21 @@ def compress(request: Request) -> list[Case]:
     x = request.random("T", (3, 4))
     condition = np.array([True, False, True])
     flat = np.array([False, True, True, False, False, True])
-    return [Case([x, condition], {"axis": 0}, expected=[x[condition]]),
-            Case([x, np.array([False, True])], {"axis": 1}, expected=[x[:, 1:2].copy()],
-                 name="short condition"),
-            Case([x, flat], expected=[x.reshape(-1)[:6][flat]], name="flat"),
-            *([Case([x, condition], {"axis": -2}, expected=[x[condition]], name="negative axis")]
-              if request.version >= 11 else [])]
+    return [
+        Case([x, condition], {"axis": 0}, expected=[x[condition]]),
+        Case(
+            [x, np.array([False, True])],
+            {"axis": 1},
+            expected=[x[:, 1:2].copy()],
+            name="short condition",
+        ),
+        Case([x, flat], expected=[x.reshape(-1)[:6][flat]], name="flat"),
+        *(
+            [Case([x, condition], {"axis": -2}, expected=[x[condition]], name="negative axis")]
+            if request.version >= 11
+            else []
+        ),
+    ]
 
 
 @cases("NonZero")
@@ -43,12 +52,23 @@ def one_hot(request: Request) -> list[Case]:
     for depth_shape in ((), (1,)):
         d = np.full(depth_shape, depth).astype(request.dtype("T2"))
         for axis in (-1, 0, 1):
-            made.append(Case([indices, d, values], {"axis": axis}, expected=expected(axis),
-                             name=f"axis {axis} depth {depth_shape}"))
+            made.append(
+                Case(
+                    [indices, d, values],
+                    {"axis": axis},
+                    expected=expected(axis),
+                    name=f"axis {axis} depth {depth_shape}",
+                )
+            )
     if np.issubdtype(indices.dtype, np.signedinteger) and request.version >= 11:
         negative = np.array([-1, -4, 1]).astype(indices.dtype)
-        made.append(Case([negative, np.array(depth).astype(request.dtype("T2")), values],
-                         expected=expected(-1, negative), name="negative indices"))
+        made.append(
+            Case(
+                [negative, np.array(depth).astype(request.dtype("T2")), values],
+                expected=expected(-1, negative),
+                name="negative indices",
+            )
+        )
     return made
 
 
@@ -58,9 +78,14 @@ def _combine(old, new, reduction: str):
         return new
     if old.dtype == bool:
         return {"add": old | new, "mul": old & new, "max": old | new, "min": old & new}[reduction]
-    wide = (old, new) if old.dtype.kind in "iu" else (np.asarray(old).astype(np.complex128
-            if old.dtype.kind == "c" else np.float64), np.asarray(new).astype(
-            np.complex128 if old.dtype.kind == "c" else np.float64))
+    wide = (
+        (old, new)
+        if old.dtype.kind in "iu"
+        else (
+            np.asarray(old).astype(np.complex128 if old.dtype.kind == "c" else np.float64),
+            np.asarray(new).astype(np.complex128 if old.dtype.kind == "c" else np.float64),
+        )
+    )
     how = {"add": np.add, "mul": np.multiply, "max": np.maximum, "min": np.minimum}[reduction]
     with np.errstate(over="ignore"):
         return np.asarray(how(*wide)).astype(old.dtype)
@@ -96,8 +121,11 @@ def scatter_elements(request: Request) -> list[Case]:
                 target[axis] = int(indices[at])
                 y[tuple(target)] = _combine(y[tuple(target)], updates[at], reduction)
             attributes = {"axis": axis} | ({"reduction": reduction} if reduction != "none" else {})
-            made.append(Case([x, indices, updates], attributes, expected=[y],
-                             name=f"{reduction} axis {axis}"))
+            made.append(
+                Case(
+                    [x, indices, updates], attributes, expected=[y], name=f"{reduction} axis {axis}"
+                )
+            )
     return made
 
 
@@ -120,8 +148,9 @@ def scatter_nd(request: Request) -> list[Case]:
         y = x.copy()
         for i, (row, column) in enumerate(elements):
             y[row, column] = _combine(y[row, column], updates[i], reduction)
-        made.append(Case([x, elements, updates], attributes, expected=[y],
-                         name=f"{reduction} elements"))
+        made.append(
+            Case([x, elements, updates], attributes, expected=[y], name=f"{reduction} elements")
+        )
     return made
 
 
@@ -137,18 +166,28 @@ def topk(request: Request) -> list[Case]:
         return [np.take_along_axis(x, order, axis), order.astype(np.int64)]
 
     if request.version == 1:
-        return [Case([x], {"k": 2}, expected=expected(2, -1)),
-                Case([x], {"k": 3, "axis": 0}, expected=expected(3, 0), name="axis")]
+        return [
+            Case([x], {"k": 2}, expected=expected(2, -1)),
+            Case([x], {"k": 3, "axis": 0}, expected=expected(3, 0), name="axis"),
+        ]
     k = np.array([3], np.int64)
-    made = [Case([x, k], expected=expected(3, -1)),
-            Case([x, k], {"axis": 0}, expected=expected(3, 0), name="axis"),
-            Case([x, np.array([0])], expected=expected(0, -1), name="none")]
+    made = [
+        Case([x, k], expected=expected(3, -1)),
+        Case([x, k], {"axis": 0}, expected=expected(3, 0), name="axis"),
+        Case([x, np.array([0])], expected=expected(0, -1), name="none"),
+    ]
     if request.version >= 11:
-        made.append(Case([x, k], {"axis": -2, "largest": 0}, expected=expected(3, 0, 0),
-                         name="smallest"))
+        made.append(
+            Case([x, k], {"axis": -2, "largest": 0}, expected=expected(3, 0, 0), name="smallest")
+        )
         ties = np.zeros((2, 6), x.dtype)
-        made.append(Case([ties, k], name="ties: lower index first",
-                         expected=[ties[:, :3], np.tile(np.arange(3), (2, 1))]))
+        made.append(
+            Case(
+                [ties, k],
+                name="ties: lower index first",
+                expected=[ties[:, :3], np.tile(np.arange(3), (2, 1))],
+            )
+        )
     return made
 
 
@@ -158,12 +197,22 @@ def range_(request: Request) -> list[Case]:
     made = []
     for start, limit, delta in ((1, 9, 3), (5, 0, -2), (3, 3, 1), (0, 4, 1)):
         y = np.arange(start, limit, delta).astype(dtype)
-        made.append(Case([np.array(v).astype(dtype) for v in (start, limit, delta)],
-                         expected=[y], name=f"{start} {limit} {delta}"))
+        made.append(
+            Case(
+                [np.array(v).astype(dtype) for v in (start, limit, delta)],
+                expected=[y],
+                name=f"{start} {limit} {delta}",
+            )
+        )
     if dtype.kind == "f":
         y = np.arange(0.5, 2.0, 0.25).astype(dtype)
-        made.append(Case([np.array(v).astype(dtype) for v in (0.5, 2.0, 0.25)], expected=[y],
-                         name="fractions"))
+        made.append(
+            Case(
+                [np.array(v).astype(dtype) for v in (0.5, 2.0, 0.25)],
+                expected=[y],
+                name="fractions",
+            )
+        )
     return made
 
 
@@ -179,8 +228,14 @@ def classes_of_floats(request: Request) -> list[Case]:
     made = []
     for negative, positive in ((1, 1), (1, 0), (0, 1), (0, 0)):
         y = (np.isposinf(wide) & bool(positive)) | (np.isneginf(wide) & bool(negative))
-        made.append(Case([x], {"detect_negative": negative, "detect_positive": positive},
-                         expected=[y], name=f"{negative} {positive}"))
+        made.append(
+            Case(
+                [x],
+                {"detect_negative": negative, "detect_positive": positive},
+                expected=[y],
+                name=f"{negative} {positive}",
+            )
+        )
     return made
 
 
@@ -194,12 +249,16 @@ def clip(request: Request) -> list[Case]:
     above = np.maximum(wide, low.astype(wide.dtype)).astype(x.dtype)
     if request.version < 11:
         old = {"consumed_inputs": [0]} if request.version == 1 else {}
-        return [Case([x], {"min": 0.0, "max": 1.0, **old}, expected=[limited]),
-                Case([x], {"max": 1.0}, expected=[below], name="max"),
-                Case([x], {"min": 0.0}, expected=[above], name="min"),
-                Case([x], expected=[x], name="no limits")]
-    return [Case([x, low, high], expected=[limited]),
-            Case([x, None, high], expected=[below], name="max"),
-            Case([x, low], expected=[above], name="min"),
+        return [
+            Case([x], {"min": 0.0, "max": 1.0, **old}, expected=[limited]),
+            Case([x], {"max": 1.0}, expected=[below], name="max"),
+            Case([x], {"min": 0.0}, expected=[above], name="min"),
             Case([x], expected=[x], name="no limits"),
-            Case([x, low, high], expected=[limited], initializers=[1, 2], name="constants")]
+        ]
+    return [
+        Case([x, low, high], expected=[limited]),
+        Case([x, None, high], expected=[below], name="max"),
+        Case([x, low], expected=[above], name="min"),
+        Case([x], expected=[x], name="no limits"),
+        Case([x, low, high], expected=[limited], initializers=[1, 2], name="constants"),
+    ]
