@@ -289,7 +289,8 @@ def image_decoder(request: Request) -> list[Case]:
                 except OSError:  # the format lacks the mode
                     continue
                 decoded = Image.open(io.BytesIO(data.tobytes()))
-                rgb, gray = np.array(decoded.convert("RGB")), np.array(decoded.convert("L"))
+                colored = decoded.convert("RGB")
+                rgb, gray = np.array(colored), np.array(colored.convert("L"))
                 for pixel_format, right in (
                     ("RGB", rgb),
                     ("BGR", rgb[..., ::-1]),
