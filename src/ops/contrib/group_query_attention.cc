@@ -1,0 +1,171 @@
+#include "ops/contrib/attention_parts.h"
+
+namespace sardonyx::ops::contrib {
+namespace {
+
+enum Input : size_t {
+  kQuery,
+  kKey,
+  kValue,
+  kPastKey,
+  kPastValue,
+  kLast,
+  kTotal,
+  kCosine,
+  kSine,
+  kPositions,
+  kBias,
+  kSink,
+  kKeyScale,
+  kValueScale,
+  kQueryNorm,
+  kKeyNorm
+};
+
+void Check(const Lowering& op) {
+  for (const char* quantized : {"k_quant_type", "v_quant_type"}) {
+    if (op.String(quantized, "NONE") != "NONE") {
+      op.Unsupported("attribute {} is '{}': quantised caches are not implemented", quantized,
+                     op.String(quantized));
+    }
+  }
+  if (op.Int("sliding_window_cache") != 0) {
+    op.Unsupported(
+        "attribute sliding_window_cache: caches of the window's size are not implemented");
+  }
+  if (op.has(kPastKey) && op.in(kPastKey).dtype() != op.in(kQuery).dtype()) {
+    op.Fail("past_key is {}, but query {}", Name(op.in(kPastKey).dtype()),
+            Name(op.in(kQuery).dtype()));
+  }
+  if (op.has(kPastKey) != op.has(kPastValue)) op.Fail("past_key and past_value come together");
+  if (op.has(kKey) != op.has(kValue)) op.Fail("key and value come together");
+  if (op.has(kQueryNorm) != op.has(kKeyNorm)) {
+    op.Fail("q_norm_weight and k_norm_weight come together");
+  }
+  const int64_t causal = op.Int("causal", 1), mode = op.Int("qk_output");
+  if (causal != 0 && causal != 1) op.Fail("attribute causal is {}, not 0 or 1", causal);
+  if (causal == 0 && op.Int("local_window_size", -1) != -1) {
+    op.Fail("attribute local_window_size needs causal attention");
+  }
+  if (mode < 0 || mode > 2) op.Fail("attribute qk_output is {}, not 0, 1 or 2", mode);
+}
+
+Val NormalizeHeads(Lowering& op, Val x, Val weight) {
+  return op.builder().Make(
+      core::layer_norm, {x, weight},
+      {{"axis", int64_t{-1}}, {"epsilon", op.Float("qk_norm_epsilon", 1e-6)}, {"rms", int64_t{1}}});
+}
+
+// Where the tokens of this call stand in their sequences.
+struct Place {
+  Val total;   // [1]: length of the longest sequence, these tokens included
+  Val prompt;  // bool [1]: whether nothing comes before these tokens
+  Val start;   // [batch]: how many tokens come before
+  Val end;     // [batch]: length of each sequence
+};
+
+Place PlaceOf(Lowering& op, Val length) {
+  Place place;
+  place.total = Reshape(Cast(op.in(kTotal), DType::kInt64), std::vector<int64_t>{1});
+  place.end = Reshape(Cast(op.in(kLast), DType::kInt64), std::vector<int64_t>{-1}) + 1.0;
+  if (op.has(kPastKey)) {
+    place.prompt = Equal(length, place.total);
+    place.start = Where(place.prompt, op.builder().Scalar(DType::kInt64, 0), place.end - length);
+  } else {
+    place.start = op.builder().Ints({0});
+  }
+  return place;
+}
+
+// The past, which may be a buffer that is longer than what it holds, with new rows in their places.
+Val Fill(Val past, Val rows, const Place& place) {
+  if (!past) return rows;
+  Builder& b = *past.builder;
+  const Val missing = Max(place.total - SizeOf(past, 2), 0.0);
+  const Val longer = b.Make(
+      core::pad, {past, Concat({b.Ints({0}), missing}, 0), b.Scalar(past.dtype(), 0), b.Ints({2})},
+      {{"mode", std::string("constant")}});
+  const Val positions = AlongAxis(place.start, 4, 0) + AlongAxis(Positions(SizeOf(rows, 2)), 4, 2);
+  return ScatterElements(longer, Expand(positions, ShapeOf(rows)), rows, 2);
+}
+
+// [batch or 1, sequence]. Position ids of a prompt count from the first of them.
+Val TokenPositions(Lowering& op, Val length, const Place& place) {
+  const Val steps = Unsqueeze(Positions(length), {0});
+  if (!op.has(kPositions)) return Unsqueeze(place.start, {1}) + steps;
+  const Val given = op.in(kPositions);
+  const Val from_first = Slice(given, {0, 0}, {1, 1}, {0, 1}) + steps;
+  return place.prompt ? Where(place.prompt, from_first, given) : from_first;
+}
+
+// Which keys each query may see, [batch,1,queries,keys].
+Val Visible(const Lowering& op, Val length, const Place& place) {
+  const Val i = AlongAxis(place.start, 4, 0) + AlongAxis(Positions(length), 4, 2);
+  const Val j = Positions(place.total);
+  Val seen = Less(j, AlongAxis(place.end, 4, 0));
+  if (op.Int("causal", 1) != 0) seen = And(seen, LessEqual(j, i));
+  const int64_t window = op.Int("local_window_size", -1);
+  if (window > 0) seen = And(seen, Greater(j, i - static_cast<double>(window)));
+  return seen;
+}
+
+}  // namespace
+
+// Attention of groups of query heads that share keys and values, with rotary positions and a cache
+// of keys and values.
+Outputs LowerGroupQueryAttention(Lowering& op) {
+  Check(op);
+  const int64_t heads = HeadCount(op, "num_heads"), shared = HeadCount(op, "kv_num_heads");
+  Val q, k, v;
+  if (op.has(kKey)) {
+    q = SplitHeads(op.in(kQuery), heads);
+    k = SplitHeads(op.in(kKey), shared);
+    v = SplitHeads(op.in(kValue), shared);
+  } else {
+    const std::vector<Val> parts =
+        Split(SplitHeads(op.in(kQuery), heads + 2 * shared), {heads, shared, shared}, 1);
+    q = parts[0];
+    k = parts[1];
+    v = parts[2];
+  }
+  if (op.has(kQueryNorm)) {
+    q = NormalizeHeads(op, q, op.in(kQueryNorm));
+    k = NormalizeHeads(op, k, op.in(kKeyNorm));
+  }
+  const Val length = SizeOf(q, 2);
+  const Place place = PlaceOf(op, length);
+  if (op.Int("do_rotary") != 0) {
+    if (!op.has(kCosine) || !op.has(kSine)) op.Fail("do_rotary needs cos_cache and sin_cache");
+    const Val positions = TokenPositions(op, length, place);
+    const Attributes attributes{{"interleaved", op.Int("rotary_interleaved")},
+                                {"rotary_embedding_dim", 2 * op.in(kCosine).size(1)}};
+    for (Val* x : {&q, &k}) {
+      *x =
+          Standard(op, "RotaryEmbedding", {*x, op.in(kCosine), op.in(kSine), positions}, attributes)
+              .values[0];
+    }
+  }
+  const Val keys = Fill(op.in(kPastKey), k, place), values = Fill(op.in(kPastValue), v, place);
+
+  Builder& b = op.builder();
+  const auto filled = [&](Val cache) {
+    if (!op.has(kPastKey)) return cache;
+    return b.Make(core::slice, {cache, b.Ints({0}), place.total, b.Ints({2}), Val{}});
+  };
+  const Val seen = Visible(op, length, place);
+  Scoring scoring{.scale = ScaleOf(op, q), .softcap = op.Float("softcap")};
+  scoring.bias = Hide(seen, q.dtype());
+  if (op.has(kBias)) scoring.bias = scoring.bias + op.in(kBias);
+  if (op.has(kSink)) {
+    scoring.sink = Reshape(op.in(kSink), std::vector<int64_t>{1, heads, 1, 1});
+  } else if (op.Int("smooth_softmax") == 1) {
+    scoring.sink = b.Scalar(q.dtype(), 0);
+  }
+  const Attended result = Attend(op, q, filled(keys), filled(values), scoring);
+  Val scores = result.weights;
+  if (op.Int("qk_output") == 1) scores = Where(seen, result.biased, b.Scalar(q.dtype(), 0));
+  if (op.Int("qk_output") == 0) scores = Val{};
+  return {JoinHeads(result.y), keys, values, scores};
+}
+
+}  // namespace sardonyx::ops::contrib

@@ -1,0 +1,64 @@
+#include "ops/contrib/standard.h"
+
+namespace sardonyx::ops::contrib {
+namespace {
+
+struct Normalized {
+  Val y, mean, inverse_deviation;
+};
+
+// With statistics where any is asked for, which kernels without them are faster than.
+Normalized Normalize(Lowering& op, Val x, Val scale, Val bias, bool rms, bool statistics) {
+  const std::vector<Val> results = op.builder().MakeMany(
+      core::layer_norm, {x, scale, bias},
+      {{"axis", op.Int("axis", -1)}, {"epsilon", op.Float("epsilon")}, {"rms", int64_t{rms}}},
+      statistics ? 3 : 1);
+  if (!statistics) return {results[0], {}, {}};
+  const DType stash = op.DTypeAttribute("stash_type", DType::kFloat32);
+  return {results[0], Cast(results[1], stash), Cast(results[2], stash)};
+}
+
+// The normalised sum of the input, what skipped layers before it, and a bias; and that sum.
+Outputs SkipNormalization(Lowering& op, Val shift, Val bias, bool rms) {
+  Val sum = Widen(op.in(0)) + Widen(op.in(1));
+  if (bias) sum = sum + Widen(bias);
+  const Normalized result = Normalize(op, sum, op.in(2), shift, rms, op.wants(1) || op.wants(2));
+  return {result.y, result.mean, result.inverse_deviation, CastLike(sum, op.in(0))};
+}
+
+}  // namespace
+
+Outputs LowerLayerNormalization(Lowering& op) {
+  return Standard(op, "LayerNormalization", op.inputs, op.attributes, op.output_count());
+}
+
+Outputs LowerSimplifiedLayerNormalization(Lowering& op) {
+  const Normalized result = Normalize(op, op.in(0), op.in(1), {}, true, op.wants(1));
+  return {result.y, result.inverse_deviation};
+}
+
+Outputs LowerSkipLayerNormalization(Lowering& op) {
+  return SkipNormalization(op, op.in(3), op.in(4), false);
+}
+
+Outputs LowerSkipSimplifiedLayerNormalization(Lowering& op) {
+  return SkipNormalization(op, {}, op.in(3), true);
+}
+
+// The sum of the embeddings of words, positions and segments, normalised; how many words of each
+// row the mask leaves; the sum itself.
+Outputs LowerEmbedLayerNormalization(Lowering& op) {
+  const Val words = op.in(0), segments = op.in(1), mask = op.in(7);
+  const Val positions = op.has(8) ? op.in(8) : Unsqueeze(Positions(SizeOf(words, 1)), {0});
+  Val sum = Gather(op.in(2), words, 0) + Gather(op.in(3), positions, 0);
+  if (segments) {
+    if (!op.has(4)) op.Fail("segment_ids are given, but no segment_embedding");
+    sum = sum + Gather(op.in(4), segments, 0);
+  }
+  const Val y = Normalize(op, sum, op.in(5), op.in(6), false, false).y;
+  const Val counts = mask ? Reduce("sum", Cast(Equal(mask, 1.0), DType::kInt32), {1}, false)
+                          : Filled(SizeOf(words, 0), MakeFilled(DType::kInt32, {1}, 0));
+  return {y, counts, sum};
+}
+
+}  // namespace sardonyx::ops::contrib

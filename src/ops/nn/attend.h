@@ -1,0 +1,30 @@
+#pragma once
+// The formula of the attention operators, on heads: [batch,heads,sequence,size].
+
+#include "ops/lowering.h"
+
+namespace sardonyx::ops {
+
+struct Scoring {
+  double scale;
+  double softcap = 0;                   // 0: none
+  Val bias = {};                        // added to the scores; -infinity hides a key
+  Val sink = {};                        // [...,1]: score of a further key, whose value is 0
+  DType precision = DType::kUndefined;  // of the softmax; that of the queries
+};
+
+struct Attended {
+  Val y;
+  Val product, capped, biased, weights;  // the scores on their way: [batch,heads,queries,keys]
+};
+
+// softmax(softcap(Q K' scale) + bias) V. A group of query heads may share a head of keys and
+// values. A query that may see no key gives zeros.
+Attended Attend(const Lowering& op, Val queries, Val keys, Val values, const Scoring& scoring);
+
+Val SplitHeads(Val x,
+               int64_t heads);   // [batch,sequence,heads * size] -> [batch,heads,sequence,size]
+Val JoinHeads(Val x);            // and back
+Val Hide(Val seen, DType type);  // what to add to scores: 0 where seen, else -infinity
+
+}  // namespace sardonyx::ops
