@@ -9,13 +9,18 @@ namespace {
 
 // The standard's activation of that name, with the attributes that it knows.
 Val Activate(Lowering& op, Val x, const std::string& name, Attributes attributes) {
+  // Those of ONNX's first operators.
+  const double alpha = attributes.Float("alpha", 1), beta = attributes.Float("beta", 1);
+  if (name == "ScaledTanh") return alpha * Tanh(beta * x);
+  if (name == "ParametricSoftplus") return alpha * Softplus(beta * x);
   static constexpr std::array<std::string_view, 13> kActivations = {
       "Celu",    "Elu",      "HardSigmoid", "HardSwish",       "LeakyRelu", "Relu", "Selu",
       "Sigmoid", "Softplus", "Softsign",    "ThresholdedRelu", "Tanh",      "Mish"};
   if (name.empty()) return x;
   if (std::ranges::find(kActivations, name) == kActivations.end()) {
-    op.Unsupported("attribute activation is '{}', but must be Clip or one of {}", name,
-                   fmt::join(kActivations, ", "));
+    op.Unsupported(
+        "attribute activation is '{}', but must be one of Clip, ParametricSoftplus, ScaledTanh, {}",
+        name, fmt::join(kActivations, ", "));
   }
   return Standard(op, name, {x}, std::move(attributes)).values[0];
 }

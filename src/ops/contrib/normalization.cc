@@ -23,7 +23,8 @@ Outputs SkipNormalization(Lowering& op, Val shift, Val bias, bool rms) {
   Val sum = Widen(op.in(0)) + Widen(op.in(1));
   if (bias) sum = sum + Widen(bias);
   const Normalized result = Normalize(op, sum, op.in(2), shift, rms, op.wants(1) || op.wants(2));
-  return {result.y, result.mean, result.inverse_deviation, CastLike(sum, op.in(0))};
+  const Val mean = rms && op.wants(1) ? Reduce("mean", sum, {-1}, true) : result.mean;
+  return {result.y, mean, result.inverse_deviation, CastLike(sum, op.in(0))};
 }
 
 }  // namespace
