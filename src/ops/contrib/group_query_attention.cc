@@ -23,19 +23,9 @@ enum Input : size_t {
 };
 
 void Check(const Lowering& op) {
-  for (const char* quantized : {"k_quant_type", "v_quant_type"}) {
-    if (op.String(quantized, "NONE") != "NONE") {
-      op.Unsupported("attribute {} is '{}': quantised caches are not implemented", quantized,
-                     op.String(quantized));
-    }
-  }
   if (op.Int("sliding_window_cache") != 0) {
     op.Unsupported(
         "attribute sliding_window_cache: caches of the window's size are not implemented");
-  }
-  if (op.has(kPastKey) && op.in(kPastKey).dtype() != op.in(kQuery).dtype()) {
-    op.Fail("past_key is {}, but query {}", Name(op.in(kPastKey).dtype()),
-            Name(op.in(kQuery).dtype()));
   }
   if (op.has(kPastKey) != op.has(kPastValue)) op.Fail("past_key and past_value come together");
   if (op.has(kKey) != op.has(kValue)) op.Fail("key and value come together");
@@ -49,6 +39,58 @@ void Check(const Lowering& op) {
   }
   if (mode < 0 || mode > 2) op.Fail("attribute qk_output is {}, not 0, 1 or 2", mode);
 }
+
+// How keys or values stand in a cache: as they are, or in units of a scale, which belongs to all or
+// to each channel: as 8-bit integers or floats, or two to a byte, each with 8 added, the first in
+// the lower half.
+class CacheFormat {
+ public:
+  CacheFormat(const Lowering& op, std::string_view kind, Input scale, Input past)
+      : plain_(op.in(kQuery).dtype()), stored_(plain_), scale_(op.in(scale)) {
+    const std::string given = op.String(kind, "NONE");
+    const int64_t bits = op.Int("kv_cache_bit_width", 8);
+    if (given != "NONE") {
+      if (given != "PER_TENSOR" && given != "PER_CHANNEL")
+        op.Fail("attribute {} is '{}'", kind, given);
+      if (!scale_) op.Fail("attribute {} is {}, but there is no scale", kind, given);
+      stored_ = bits == 4 ? DType::kUInt8 : DType::kInt8;
+    }
+    if (op.has(past)) {
+      const bool eight = given != "NONE" && bits != 4;
+      if (eight && op.in(past).dtype() == DType::kFloat8E4M3FN) stored_ = DType::kFloat8E4M3FN;
+      if (op.in(past).dtype() != stored_) {
+        op.Fail("a cache of {} with {} {} and {} bits must be {}", Name(op.in(past).dtype()), kind,
+                given, bits, Name(stored_));
+      }
+    }
+  }
+
+  Val Encode(Val x) const {
+    if (stored_ == plain_) return x;
+    const Val units = Widen(x) / scale_;
+    if (stored_ == DType::kInt8) return Cast(Clip(Round(units), -128, 127), stored_);
+    if (stored_ != DType::kUInt8) return CastTo(units, stored_, true, "nearest");
+    const Val halves =
+        Reshape(Clip(Round(units), -8, 7) + 8.0, std::vector<int64_t>{0, 0, 0, -1, 2});
+    const std::vector<Val> parts = Split(halves, {1, 1}, 4);
+    return Cast(Squeeze(parts[0] + parts[1] * 16.0, {4}), stored_);
+  }
+
+  Val Decode(Val cache) const {
+    if (stored_ == plain_) return cache;
+    Val units = Cast(cache, DType::kFloat32);
+    if (stored_ == DType::kUInt8) {
+      const Val high = Floor(units / 16.0);
+      const Val halves = Concat({Unsqueeze(units - high * 16.0, {4}), Unsqueeze(high, {4})}, 4);
+      units = Reshape(halves, std::vector<int64_t>{0, 0, 0, -1}) - 8.0;
+    }
+    return Cast(units * scale_, plain_);
+  }
+
+ private:
+  DType plain_, stored_;
+  Val scale_;
+};
 
 Val NormalizeHeads(Lowering& op, Val x, Val weight) {
   return op.builder().Make(
@@ -145,7 +187,10 @@ Outputs LowerGroupQueryAttention(Lowering& op) {
               .values[0];
     }
   }
-  const Val keys = Fill(op.in(kPastKey), k, place), values = Fill(op.in(kPastValue), v, place);
+  const CacheFormat key_format(op, "k_quant_type", kKeyScale, kPastKey);
+  const CacheFormat value_format(op, "v_quant_type", kValueScale, kPastValue);
+  const Val keys = Fill(op.in(kPastKey), key_format.Encode(k), place),
+            values = Fill(op.in(kPastValue), value_format.Encode(v), place);
 
   Builder& b = op.builder();
   const auto filled = [&](Val cache) {
@@ -161,7 +206,8 @@ Outputs LowerGroupQueryAttention(Lowering& op) {
   } else if (op.Int("smooth_softmax") == 1) {
     scoring.sink = b.Scalar(q.dtype(), 0);
   }
-  const Attended result = Attend(op, q, filled(keys), filled(values), scoring);
+  const Attended result =
+      Attend(op, q, key_format.Decode(filled(keys)), value_format.Decode(filled(values)), scoring);
   Val scores = result.weights;
   if (op.Int("qk_output") == 1) scores = Where(seen, result.biased, b.Scalar(q.dtype(), 0));
   if (op.Int("qk_output") == 0) scores = Val{};
