@@ -6,6 +6,7 @@
 
 #include "ops/core/core.h"
 #include "ops/core/reference.h"
+#include "ops/vision/sampling.h"
 
 namespace sardonyx::core {
 namespace {
@@ -154,13 +155,6 @@ Taps NearestTaps(double x, std::string_view mode) {
   Fail(ErrorCode::kInvalidModel, "resize: there is no nearest_mode '{}'", mode);
 }
 
-// Keys' cubic convolution kernel.
-double CubicKernel(double x, double a) {
-  x = std::abs(x);
-  if (x <= 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
-  return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
-}
-
 // Weights of a kernel of half-width `reach` around x; with antialias and a scale below 1 the kernel
 // is stretched to cover all input that an output stands for.
 template <typename Kernel>
@@ -192,7 +186,7 @@ Taps TapsAt(const Attributes& attributes, double x, double scale) {
   }
   if (mode == "cubic") {
     const double a = attributes.Float("cubic_coeff_a", -0.75);
-    return KernelTaps(x, 2, scale, antialias, [a](double d) { return CubicKernel(d, a); });
+    return KernelTaps(x, 2, scale, antialias, [a](double d) { return ops::CubicKernel(d, a); });
   }
   Fail(ErrorCode::kInvalidModel, "resize: there is no mode '{}'", mode);
 }
