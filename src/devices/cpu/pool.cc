@@ -82,8 +82,11 @@ BindResult BindLp(const BindRequest& request) {
   if (request.inputs[0].dtype != DType::kFloat32) {
     return Refuse("element type is {}", Name(request.inputs[0].dtype));
   }
+  const double exponent = request.node.attributes.Float("p", 2);
+  const int64_t p = static_cast<int64_t>(exponent);
+  if (static_cast<double>(p) != exponent) return Refuse("the exponent is {}", exponent);
   Bound bound;
-  bound.run = [shape, p = request.node.attributes.Int("p", 2)](const StepArgs& args) {
+  bound.run = [shape, p](const StepArgs& args) {
     LpPool(shape, static_cast<const float*>(args.in[0]), static_cast<float*>(args.out[0]), p,
            args.parallel);
   };

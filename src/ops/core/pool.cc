@@ -157,7 +157,7 @@ void ComputeAveragePool(ComputeContext& context) {
 }
 
 void ComputeLpPool(ComputeContext& context) {
-  const double p = static_cast<double>(context.attributes().Int("p", 2));
+  const double p = context.attributes().Float("p", 2);
   ComputeSumPool(
       context, [p](double x) { return std::pow(std::abs(x), p); },
       [p](double sum, double, double) { return std::pow(sum, 1.0 / p); });

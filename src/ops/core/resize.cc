@@ -220,16 +220,18 @@ Source SourceAt(const Attributes& attributes, const Coordinates& coordinates, in
   return source;
 }
 
-// An axis of `dims` resized; dims follows.
+// An axis of `dims` resized; dims follows. The extrapolation value is real: of the `parts` of a
+// complex number it is the first.
 std::vector<double> ResizeAxis(const std::vector<double>& x, std::vector<int64_t>& dims, int axis,
-                               const std::vector<Source>& sources, double extrapolation) {
+                               const std::vector<Source>& sources, double extrapolation,
+                               int64_t parts) {
   const AxisSplit split = SplitAt(dims, axis);
   const int64_t out = static_cast<int64_t>(sources.size());
   std::vector<double> y(split.outer * out * split.inner);
   for (int64_t outer = 0; outer < split.outer; ++outer) {
     for (int64_t o = 0; o < out; ++o) {
       for (int64_t inner = 0; inner < split.inner; ++inner) {
-        double sum = sources[o].outside ? extrapolation : 0;
+        double sum = sources[o].outside && inner % parts == 0 ? extrapolation : 0;
         for (const auto& [index, weight] : sources[o].taps) {
           sum += weight * x[(outer * split.size + index) * split.inner + inner];
         }
@@ -309,17 +311,15 @@ void ComputeResize(ComputeContext& context) {
   if (y.size() == 0) return;
   if (attributes.String("mode", "nearest") == "nearest")
     return CopyNearest(x, y, sources, extrapolation);
-  std::vector<double> values = ToDoubles(x);
+  ops::Numbers numbers = ops::ToNumbers(x, "interpolation");
   std::vector<int64_t> dims = x.dims();
+  dims.push_back(numbers.parts);
   for (int axis : axes) {
-    if (!sources[axis].empty())
-      values = ResizeAxis(values, dims, axis, sources[axis], extrapolation);
+    if (sources[axis].empty()) continue;
+    numbers.values =
+        ResizeAxis(numbers.values, dims, axis, sources[axis], extrapolation, numbers.parts);
   }
-  // Integers round to nearest here, where a cast would truncate.
-  if (IsInteger(y.dtype())) {
-    for (double& value : values) value = std::nearbyint(value);
-  }
-  ConvertElements(DType::kFloat64, values.data(), y.dtype(), y.raw(), y.size(), false);
+  ops::FromNumbers(std::move(numbers.values), y);
 }
 
 }  // namespace

@@ -1,4 +1,3 @@
-#include <cmath>
 #include <numeric>
 
 #include "ops/lowering.h"
@@ -23,12 +22,9 @@ Val GlobalPool(Val x, std::string_view kind) {
   return ToChannelsFirst(Reduce(kind, ToChannelsLast(x), axes, true));
 }
 
-// LpPool-1 and GlobalLpPool-1 have a real exponent.
-void AdaptExponent(Lowering& op) {
-  if (op.version() >= 2) return;
-  const double p = op.Float("p", 2);
-  if (p != std::floor(p)) op.Unsupported("attribute p is {}: only whole exponents are known", p);
-  op.attributes.Set("p", static_cast<int64_t>(p));
+// The exponent is an integer since version 2.
+double Exponent(const Lowering& op) {
+  return op.version() < 2 ? op.Float("p", 2) : static_cast<double>(op.Int("p", 2));
 }
 
 }  // namespace
@@ -51,23 +47,19 @@ Outputs LowerAveragePool(Lowering& op) {
 
 Outputs LowerLpPool(Lowering& op) {
   Attributes attributes = PoolWindow(op);
-  attributes.Set("p", op.Int("p", 2));
+  attributes.Set("p", Exponent(op));
   return ToChannelsFirst(op.builder().Make(core::lp_pool, {ToChannelsLast(op.in(0))}, attributes));
 }
-
-void AdaptLpPool(Lowering& op) { AdaptExponent(op); }
 
 Outputs LowerGlobalAveragePool(Lowering& op) { return GlobalPool(op.in(0), "mean"); }
 Outputs LowerGlobalMaxPool(Lowering& op) { return GlobalPool(op.in(0), "max"); }
 
 Outputs LowerGlobalLpPool(Lowering& op) {
   const Val x = op.in(0);
-  const int64_t p = op.Int("p", 2);
+  const double p = Exponent(op);
   if (p == 1) return GlobalPool(x, "l1");
   if (p == 2) return GlobalPool(x, "l2");
-  return Pow(GlobalPool(Pow(Abs(x), static_cast<double>(p)), "sum"), 1.0 / static_cast<double>(p));
+  return Cast(Pow(GlobalPool(Pow(Abs(Widen(x)), p), "sum"), 1 / p), x.dtype());
 }
-
-void AdaptGlobalLpPool(Lowering& op) { AdaptExponent(op); }
 
 }  // namespace sardonyx::ops

@@ -178,8 +178,10 @@ Outputs LowerSTFT(Lowering& op) {
   const Val starts = Positions(room / static_cast<double>(step) + 1.0) * static_cast<double>(step);
   const Val positions = Unsqueeze(starts, {1}) + Positions(b.Ints({length}));
   Val frames = Gather(x, positions, 1);
-  if (window) frames = frames * Reshape(window, std::vector<int64_t>{length, 1});
-  return Dft(frames, -2, length, false, op.Int("onesided", 1) != 0);
+  // Halves stay wide until the end.
+  frames = Widen(frames);
+  if (window) frames = frames * Reshape(Widen(window), std::vector<int64_t>{length, 1});
+  return Cast(Dft(frames, -2, length, false, op.Int("onesided", 1) != 0), x.dtype());
 }
 
 }  // namespace ops
