@@ -21,8 +21,10 @@ def _resized(x, scales, *, mode="nearest", asymmetric=False, choose=None):
             continue
         low = np.floor(at).astype(int)
         weight = (at - low).reshape(-1, *[1] * (x.ndim - axis - 1))
-        y = (np.take(y, np.clip(low, 0, n - 1), axis) * (1 - weight)
-             + np.take(y, np.clip(low + 1, 0, n - 1), axis) * weight)
+        y = (
+            np.take(y, np.clip(low, 0, n - 1), axis) * (1 - weight)
+            + np.take(y, np.clip(low + 1, 0, n - 1), axis) * weight
+        )
     return y if x.dtype.kind == "O" else _narrow(y, x.dtype)
 
 
@@ -51,11 +53,20 @@ def upsample(request: Request) -> list[Case]:
             inputs.append(np.array(scales, np.float32))
         wanted = _resized(x, scales, mode=mode, asymmetric=True, choose=_before_or_after)
         halfway = 1 if mode != "nearest" and x.dtype.kind in "iu" else None
-        made.append(Case(inputs, attributes, expected=[wanted], atol=halfway,
-                         name=f"{mode} by {scales}"))
+        made.append(
+            Case(inputs, attributes, expected=[wanted], atol=halfway, name=f"{mode} by {scales}")
+        )
         if request.version == 9:
-            made.append(Case(inputs, attributes, expected=[wanted], initializers=(1,), atol=halfway,
-                             name=f"{mode} by {scales}, constant"))
+            made.append(
+                Case(
+                    inputs,
+                    attributes,
+                    expected=[wanted],
+                    initializers=(1,),
+                    atol=halfway,
+                    name=f"{mode} by {scales}, constant",
+                )
+            )
     return made
 
 
@@ -66,13 +77,20 @@ def _old_resize(request: Request) -> list[Case]:
     for mode, scales in itertools.product(
         modes, ([1, 1, 2, 3], [1, 1, 1.5, 2], [1, 1, 0.7, 0.5], [1, 1, 2, 0.5])
     ):
-        wanted = _resized(x, np.array(scales, np.float32), mode=mode, asymmetric=True,
-                          choose=_before_or_after)
+        wanted = _resized(
+            x, np.array(scales, np.float32), mode=mode, asymmetric=True, choose=_before_or_after
+        )
         halfway = 1 if mode != "nearest" and x.dtype.kind in "iu" else None
-        made.append(Case([x, np.array(scales, np.float32)], {"mode": mode}, expected=[wanted],
-                         atol=halfway,
-                         name=f"{mode} by {scales}",
-                         note=_before_or_after.__doc__ if mode == "nearest" else ""))
+        made.append(
+            Case(
+                [x, np.array(scales, np.float32)],
+                {"mode": mode},
+                expected=[wanted],
+                atol=halfway,
+                name=f"{mode} by {scales}",
+                note=_before_or_after.__doc__ if mode == "nearest" else "",
+            )
+        )
     return made
 
 
@@ -89,8 +107,13 @@ def resize(request: Request) -> list[Case]:
     none = np.zeros(0, np.float32) if request.version == 11 else None
     # ONNX Runtime, which is asked where the reference evaluator fails, has coefficients in float32;
     # integers differ where a value lies halfway between two.
-    tolerance = ({"atol": 1} if kind.kind in "iu" else
-                 {"rtol": 1e-5, "atol": 1e-5} if kind.name in ("float32", "float64") else {})
+    tolerance = (
+        {"atol": 1}
+        if kind.kind in "iu"
+        else {"rtol": 1e-5, "atol": 1e-5}
+        if kind.name in ("float32", "float64")
+        else {}
+    )
     made = []
 
     def add(name, attributes, scales=None, sizes=None, roi=empty, **how):
@@ -105,51 +128,91 @@ def resize(request: Request) -> list[Case]:
     if kind.kind in "Obc":  # neither the reference evaluator nor ONNX Runtime takes these
         for scales in (grown, shrunk, mixed):
             exact = np.array(scales, np.float32)
-            add(f"nearest by {scales}", {"mode": "nearest"}, scales,
-                expected=[_resized(x, exact)])
-            add(f"floor by {scales}", {"mode": "nearest", "nearest_mode": "floor",
-                                       "coordinate_transformation_mode": "asymmetric"}, scales,
-                expected=[_resized(x, exact, asymmetric=True, choose=lambda at, _: np.floor(at))])
+            add(f"nearest by {scales}", {"mode": "nearest"}, scales, expected=[_resized(x, exact)])
+            add(
+                f"floor by {scales}",
+                {
+                    "mode": "nearest",
+                    "nearest_mode": "floor",
+                    "coordinate_transformation_mode": "asymmetric",
+                },
+                scales,
+                expected=[_resized(x, exact, asymmetric=True, choose=lambda at, _: np.floor(at))],
+            )
             if kind.kind == "c":
-                add(f"linear by {scales}", {"mode": "linear"}, scales,
-                    expected=[_resized(x, exact, mode="linear")])
+                add(
+                    f"linear by {scales}",
+                    {"mode": "linear"},
+                    scales,
+                    expected=[_resized(x, exact, mode="linear")],
+                )
         return made
 
     full = request.varied == "T1" and kind == np.float32
     coordinates = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
     if request.version >= 19:
         coordinates.append("half_pixel_symmetric")
-    targets = [{"scales": grown}, {"scales": mixed}, {"sizes": [1, 2, 7, 3]},
-               {"sizes": [1, 2, 1, 1]}]
+    targets = [
+        {"scales": grown},
+        {"scales": mixed},
+        {"sizes": [1, 2, 7, 3]},
+        {"sizes": [1, 2, 1, 1]},
+    ]
     for coordinate, target in itertools.product(coordinates if full else coordinates[:1], targets):
         base = {"coordinate_transformation_mode": coordinate}
         label = f"{coordinate}, {target}"
         # Its coordinates are whole numbers but for their last digit here.
         for nearest in NEAREST[: 2 if coordinate == "half_pixel_symmetric" else 4]:
-            add(f"{nearest}, {label}", {**base, "mode": "nearest", "nearest_mode": nearest},
-                **target)
+            add(
+                f"{nearest}, {label}",
+                {**base, "mode": "nearest", "nearest_mode": nearest},
+                **target,
+            )
         for exclude in (0, 1):
-            add(f"linear, {label}, {exclude}", {**base, "mode": "linear",
-                                               "exclude_outside": exclude}, **target)
-            add(f"cubic, {label}, {exclude}", {**base, "mode": "cubic", "cubic_coeff_a": -0.5,
-                                              "exclude_outside": exclude}, **target)
+            add(
+                f"linear, {label}, {exclude}",
+                {**base, "mode": "linear", "exclude_outside": exclude},
+                **target,
+            )
+            add(
+                f"cubic, {label}, {exclude}",
+                {**base, "mode": "cubic", "cubic_coeff_a": -0.5, "exclude_outside": exclude},
+                **target,
+            )
         for mode in ("linear", "cubic") if request.version >= 18 else ():
             add(f"antialias {mode}, {label}", {**base, "mode": mode, "antialias": 1}, **target)
     roi = np.array([0, 0, 0.25, -0.25, 1, 1, 0.75, 1.25], request.dtype("T2"))
     for mode in ("nearest", "linear", "cubic"):
-        add(f"crop, {mode}", {"mode": mode, "extrapolation_value": 3.0,
-                              "coordinate_transformation_mode": "tf_crop_and_resize"},
-            sizes=[1, 2, 3, 6], roi=roi)
+        add(
+            f"crop, {mode}",
+            {
+                "mode": mode,
+                "extrapolation_value": 3.0,
+                "coordinate_transformation_mode": "tf_crop_and_resize",
+            },
+            sizes=[1, 2, 3, 6],
+            roi=roi,
+        )
     if request.version == 11 and kind == np.float32:
-        add("tf_half_pixel_for_nn", {"mode": "nearest", "nearest_mode": "floor",
-                                     "coordinate_transformation_mode": "tf_half_pixel_for_nn"},
-            scales=[1, 1, 2, 2], oracle="onnxruntime")
+        add(
+            "tf_half_pixel_for_nn",
+            {
+                "mode": "nearest",
+                "nearest_mode": "floor",
+                "coordinate_transformation_mode": "tf_half_pixel_for_nn",
+            },
+            scales=[1, 1, 2, 2],
+            oracle="onnxruntime",
+        )
     if request.version >= 13:
         add("no roi", {"mode": "linear"}, scales=grown, roi=None)
     if request.version >= 18:
         add("axes", {"mode": "linear", "axes": [3, 2]}, scales=[1.5, 2])
         add("axes, sizes", {"mode": "cubic", "axes": [2, 3]}, sizes=[3, 7])
         for policy in ("not_larger", "not_smaller", "stretch"):
-            add(f"{policy}", {"mode": "linear", "axes": [2, 3],
-                              "keep_aspect_ratio_policy": policy}, sizes=[7, 7])
+            add(
+                f"{policy}",
+                {"mode": "linear", "axes": [2, 3], "keep_aspect_ratio_policy": policy},
+                sizes=[7, 7],
+            )
     return made

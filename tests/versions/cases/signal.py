@@ -44,10 +44,25 @@ def dft(request: Request) -> list[Case]:
         elif axis is not None:
             attributes["axis"] = axis
         # Sums of some forty numbers, by a convolution where their count is a large prime.
-        made.append(Case(inputs, attributes, expected=[wanted], name=name, initializers=(1, 2),
-                         atol=1e-5 if request.dtype("T1") == np.float32 else None))
-        made.append(Case(inputs, attributes, expected=[wanted], name=f"{name}, computed inputs",
-                         atol=1e-5 if request.dtype("T1") == np.float32 else None))
+        made.append(
+            Case(
+                inputs,
+                attributes,
+                expected=[wanted],
+                name=name,
+                initializers=(1, 2),
+                atol=1e-5 if request.dtype("T1") == np.float32 else None,
+            )
+        )
+        made.append(
+            Case(
+                inputs,
+                attributes,
+                expected=[wanted],
+                name=f"{name}, computed inputs",
+                atol=1e-5 if request.dtype("T1") == np.float32 else None,
+            )
+        )
 
     add("real", (2, 10, 1))
     add("complex", (2, 10, 2))
@@ -84,11 +99,20 @@ def stft(request: Request) -> list[Case]:
         wanted = np.fft.fft(frames)
         if onesided is None or onesided:
             wanted = wanted[..., : size // 2 + 1]
-        made.append(Case([x, _scalar(step, kind), weights,
-                          None if length is None else _scalar(length, kind)],
-                         {} if onesided is None else {"onesided": onesided},
-                         expected=[_pairs(wanted)], name=name,
-                         atol=1e-5 if request.dtype("T1") == np.float32 else None))
+        made.append(
+            Case(
+                [
+                    x,
+                    _scalar(step, kind),
+                    weights,
+                    None if length is None else _scalar(length, kind),
+                ],
+                {} if onesided is None else {"onesided": onesided},
+                expected=[_pairs(wanted)],
+                name=name,
+                atol=1e-5 if request.dtype("T1") == np.float32 else None,
+            )
+        )
 
     add("length", (2, 20, 1), 4, length=8)
     add("window", (2, 21, 1), 5, window=7)
@@ -105,7 +129,7 @@ def _mel(bins, length, rate, lower, upper):
     mels = low + np.arange(bins + 2) * (high - low) / (bins + 2)
     corners = np.floor((length + 1) * 700 * (10 ** (mels / 2595) - 1) / rate).astype(int)
     y = np.zeros((length // 2 + 1, bins))
-    for i, (left, center, right) in enumerate(zip(corners, corners[1:], corners[2:])):
+    for i, (left, center, right) in enumerate(zip(corners, corners[1:], corners[2:], strict=False)):
         for row in range(left, center):
             y[row, i] = (row - left) / (center - left)
         y[center, i] = 1
@@ -122,15 +146,26 @@ def mel_weight_matrix(request: Request) -> list[Case]:
     for bins, length, rate, lower, upper in ((8, 16, 8192, 0, 4096), (5, 64, 16000, 128, 7168)):
         sizes = [np.array(value, kind) for value in (bins, length, rate)]
         edges = [np.array(value, edge) for value in (lower, upper)]
-        made.append(Case([*sizes, *edges], {"output_datatype": type_}, expected=_mel,
-                         name=f"{bins} bins"))
-        made.append(Case([*sizes, *edges], {"output_datatype": type_}, expected=_mel,
-                         name=f"{bins} bins, constants", initializers=range(5)))
+        made.append(
+            Case([*sizes, *edges], {"output_datatype": type_}, expected=_mel, name=f"{bins} bins")
+        )
+        made.append(
+            Case(
+                [*sizes, *edges],
+                {"output_datatype": type_},
+                expected=_mel,
+                name=f"{bins} bins, constants",
+                initializers=range(5),
+            )
+        )
     return made
 
 
-WINDOWS = {"HannWindow": (0.5, 0.5, 0), "HammingWindow": (25 / 46, 21 / 46, 0),
-           "BlackmanWindow": (0.42, 0.5, 0.08)}
+WINDOWS = {
+    "HannWindow": (0.5, 0.5, 0),
+    "HammingWindow": (25 / 46, 21 / 46, 0),
+    "BlackmanWindow": (0.42, 0.5, 0.08),
+}
 
 
 @cases(*WINDOWS)
@@ -148,7 +183,12 @@ def window(request: Request) -> list[Case]:
             wanted = a - b * np.cos(t) + c * np.cos(2 * t)
             if request.dtype("T2").kind == "u":
                 wanted = np.maximum(wanted, 0)
-            made.append(Case([_scalar(size, request.dtype("T1"))],
-                             {"periodic": periodic, "output_datatype": type_},
-                             expected=[wanted], name=f"{size}, periodic {periodic}"))
+            made.append(
+                Case(
+                    [_scalar(size, request.dtype("T1"))],
+                    {"periodic": periodic, "output_datatype": type_},
+                    expected=[wanted],
+                    name=f"{size}, periodic {periodic}",
+                )
+            )
     return made

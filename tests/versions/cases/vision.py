@@ -41,8 +41,11 @@ def col2im(request: Request) -> list[Case]:
         strides = attributes.get("strides", [1] * rank)
         dilations = attributes.get("dilations", [1] * rank)
         pads = attributes.get("pads", [0] * 2 * rank)
-        blocks = [(image[i] + pads[i] + pads[rank + i] - dilations[i] * (block[i] - 1) - 1)
-                  // strides[i] + 1 for i in range(rank)]
+        blocks = [
+            (image[i] + pads[i] + pads[rank + i] - dilations[i] * (block[i] - 1) - 1) // strides[i]
+            + 1
+            for i in range(rank)
+        ]
         x = request.random("T", (2, 3 * math.prod(block), math.prod(blocks)))
         y = np.zeros((2, 3, *image), x.dtype if x.dtype.kind in "bO" else _wide(x).dtype)
         if text:
@@ -52,25 +55,41 @@ def col2im(request: Request) -> list[Case]:
             for at in itertools.product(*map(range, blocks)):
                 to = [at[i] * strides[i] + step[i] * dilations[i] - pads[i] for i in range(rank)]
                 if all(0 <= to[i] < image[i] for i in range(rank)):
-                    y[(slice(None), slice(None), *to)] += (
-                        view[(slice(None), slice(None), *step, *at)].astype(y.dtype))
+                    y[(slice(None), slice(None), *to)] += view[
+                        (slice(None), slice(None), *step, *at)
+                    ].astype(y.dtype)
         sizes = [np.array(image, np.int64), np.array(block, np.int64)]
         note = "Where blocks of text overlap, their sum is one behind the other." if text else ""
         made.append(Case([x, *sizes], attributes, expected=[y], name=name, note=note))
-        made.append(Case([x, *sizes], attributes, expected=[y], name=f"{name}, constants",
-                         initializers=(1, 2)))
+        made.append(
+            Case(
+                [x, *sizes],
+                attributes,
+                expected=[y],
+                name=f"{name}, constants",
+                initializers=(1, 2),
+            )
+        )
     return made
 
 
 @cases("Det")
 def det(request: Request) -> list[Case]:
-    made = [Case([request.random("T", shape)], name=str(shape),
-                 expected=lambda x: [np.linalg.det(_wide(x))])
-            for shape in ((2, 2), (3, 4, 4), (2, 1, 1, 1), (2, 3, 3, 3), (0, 2, 2))]
+    made = [
+        Case(
+            [request.random("T", shape)],
+            name=str(shape),
+            expected=lambda x: [np.linalg.det(_wide(x))],
+        )
+        for shape in ((2, 2), (3, 4, 4), (2, 1, 1, 1), (2, 3, 3, 3), (0, 2, 2))
+    ]
     singular = np.array([[1, 2], [2, 4]]).astype(request.dtype("T"))
     pivoted = np.array([[0, 1], [1, 0]]).astype(request.dtype("T"))
-    return made + [Case([singular], expected=[np.array(0.0)], name="singular"),
-                   Case([pivoted], expected=[np.array(-1.0)], name="pivoted")]
+    return [
+        *made,
+        Case([singular], expected=[np.array(0.0)], name="singular"),
+        Case([pivoted], expected=[np.array(-1.0)], name="pivoted"),
+    ]
 
 
 # ---- sampling
@@ -81,9 +100,9 @@ def _linear(image: np.ndarray, point: tuple[float, ...]) -> np.ndarray:
     rank = len(point)
     total = np.zeros(image.shape[: image.ndim - rank], image.dtype)
     for corner in itertools.product((0, 1), repeat=rank):
-        at = [math.floor(p) + c for p, c in zip(point, corner)]
-        weight = math.prod(1 - abs(p - i) for p, i in zip(point, at))
-        if all(0 <= i < size for i, size in zip(at, image.shape[-rank:])):
+        at = [math.floor(p) + c for p, c in zip(point, corner, strict=False)]
+        weight = math.prod(1 - abs(p - i) for p, i in zip(point, at, strict=False))
+        if all(0 <= i < size for i, size in zip(at, image.shape[-rank:], strict=False)):
             total = total + weight * image[(..., *at)]
     return total
 
@@ -92,14 +111,28 @@ def _linear(image: np.ndarray, point: tuple[float, ...]) -> np.ndarray:
 def deform_conv(request: Request) -> list[Case]:
     made = []
 
-    def add(name, sizes, kernel, *, channels=2, outputs=2, group=1, offset_group=1, bias=False,
-            mask=False, **window):
+    def add(
+        name,
+        sizes,
+        kernel,
+        *,
+        channels=2,
+        outputs=2,
+        group=1,
+        offset_group=1,
+        bias=False,
+        mask=False,
+        **window,
+    ):
         rank = len(sizes)
         strides = window.get("strides", [1] * rank)
         dilations = window.get("dilations", [1] * rank)
         pads = window.get("pads", [0] * 2 * rank)
-        out = [(sizes[i] + pads[i] + pads[rank + i] - dilations[i] * (kernel[i] - 1) - 1)
-               // strides[i] + 1 for i in range(rank)]
+        out = [
+            (sizes[i] + pads[i] + pads[rank + i] - dilations[i] * (kernel[i] - 1) - 1) // strides[i]
+            + 1
+            for i in range(rank)
+        ]
         x = request.random("T", (2, channels, *sizes))
         w = request.random("T", (outputs, channels // group, *kernel))
         area = math.prod(kernel)
@@ -115,10 +148,16 @@ def deform_conv(request: Request) -> list[Case]:
         for n, g in itertools.product(range(2), range(offset_group)):
             for t, step in enumerate(itertools.product(*map(range, kernel))):
                 for o in itertools.product(*map(range, out)):
-                    point = tuple(o[i] * strides[i] + step[i] * dilations[i] - pads[i]
-                                  + moved[(n, g, t, i, *o)] for i in range(rank))
+                    point = tuple(
+                        o[i] * strides[i]
+                        + step[i] * dilations[i]
+                        - pads[i]
+                        + moved[(n, g, t, i, *o)]
+                        for i in range(rank)
+                    )
                     columns[(n, g, slice(None), t, *o)] = (
-                        _linear(images[n, g], point) * scale[(n, g, t, *o)])
+                        _linear(images[n, g], point) * scale[(n, g, t, *o)]
+                    )
         columns = columns.reshape(2, group, channels // group * area, -1)
         filters = _wide(w).reshape(group, outputs // group, -1)
         y = np.einsum("gok,ngkp->ngop", filters, columns).reshape(2, outputs, *out)
@@ -129,11 +168,11 @@ def deform_conv(request: Request) -> list[Case]:
         made.append(Case([x, w, offset, b, m], attributes, expected=[y], name=name, atol=eps))
 
     add("plain", (5, 5), (3, 3))
-    add("padded, strided", (5, 6), (2, 3), pads=[1, 0, 1, 2], strides=[2, 1],
-        kernel_shape=[2, 3])
+    add("padded, strided", (5, 6), (2, 3), pads=[1, 0, 1, 2], strides=[2, 1], kernel_shape=[2, 3])
     add("groups", (4, 4), (2, 2), channels=4, outputs=4, group=2, bias=True)
-    add("offset groups", (4, 5), (2, 2), channels=4, outputs=2, offset_group=2, mask=True,
-        bias=True)
+    add(
+        "offset groups", (4, 5), (2, 2), channels=4, outputs=2, offset_group=2, mask=True, bias=True
+    )
     add("dilated", (6, 6), (2, 2), dilations=[2, 3], mask=True)
     add("one axis", (7,), (3,))
     add("three axes", (3, 4, 3), (2, 2, 2))
@@ -203,11 +242,16 @@ def grid_sample(request: Request) -> list[Case]:
     made = []
     text = request.dtype("T1").kind in "Ob"
     plain = request.version < 20
-    modes = {"nearest": "nearest", "linear": "bilinear" if plain else "linear",
-             "cubic": "bicubic" if plain else "cubic"}
-    shapes = [((2, 2, 3, 4), (2, 3))] if plain else [((2, 2, 3, 4), (2, 3)),
-                                                    ((1, 2, 3, 2, 3), (2, 2, 2)),
-                                                    ((1, 1, 5), (4,))]
+    modes = {
+        "nearest": "nearest",
+        "linear": "bilinear" if plain else "linear",
+        "cubic": "bicubic" if plain else "cubic",
+    }
+    shapes = (
+        [((2, 2, 3, 4), (2, 3))]
+        if plain
+        else [((2, 2, 3, 4), (2, 3)), ((1, 2, 3, 2, 3), (2, 2, 2)), ((1, 1, 5), (4,))]
+    )
     for (shape, points), (mode, name), padding, align in itertools.product(
         shapes, modes.items(), ("zeros", "border", "reflection"), (0, 1)
     ):
@@ -215,13 +259,21 @@ def grid_sample(request: Request) -> list[Case]:
             continue
         x = request.random("T1", shape)
         # Far from where `nearest` is undecided.
-        grid = (np.round(request.rng.uniform(-1.9, 1.9, (shape[0], *points, len(shape) - 2)) * 8)
-                / 8 + 0.03125).astype(request.dtype("T2"))
+        grid = (
+            np.round(request.rng.uniform(-1.9, 1.9, (shape[0], *points, len(shape) - 2)) * 8) / 8
+            + 0.03125
+        ).astype(request.dtype("T2"))
         expected = [_grid_sample(x, grid, mode, padding, align)]
         narrow = {"float16": 4e-3, "bfloat16": 3e-2}.get(request.dtype("T1").name)
-        made.append(Case([x, grid], {"mode": name, "padding_mode": padding,
-                                     "align_corners": align}, expected=expected, atol=narrow,
-                         name=f"{mode}, {padding}, {align}, rank {len(shape)}"))
+        made.append(
+            Case(
+                [x, grid],
+                {"mode": name, "padding_mode": padding, "align_corners": align},
+                expected=expected,
+                atol=narrow,
+                name=f"{mode}, {padding}, {align}, rank {len(shape)}",
+            )
+        )
     return made
 
 
@@ -234,13 +286,20 @@ def affine_grid(request: Request) -> list[Case]:
         lines = []
         for n in reversed(size[2:]):
             centers = (2 * np.arange(n) + 1) / n - 1
-            lines.append(np.linspace(-1, 1, n) if align and n > 1 else
-                         centers if not align else np.zeros(n))
+            lines.append(
+                np.linspace(-1, 1, n) if align and n > 1 else centers if not align else np.zeros(n)
+            )
         points = np.meshgrid(*reversed(lines), indexing="ij")[::-1]
         homogeneous = np.stack([*points, np.ones_like(points[0])], -1)
         wanted = np.einsum("...k,nrk->n...r", homogeneous, _wide(theta))
-        made.append(Case([theta, np.array(size, np.int64)], {"align_corners": align},
-                         expected=[wanted], name=f"{size}, {align}"))
+        made.append(
+            Case(
+                [theta, np.array(size, np.int64)],
+                {"align_corners": align},
+                expected=[wanted],
+                name=f"{size}, {align}",
+            )
+        )
     return made
 
 
@@ -250,26 +309,40 @@ def affine_grid(request: Request) -> list[Case]:
 @cases("RoiAlign")
 def roi_align(request: Request) -> list[Case]:
     x = request.random("T1", (2, 2, 6, 7))
-    rois = np.array([[0, 0, 4, 4], [1, 2, 6, 5], [-2, -1, 9, 8], [3, 3, 3.5, 3.25],
-                     [10, 10, 14, 14]]).astype(request.dtype("T1"))
+    rois = np.array(
+        [[0, 0, 4, 4], [1, 2, 6, 5], [-2, -1, 9, 8], [3, 3, 3.5, 3.25], [10, 10, 14, 14]]
+    ).astype(request.dtype("T1"))
     batch = np.array([0, 1, 1, 0, 0], request.dtype("T2"))
     transformations = ["half_pixel", "output_half_pixel"] if request.version >= 16 else [None]
     made = []
     for transformation, mode, ratio, scale in itertools.product(
         transformations, ("avg", "max"), (0, 2), (1.0, 0.5)
     ):
-        attributes = {"mode": mode, "sampling_ratio": ratio, "spatial_scale": scale,
-                      "output_height": 2, "output_width": 3}
+        attributes = {
+            "mode": mode,
+            "sampling_ratio": ratio,
+            "spatial_scale": scale,
+            "output_height": 2,
+            "output_width": 3,
+        }
         if transformation:
             attributes["coordinate_transformation_mode"] = transformation
 
         def wanted(x, rois, batch, given=attributes):
             return [_roi_align(_wide(x), _wide(rois), batch, given)]
 
-        made.append(Case([x, rois, batch], attributes, expected=wanted,
-                         name=f"{transformation}, {mode}, {ratio}, {scale}",
-                         note="max is over products of pixels and weights, as the reference "
-                              "evaluator and ONNX Runtime have it." if mode == "max" else ""))
+        made.append(
+            Case(
+                [x, rois, batch],
+                attributes,
+                expected=wanted,
+                name=f"{transformation}, {mode}, {ratio}, {scale}",
+                note="max is over products of pixels and weights, as the reference "
+                "evaluator and ONNX Runtime have it."
+                if mode == "max"
+                else "",
+            )
+        )
     return made
 
 
@@ -283,8 +356,12 @@ def _roi_align(x, rois, batch, given):
             extent = end - start if half else max(end - start, 1)
             bin_ = extent / count
             samples = given["sampling_ratio"] or math.ceil(bin_)
-            axes.append([[start + o * bin_ + (i + 0.5) * bin_ / samples for i in range(samples)]
-                         for o in range(count)])
+            axes.append(
+                [
+                    [start + o * bin_ + (i + 0.5) * bin_ / samples for i in range(samples)]
+                    for o in range(count)
+                ]
+            )
         for o, p in itertools.product(range(rows), range(columns)):
             found = []
             for v, h in itertools.product(axes[0][o], axes[1][p]):
@@ -298,16 +375,18 @@ def _roi_align(x, rois, batch, given):
                 found.append(products)
             if found:
                 found = np.stack(found)
-                y[r, :, o, p] = (found.max((0, 1)) if given["mode"] == "max"
-                                 else found.sum(1).mean(0))
+                y[r, :, o, p] = (
+                    found.max((0, 1)) if given["mode"] == "max" else found.sum(1).mean(0)
+                )
     return y
 
 
 @cases("MaxRoiPool")
 def max_roi_pool(request: Request) -> list[Case]:
     x = request.random("T", (2, 3, 6, 7))
-    rois = np.array([[0, 0, 0, 4, 4], [1, 1, 2, 6, 5], [1, 3, 3, 3, 3], [0, 5, 4, 12, 9],
-                     [0, 8, 8, 9, 9]]).astype(request.dtype("T"))
+    rois = np.array(
+        [[0, 0, 0, 4, 4], [1, 1, 2, 6, 5], [1, 3, 3, 3, 3], [0, 5, 4, 12, 9], [0, 8, 8, 9, 9]]
+    ).astype(request.dtype("T"))
 
     def wanted(x, rois, pooled, scale):
         y = np.zeros((len(rois), x.shape[1], *pooled))
@@ -315,8 +394,10 @@ def max_roi_pool(request: Request) -> list[Case]:
             x1, y1, x2, y2 = (math.floor(corner * scale + 0.5) for corner in corners)
             for i, j in itertools.product(*map(range, pooled)):
                 parts = []
-                for start, end, size, count, o in ((y1, y2, x.shape[2], pooled[0], i),
-                                                   (x1, x2, x.shape[3], pooled[1], j)):
+                for start, end, size, count, o in (
+                    (y1, y2, x.shape[2], pooled[0], i),
+                    (x1, x2, x.shape[3], pooled[1], j),
+                ):
                     step = max(end - start + 1, 1) / count
                     low, high = start + math.floor(o * step), start + math.ceil((o + 1) * step)
                     parts.append(slice(min(max(low, 0), size), min(max(high, 0), size)))
@@ -324,9 +405,15 @@ def max_roi_pool(request: Request) -> list[Case]:
                 y[r, :, i, j] = bin_.max((1, 2)) if bin_.size else 0
         return [y]
 
-    return [Case([x, rois], {"pooled_shape": pooled, "spatial_scale": scale}, name=f"{pooled}",
-                 expected=lambda x, rois, p=pooled, s=scale: wanted(x, rois, p, s))
-            for pooled, scale in (([2, 2], 1.0), ([3, 1], 0.5), ([1, 1], 1.0))]
+    return [
+        Case(
+            [x, rois],
+            {"pooled_shape": pooled, "spatial_scale": scale},
+            name=f"{pooled}",
+            expected=lambda x, rois, p=pooled, s=scale: wanted(x, rois, p, s),
+        )
+        for pooled, scale in (([2, 2], 1.0), ([3, 1], 0.5), ([1, 1], 1.0))
+    ]
 
 
 @cases("NonMaxSuppression")
@@ -347,14 +434,21 @@ def non_max_suppression(request: Request) -> list[Case]:
             inputs += [] if least is None else [scalar(least)]
             made.append(Case(inputs, given, name=f"center {center}, {overlap}, {least}"))
     nothing = np.zeros((0, 3), np.int64)
-    return made + [
+    return [
+        *made,
         Case([corners, scores], expected=[nothing], name="no limit: no boxes"),
         Case([corners, scores, scalar(0, np.int64), scalar(0.5)], expected=[nothing], name="0"),
         Case([corners, scores, most], oracle="onnxruntime", name="default overlap"),
-        Case([corners[:, :0], scores[:, :, :0], most, scalar(0.5)], expected=[nothing],
-             name="no boxes"),
-        Case([corners, scores, most, scalar(0.5), scalar(0.0)], initializers=(2, 3, 4),
-             name="constants"),
+        Case(
+            [corners[:, :0], scores[:, :, :0], most, scalar(0.5)],
+            expected=[nothing],
+            name="no boxes",
+        ),
+        Case(
+            [corners, scores, most, scalar(0.5), scalar(0.0)],
+            initializers=(2, 3, 4),
+            name="constants",
+        ),
     ]
 
 
@@ -363,11 +457,16 @@ def center_crop_pad(request: Request) -> list[Case]:
     x = request.random("T", (4, 5, 3))
     kind = request.dtype("Tind")
     made = []
-    for axes, shape in ((None, (2, 8, 3)), (None, (7, 2, 4)), ([1], (2,)), ([-1, 0], (6, 1)),
-                        ([2, 1], (0, 5))):
+    for axes, shape in (
+        (None, (2, 8, 3)),
+        (None, (7, 2, 4)),
+        ([1], (2,)),
+        ([-1, 0], (6, 1)),
+        ([2, 1], (0, 5)),
+    ):
         order = range(3) if axes is None else axes
         y = x
-        for axis, size in zip(order, shape):
+        for axis, size in zip(order, shape, strict=False):
             have = y.shape[axis]
             if size <= have:
                 start = (have - size) // 2
@@ -375,8 +474,9 @@ def center_crop_pad(request: Request) -> list[Case]:
             else:
                 sizes = list(y.shape)
                 sizes[axis] = size
-                room = np.full(sizes, "", object) if x.dtype.kind == "O" else np.zeros(
-                    sizes, x.dtype)
+                room = (
+                    np.full(sizes, "", object) if x.dtype.kind == "O" else np.zeros(sizes, x.dtype)
+                )
                 at = [slice(None)] * 3
                 at[axis] = slice((size - have) // 2, (size - have) // 2 + have)
                 room[tuple(at)] = y
@@ -384,6 +484,13 @@ def center_crop_pad(request: Request) -> list[Case]:
         attributes = {} if axes is None else {"axes": axes}
         inputs = [x, np.array(shape, kind)]
         made.append(Case(inputs, attributes, expected=[y], name=f"{axes} to {shape}"))
-        made.append(Case(inputs, attributes, expected=[y], name=f"{axes} to {shape}, constant",
-                         initializers=(1,)))
+        made.append(
+            Case(
+                inputs,
+                attributes,
+                expected=[y],
+                name=f"{axes} to {shape}, constant",
+                initializers=(1,),
+            )
+        )
     return made
