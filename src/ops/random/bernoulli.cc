@@ -1,0 +1,49 @@
+#include "base/cast.h"
+#include "ops/random/draw.h"
+
+namespace sardonyx {
+namespace ops {
+
+Outputs LowerBernoulli(Lowering& op) {
+  const DType type = op.DTypeAttribute("dtype", op.in(0).dtype());
+  const bool allowed = type == DType::kBool || (IsInteger(type) && BitWidth(type) >= 8) ||
+                       (IsFloat(type) && BitWidth(type) >= 16);
+  if (!allowed) op.Fail("Bernoulli cannot draw {}", Name(type));
+  Attributes attributes{{"dtype", static_cast<int64_t>(type)}};
+  AddSeed(op, &attributes);
+  return op.builder().Make(core::bernoulli, {op.in(0)}, std::move(attributes));
+}
+
+}  // namespace ops
+
+namespace core {
+namespace {
+
+void InferBernoulli(InferContext& context) {
+  if (!IsFloat(context.dtype(0))) context.Fail("probabilities are floats");
+  const Fact& p = context.input(0);
+  context.Set(0, static_cast<DType>(context.attributes().Int("dtype")), p.shape);
+}
+
+void ComputeBernoulli(ComputeContext& context) {
+  const Tensor& p = context.input(0);
+  Tensor& y = context.Allocate(0);
+  RandomStream stream = ops::StreamOf(context.attributes());
+  std::vector<uint8_t> drawn;
+  drawn.reserve(p.size());
+  for (double probability : ToDoubles(p)) {
+    if (!(probability >= 0 && probability <= 1)) {
+      Fail(ErrorCode::kInvalidArgument, "{} is no probability", probability);
+    }
+    drawn.push_back(stream.Bernoulli(probability));
+  }
+  ConvertElements(DType::kUInt8, drawn.data(), y.dtype(), y.raw(), y.size(), true);
+}
+
+}  // namespace
+
+const CoreOp bernoulli = {
+    .name = "bernoulli", .infer = InferBernoulli, .reference = ComputeBernoulli, .is_pure = false};
+
+}  // namespace core
+}  // namespace sardonyx
