@@ -5,11 +5,13 @@
 #include <set>
 #include <unordered_map>
 
+#include "onnx/differentiated.h"
 #include "onnx/schema.h"
 #include "onnx/scope.h"
 #include "onnx/tensor_data.h"
 #include "onnx/validate.h"
 #include "ops/core/control.h"
+#include "ops/gradient/gradient.h"
 #include "ops/lowering.h"
 
 namespace sardonyx::onnx {
@@ -27,6 +29,7 @@ struct Surroundings {
   std::shared_ptr<const Origin> call =
       nullptr;  // nodes of an inlined standard function carry its origin
   int depth = 0;
+  const std::vector<NodeProto>* nodes = nullptr;  // the list itself
 };
 
 class Importer {
@@ -84,7 +87,9 @@ class Importer {
   }
 
   void ImportNodes(const std::vector<NodeProto>& nodes, Scope& scope, const Surroundings& around) {
-    for (const NodeProto& node : nodes) ImportNode(node, scope, around);
+    Surroundings within = around;
+    within.nodes = &nodes;
+    for (const NodeProto& node : nodes) ImportNode(node, scope, within);
   }
 
   void ImportNode(const NodeProto& node, Scope& scope, const Surroundings& around) {
@@ -129,6 +134,9 @@ class Importer {
       inputs.push_back(value != nullptr ? builder.Wrap(value) : Val{});
     }
     if (schema != nullptr) CheckTypes(*schema, inputs);
+    if (IsGradient(domain, node.op_type.Get())) {
+      return ImportGradient(node, builder, inputs, scope, around);
+    }
     const bool lowered = ops::FindOnnxOp(domain, node.op_type.Get()) != nullptr;
     if (!lowered && schema != nullptr) {
       const std::string_view body = FunctionBody(*schema, ImportedOpset(*around.opsets, ""));
@@ -164,6 +172,50 @@ class Importer {
         Fail(ErrorCode::kUnsupported, "output {} ('{}') is not implemented", i, node.output[i]);
       }
       Bind(node.output[i], outputs[i].value, scope);
+    }
+  }
+
+  // The nodes between xs, zs and y once more, with the node's inputs in place of xs and zs, and
+  // then their derivatives. Where these inputs are xs and zs themselves, passes merge what stands
+  // twice.
+  void ImportGradient(const NodeProto& node, Builder& builder, const std::vector<Val>& inputs,
+                      Scope& outer, const Surroundings& around) {
+    const auto &xs = StringsOf(node, "xs"), &zs = StringsOf(node, "zs");
+    if (inputs.size() != xs.size() + zs.size() || node.output.size() > xs.size()) {
+      Fail(ErrorCode::kInvalidModel, "{} inputs and {} outputs for {} xs and {} zs", inputs.size(),
+           node.output.size(), xs.size(), zs.size());
+    }
+    Graph& graph = outer.graph();
+    Scope scope(outer);
+    std::vector<Val> variables;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const std::string_view name = i < xs.size() ? xs[i] : zs[i - xs.size()];
+      if (name.empty() || !inputs[i]) {
+        Fail(ErrorCode::kInvalidModel, "input {}, or its name in xs or zs, is empty", i);
+      }
+      Value* value = inputs[i].value;
+      // A value of its own: constants are not computed away, and equal inputs stay apart.
+      if (i < xs.size()) {
+        Node* copy = graph.Append(graph.MakeNode(
+            core::Elementwise(Fn::kCast), {value},
+            {{"to", static_cast<int64_t>(value->fact.type.dtype)}}, 1, builder.origin()));
+        value = copy->output();
+        variables.push_back(builder.Wrap(value));
+      }
+      scope.Bind(name, value);
+    }
+    const size_t start = graph.nodes().size();
+    for (const NodeProto* inner : DifferentiatedNodes(*around.nodes, node)) {
+      ImportNode(*inner, scope, around);
+    }
+    const std::vector<const Node*> nodes = TakeCopies(graph, start);
+    Value* y = scope.Find(StringOf(node, "y"));
+    if (y == nullptr) {
+      Fail(ErrorCode::kInvalidModel, "y is '{}', which is not defined", StringOf(node, "y"));
+    }
+    const std::vector<Val> gradients = ops::Gradients(builder, builder.Wrap(y), variables, nodes);
+    for (size_t i = 0; i < node.output.size(); ++i) {
+      if (!node.output[i].empty()) Bind(node.output[i], gradients[i].value, outer);
     }
   }
 
@@ -446,13 +498,13 @@ class Importer {
 
   // Inputs of a call that were left out are absent inputs of the nodes that use them.
   void ImportFunctionNodes(const FunctionProto& function, Scope& body, const Surroundings& inner) {
-    for (const NodeProto& node : function.node) {
-      NodeProto adjusted = node;
-      for (std::string_view& input : adjusted.input) {
+    std::vector<NodeProto> nodes = function.node;
+    for (NodeProto& node : nodes) {
+      for (std::string_view& input : node.input) {
         if (body.IsAbsentParameter(input)) input = "";
       }
-      ImportNode(adjusted, body, inner);
     }
+    ImportNodes(nodes, body, inner);
   }
 
   static AttributeProto DefaultProto(const AttributeSchema& schema) {
@@ -478,7 +530,7 @@ class Importer {
 }  // namespace
 
 bool IsSupported(std::string_view domain, std::string_view name) {
-  if (ops::FindOnnxOp(domain, name) != nullptr) return true;
+  if (ops::FindOnnxOp(domain, name) != nullptr || IsGradient(domain, name)) return true;
   for (const OpSchema& schema : SchemaVersions(domain, name)) {
     if (!schema.bodies.empty()) return true;
   }

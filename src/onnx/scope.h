@@ -20,6 +20,11 @@ class Scope {
   Scope(Graph& graph, Scope* outer, TensorReader read)
       : graph_(graph), outer_(outer), read_(std::move(read)) {}
 
+  // Of the same graph: what is bound here hides what `outer` binds, and the rest is shared.
+  explicit Scope(Scope& outer)
+      : graph_(outer.graph_), outer_(&outer), read_(outer.read_), overlay_(true) {}
+  Scope(const Scope&) = delete;
+
   Graph& graph() { return graph_; }
   void Bind(std::string_view name, Value* value) { values_[name] = value; }
   // A function's formal parameter; null: the call left it out.
@@ -44,7 +49,7 @@ class Scope {
       return values_[name] = graph_.AddConstant(read_(*it->second), std::string(name));
     }
     Value* outside = outer_ != nullptr ? outer_->Find(name) : nullptr;
-    if (outside == nullptr) return nullptr;
+    if (outside == nullptr || overlay_) return outside;
     if (outside->is_constant()) {
       return values_[name] = graph_.AddConstant(outside->fact.constant, outside->name);
     }
@@ -63,6 +68,7 @@ class Scope {
   Graph& graph_;
   Scope* outer_;
   TensorReader read_;
+  bool overlay_ = false;
   std::unordered_map<std::string_view, Value*> values_;
   std::unordered_map<std::string_view, const TensorProto*> initializers_;
   std::unordered_set<std::string_view> absent_;

@@ -191,6 +191,84 @@ void Compute(ComputeContext& context, bool transposed) {
   FinishWithEpilogue(context, std::move(y), 2);
 }
 
+// The shape is what input 2 says.
+void InferGradient(InferContext& context) {
+  if (context.input_count() != 3 || context.dtype(2) != DType::kInt64) {
+    context.Fail("the gradient of a convolution takes two tensors and a shape");
+  }
+  if (context.dtype(0) != context.dtype(1)) {
+    context.Fail("the element types {} and {} must be the same", Name(context.dtype(0)),
+                 Name(context.dtype(1)));
+  }
+  const Dims* shape = context.elements(2);
+  if (shape == nullptr) return context.Set(0, context.dtype(0), {});
+  context.Set(0, context.dtype(0), *shape);
+}
+
+// Calls body(offset in x, offset in w, offset in y) for all products that a convolution adds up.
+template <typename Body>
+void ForEachProduct(const Attributes& attributes, const std::vector<int64_t>& x,
+                    const std::vector<int64_t>& w, const std::vector<int64_t>& y, Body&& body) {
+  Geometry g;
+  g.groups = attributes.Int("group", 1);
+  const bool fits = x.size() >= 3 && w.size() == x.size() && y.size() == x.size() && x[0] == y[0] &&
+                    y.back() == w[0] && x.back() == w[1] * g.groups;
+  if (!fits) {
+    Fail(ErrorCode::kInvalidArgument, "{} is no convolution of {} with {}", PrintDims(y),
+         PrintDims(x), PrintDims(w));
+  }
+  g.in.assign(x.begin() + 1, x.end() - 1);
+  g.kernel.assign(w.begin() + 2, w.end());
+  g.window = ResolveWindow(attributes, g.in, g.kernel);
+  const std::vector<int64_t> out(y.begin() + 1, y.end() - 1);
+  const int64_t in_pixels = ElementCount(g.in), out_pixels = ElementCount(out);
+  const int64_t positions = ElementCount(g.kernel);
+  const int64_t cout = w[0], group_in = w[1], group_out = cout / g.groups;
+  ForEachMeeting(g, out, g.in, [&](int64_t o, int64_t t, int64_t i) {
+    for (int64_t n = 0; n < x[0]; ++n) {
+      for (int64_t co = 0; co < cout; ++co) {
+        const int64_t pixel = (n * in_pixels + i) * x.back() + co / group_out * group_in;
+        for (int64_t ci = 0; ci < group_in; ++ci) {
+          body(pixel + ci, (co * group_in + ci) * positions + t, (n * out_pixels + o) * cout + co);
+        }
+      }
+    }
+  });
+}
+
+template <typename T>
+void StoreSums(const std::vector<SumType<T>>& sums, Tensor& to) {
+  for (size_t i = 0; i < sums.size(); ++i) to.data<T>()[i] = FromSum<T>(sums[i]);
+}
+
+void ComputeInputGradient(ComputeContext& context) {
+  const Tensor &g = context.input(0), &w = context.input(1);
+  Tensor& dx = context.Allocate(0, g.dtype(), ToInts(context.input(2)));
+  DispatchReal(g.dtype(), "conv_input_gradient", [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    std::vector<SumType<T>> sums(dx.size());
+    ForEachProduct(context.attributes(), dx.dims(), w.dims(), g.dims(),
+                   [&](int64_t x_at, int64_t w_at, int64_t y_at) {
+                     sums[x_at] += ToSum(g.data<T>()[y_at]) * ToSum(w.data<T>()[w_at]);
+                   });
+    StoreSums<T>(sums, dx);
+  });
+}
+
+void ComputeWeightGradient(ComputeContext& context) {
+  const Tensor &x = context.input(0), &g = context.input(1);
+  Tensor& dw = context.Allocate(0, g.dtype(), ToInts(context.input(2)));
+  DispatchReal(g.dtype(), "conv_weight_gradient", [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    std::vector<SumType<T>> sums(dw.size());
+    ForEachProduct(context.attributes(), x.dims(), dw.dims(), g.dims(),
+                   [&](int64_t x_at, int64_t w_at, int64_t y_at) {
+                     sums[w_at] += ToSum(g.data<T>()[y_at]) * ToSum(x.data<T>()[x_at]);
+                   });
+    StoreSums<T>(sums, dw);
+  });
+}
+
 void ComputeConv(ComputeContext& context) { Compute(context, false); }
 void ComputeConvTranspose(ComputeContext& context) { Compute(context, true); }
 
@@ -199,5 +277,9 @@ void ComputeConvTranspose(ComputeContext& context) { Compute(context, true); }
 const CoreOp conv = {.name = "conv", .infer = InferConv, .reference = ComputeConv};
 const CoreOp conv_transpose = {
     .name = "conv_transpose", .infer = InferConvTranspose, .reference = ComputeConvTranspose};
+const CoreOp conv_input_gradient = {
+    .name = "conv_input_gradient", .infer = InferGradient, .reference = ComputeInputGradient};
+const CoreOp conv_weight_gradient = {
+    .name = "conv_weight_gradient", .infer = InferGradient, .reference = ComputeWeightGradient};
 
 }  // namespace sardonyx::core

@@ -35,8 +35,8 @@ struct Pooling {
   std::vector<int64_t> in;
   int64_t batch, channels;
 
-  explicit Pooling(ComputeContext& context) {
-    const std::vector<int64_t>& dims = context.input(0).dims();
+  explicit Pooling(ComputeContext& context) : Pooling(context, context.input(0).dims()) {}
+  Pooling(ComputeContext& context, const std::vector<int64_t>& dims) {
     in.assign(dims.begin() + 1, dims.end() - 1);
     window = ResolveWindow(context.attributes(), in, context.attributes().Ints("kernel"));
     batch = dims.front();
@@ -156,6 +156,49 @@ void ComputeAveragePool(ComputeContext& context) {
       });
 }
 
+void InferAveragePoolGradient(InferContext& context) {
+  if (context.input_count() != 2 || context.dtype(1) != DType::kInt64) {
+    context.Fail("the gradient of a pool takes a gradient and a shape");
+  }
+  const Dims* shape = context.elements(1);
+  if (shape == nullptr) return context.Set(0, context.dtype(0), {});
+  context.Set(0, context.dtype(0), *shape);
+}
+
+void ComputeAveragePoolGradient(ComputeContext& context) {
+  const Tensor& g = context.input(0);
+  Tensor& dx = context.Allocate(0, g.dtype(), ToInts(context.input(1)));
+  const auto require = [&](bool fits) {
+    if (fits) return;
+    Fail(ErrorCode::kInvalidArgument, "{} is no pool of {}", PrintDims(g.dims()),
+         PrintDims(dx.dims()));
+  };
+  const size_t rank = context.attributes().Ints("kernel").size() + 2;
+  require(dx.dims().size() == rank && g.dims().size() == rank);
+  const Pooling pooling(context, dx.dims());
+  const std::vector<int64_t> out(g.dims().begin() + 1, g.dims().end() - 1);
+  require(out == pooling.window.out && g.dims()[0] == pooling.batch &&
+          g.dims().back() == pooling.channels);
+  const bool include_pad = context.attributes().Int("count_include_pad") != 0;
+  const int64_t image = ElementCount(pooling.in), out_image = ElementCount(out);
+  const int64_t channels = pooling.channels;
+  DispatchReal(g.dtype(), "average_pool_gradient", [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    std::vector<double> sums(dx.size());
+    pooling.ForEachWindow([&](int64_t o, const std::vector<int64_t>& pixels, int64_t padded) {
+      const double count = static_cast<double>(include_pad ? padded : std::ssize(pixels));
+      for (int64_t n = 0; n < pooling.batch; ++n) {
+        const T* from = g.data<T>() + (n * out_image + o) * channels;
+        for (int64_t pixel : pixels) {
+          double* to = sums.data() + (n * image + pixel) * channels;
+          for (int64_t c = 0; c < channels; ++c) to[c] += static_cast<double>(from[c]) / count;
+        }
+      }
+    });
+    for (int64_t i = 0; i < dx.size(); ++i) dx.data<T>()[i] = static_cast<T>(sums[i]);
+  });
+}
+
 void ComputeLpPool(ComputeContext& context) {
   const double p = context.attributes().Float("p", 2);
   ComputeSumPool(
@@ -169,5 +212,8 @@ const CoreOp max_pool = {.name = "max_pool", .infer = InferPool, .reference = Co
 const CoreOp average_pool = {
     .name = "average_pool", .infer = InferPool, .reference = ComputeAveragePool};
 const CoreOp lp_pool = {.name = "lp_pool", .infer = InferPool, .reference = ComputeLpPool};
+const CoreOp average_pool_gradient = {.name = "average_pool_gradient",
+                                      .infer = InferAveragePoolGradient,
+                                      .reference = ComputeAveragePoolGradient};
 
 }  // namespace sardonyx::core
