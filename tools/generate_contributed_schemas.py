@@ -25,10 +25,10 @@ DOMAIN = "com.microsoft"
 OPERATORS = """
     Attention BiasGelu DequantizeLinear DynamicQuantizeLSTM DynamicQuantizeMatMul
     EmbedLayerNormalization ExpandDims FastGelu FusedConv FusedGemm FusedMatMul
-    GatherBlockQuantized Gelu GridSample GroupQueryAttention Inverse Irfft MatMulIntegerToFloat
-    MatMulNBits MultiHeadAttention NhwcMaxPool Pad QGemm QLinearAdd QLinearAveragePool QLinearConcat
-    QLinearGlobalAveragePool QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax
-    QuantizeLinear QuickGelu Rfft RotaryEmbedding SkipLayerNormalization
+    GatherBlockQuantized Gelu GridSample GroupQueryAttention Inverse Irfft MatMulInteger16
+    MatMulIntegerToFloat MatMulNBits MultiHeadAttention NhwcMaxPool Pad QGemm QLinearAdd
+    QLinearAveragePool QLinearConcat QLinearConv QLinearGlobalAveragePool QLinearLeakyRelu
+    QLinearMul QLinearSigmoid QLinearSoftmax QLinearWhere QuantizeLinear QuickGelu Rfft RotaryEmbedding SkipLayerNormalization
     SkipSimplifiedLayerNormalization Trilu Unique
 """.split()
 # ONNX Runtime writes these into the default domain, the first for opsets before the standard has

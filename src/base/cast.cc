@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
 #include <limits>
 #include <locale>
 #include <sstream>
@@ -11,8 +12,8 @@
 namespace sardonyx {
 namespace {
 
-// A floating-point format of at most eight bits. Its values are sign, exponent and mantissa with
-// subnormals; what the top codes mean differs.
+// A floating-point format of at most eight bits. Its values are sign, exponent
+// and mantissa with subnormals; what the top codes mean differs.
 struct SmallFloat {
   DType type;
   int exponent_bits;
@@ -24,8 +25,9 @@ struct SmallFloat {
   double largest;
 };
 
-// OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats 1.0; the FNUZ formats after
-// Noune et al., "8-bit Numerical Formats for Deep Neural Networks" (2022).
+// OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats 1.0; the
+// FNUZ formats after Noune et al., "8-bit Numerical Formats for Deep Neural
+// Networks" (2022).
 constexpr SmallFloat kSmallFloats[] = {
     {DType::kFloat8E4M3FN, 4, 3, 7, false, true, true, 448},
     {DType::kFloat8E4M3FNUZ, 4, 3, 8, false, false, true, 240},
@@ -143,6 +145,17 @@ int8_t SmallInteger(DType type, uint32_t bits) {
   return static_cast<int8_t>(bits);
 }
 
+// The float next to x whose last bit is set unless x is a float: rounded again,
+// to 16 bits, it gives what x itself would (Boldo and Melquiond, "Emulation of
+// FMA and correctly rounded sums", 2008).
+float RoundToOdd(double x) {
+  const float nearest = static_cast<float>(x);
+  if (!std::isfinite(nearest) || nearest == x) return nearest;
+  uint32_t bits = std::bit_cast<uint32_t>(nearest);
+  if (std::abs(static_cast<double>(nearest)) > std::abs(x)) --bits;
+  return std::bit_cast<float>(bits | 1);
+}
+
 template <typename From, typename To>
 To ConvertNumber(From from) {
   if constexpr (std::is_same_v<From, To>) {
@@ -158,6 +171,8 @@ To ConvertNumber(From from) {
     if (value >= bound) return std::numeric_limits<To>::max();
     if (std::is_signed_v<To> ? value < -bound : value <= -1) return std::numeric_limits<To>::min();
     return static_cast<To>(value);
+  } else if constexpr (std::is_same_v<From, double> && !std::is_same_v<To, ComputeType<To>>) {
+    return To(RoundToOdd(from));
   } else {
     return static_cast<To>(static_cast<ComputeType<From>>(from));
   }
@@ -171,7 +186,8 @@ std::string_view Strip(std::string_view text) {
   return text;
 }
 
-// std::from_chars reads "inf" and "nan" in any case as well; a leading plus is ours to take.
+// std::from_chars reads "inf" and "nan" in any case as well; a leading plus is
+// ours to take.
 template <typename Number>
 bool Parse(std::string_view text, Number* value) {
   if (text.size() > 1 && text[0] == '+' && text[1] != '-') text.remove_prefix(1);
@@ -243,29 +259,33 @@ To ParseNumber(const std::string& source) {
        Name(kDTypeOf<To>));
 }
 
-// Small formats go through double, which holds each of them exactly.
-void Widen(DType from, const void* in, double* out, int64_t count) {
+// Small floats go through double, small integers through int64, which hold each
+// of them exactly.
+DType WideOf(DType small) { return IsInteger(small) ? DType::kInt64 : DType::kFloat64; }
+
+void Widen(DType from, const void* in, void* out, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t bits = ReadBits(from, in, i);
-    out[i] = IsInteger(from)
-                 ? (IsSigned(from) ? SmallInteger(from, bits) : static_cast<double>(bits))
-                 : DecodeSmallFloat(from, bits);
+    if (IsInteger(from)) {
+      static_cast<int64_t*>(out)[i] = IsSigned(from) ? SmallInteger(from, bits) : int64_t{bits};
+    } else {
+      static_cast<double*>(out)[i] = DecodeSmallFloat(from, bits);
+    }
   }
 }
 
-void Narrow(const double* in, DType to, void* out, int64_t count, bool saturate,
+void Narrow(const void* in, DType to, void* out, int64_t count, bool saturate,
             ScaleRounding rounding) {
   const SmallFloat* format = FindSmallFloat(to);
   for (int64_t i = 0; i < count; ++i) {
     uint32_t bits;
-    if (to == DType::kFloat8E8M0) {
-      bits = EncodeScale(in[i], saturate, rounding);
-    } else if (format != nullptr) {
-      bits = Encode(*format, in[i], saturate);
+    if (IsInteger(to)) {
+      // The low bits, as between the wider integers.
+      bits = static_cast<uint32_t>(static_cast<const int64_t*>(in)[i]) & ((1u << BitWidth(to)) - 1);
     } else {
-      // Low bits of the truncated value, as between the wider integers.
-      bits =
-          static_cast<uint32_t>(ConvertNumber<double, int64_t>(in[i])) & ((1u << BitWidth(to)) - 1);
+      const double value = static_cast<const double*>(in)[i];
+      bits = format != nullptr ? Encode(*format, value, saturate)
+                               : EncodeScale(value, saturate, rounding);
     }
     WriteBits(to, out, i, bits);
   }
@@ -273,7 +293,8 @@ void Narrow(const double* in, DType to, void* out, int64_t count, bool saturate,
 
 constexpr int64_t kBlock = 256;
 
-// Blocks begin on whole bytes, for kBlock elements of any width fill whole bytes.
+// Blocks begin on whole bytes, for kBlock elements of any width fill whole
+// bytes.
 template <typename Pointer>
 auto* At(DType type, Pointer* data, int64_t i) {
   using Byte = std::conditional_t<std::is_const_v<Pointer>, const char, char>;
@@ -330,21 +351,23 @@ void ConvertElements(DType from, const void* in, DType to, void* out, int64_t co
       std::memcpy(out, in, ByteSize(from, count));
     }
   } else if (IsSmall(from) || IsSmall(to)) {
-    double block[kBlock];
-    const DType wide = DType::kFloat64;
+    // Eight bytes an element: int64 or double.
+    alignas(8) std::byte read[kBlock * 8], block[kBlock * 8];
     for (int64_t begin = 0; begin < count; begin += kBlock) {
       const int64_t n = std::min(kBlock, count - begin);
       const void* source = At(from, in, begin);
       void* target = At(to, out, begin);
+      DType wide = from;
       if (IsSmall(from)) {
-        Widen(from, source, block, n);
-      } else {
-        ConvertElements(from, source, wide, block, n, saturate, rounding);
+        wide = WideOf(from);
+        Widen(from, source, read, n);
+        source = read;
       }
       if (IsSmall(to)) {
-        Narrow(block, to, target, n, saturate, rounding);
+        if (wide != WideOf(to)) ConvertElements(wide, source, WideOf(to), block, n, saturate);
+        Narrow(wide != WideOf(to) ? block : source, to, target, n, saturate, rounding);
       } else {
-        ConvertElements(wide, block, to, target, n, saturate, rounding);
+        ConvertElements(wide, source, to, target, n, saturate);
       }
     }
   } else if (from == DType::kString) {

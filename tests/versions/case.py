@@ -38,6 +38,7 @@ class Case:
     oracle: "onnxruntime" passes over the reference evaluator where that is wrong.
     opset: version of the domain that the model imports, if not the schema's.
     initializers: positions of inputs that are constants of the model.
+    types: of type parameters, where the case has others than those asked for.
     note: what the standard leaves contradictory here, and what we chose; goes into the page.
     """
 
@@ -54,6 +55,7 @@ class Case:
         name: str = "",
         opset: int | None = None,
         initializers: Iterable[int] = (),
+        types: dict[str, str] | None = None,
         note: str = "",
     ):
         self.inputs = [
@@ -67,6 +69,7 @@ class Case:
         self.name = name
         self.opset = opset
         self.initializers = tuple(initializers)
+        self.types = types or {}
         self.note = note
 
 
@@ -112,6 +115,11 @@ class Request:
     def dtype(self, parameter: str) -> np.dtype:
         """NumPy's dtype of the elements of a parameter."""
         return dtype_of(element_of(self.type(parameter)))
+
+    def having(self, types: dict[str, str]) -> Request:
+        """Give these types to parameters; return the request."""
+        self._types.update(types)
+        return self
 
     def random(self, parameter: Any, shape: Iterable[int] = (), low=None, high=None) -> np.ndarray:
         """Values for P, or of a dtype: floats in [-2, 2], small integers, a few words."""

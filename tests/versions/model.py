@@ -38,6 +38,8 @@ def opset_imports(domain: str, version: int) -> dict[str, int]:
     """Versions to import: of the operator's domain, and of ai.onnx at that time."""
     if not domain:
         return {"": version}
+    if domain == "com.microsoft":  # an opset that every oracle knows
+        return {domain: version, "": 21}
     columns = {"ai.onnx.ml": 3, "ai.onnx.preview.training": 4}
     table = onnx.helper.VERSION_TABLE
     rows = [
@@ -51,7 +53,7 @@ def opset_imports(domain: str, version: int) -> dict[str, int]:
 
 def build(entry: Entry, case: Case, *, shapes: bool) -> tuple[onnx.ModelProto, dict[str, Any]]:
     """Make the model and its inputs by name; their sizes stand in it, or names of sizes do."""
-    request, schema = Request(entry), entry.schema
+    request, schema = Request(entry).having(case.types), entry.schema
     names, infos, initializers, values = [], [], [], {}
     for position, value in enumerate(case.inputs):
         parameter = parameter_at(schema.inputs, position)
@@ -116,7 +118,7 @@ def _attribute(schema: onnx.defs.OpSchema, name: str, value: Any) -> onnx.Attrib
 
 def output_types(entry: Entry, case: Case) -> list[str | None]:
     """Declared types of the outputs that are asked for."""
-    request = Request(entry)
+    request = Request(entry).having(case.types)
     return [
         _declared(parameter_at(entry.schema.outputs, position), request)
         for position, wanted in enumerate(_wanted(entry.schema, case.outputs))

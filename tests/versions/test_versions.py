@@ -17,6 +17,7 @@ import sardonyx
 from tests.versions.case import Case, Entry, cases_of, load_cases, operator_of
 from tests.versions.children import in_children
 from tests.versions.compare import difference
+from tests.versions.contributed import contributed_schemas
 from tests.versions.model import build, output_types
 from tests.versions.oracle import wanted
 
@@ -27,7 +28,7 @@ RECORD = os.environ.get("SARDONYX_RECORD_VERSIONS")
 
 FUNCTIONS = load_cases()
 SCHEMAS = sorted(
-    onnx.defs.get_all_schemas_with_history(),
+    [*onnx.defs.get_all_schemas_with_history(), *contributed_schemas()],
     key=lambda schema: (schema.domain, schema.name, schema.since_version),
 )
 

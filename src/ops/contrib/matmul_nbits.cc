@@ -1,7 +1,9 @@
-// MatMulNBits, an operation of its own: the packed weights are unpacked a few rows at a time.
+// MatMulNBits, an operation of its own: the packed weights are unpacked a few
+// rows at a time.
 
 #include <algorithm>
 
+#include "ops/core/products.h"
 #include "ops/core/reference.h"
 #include "ops/lowering.h"
 
@@ -13,7 +15,8 @@ namespace {
 enum Input : size_t { kA, kB, kScales, kZeroPoints, kGroups, kBias };
 
 struct Blocks {
-  int64_t k, n, bits, size, count, bytes;  // count and bytes: blocks of a row, bytes of a block
+  int64_t k, n, bits, size, count,
+      bytes;  // count and bytes: blocks of a row, bytes of a block
 };
 
 Blocks BlocksOf(const Attributes& attributes) {
@@ -41,7 +44,8 @@ Blocks BlocksOf(const Attributes& attributes) {
 
 int64_t PackedZeroPoints(const Blocks& b) { return (b.count * b.bits + 7) / 8; }
 
-// Weights and their parameters may be flat or have axes: the number of elements counts.
+// Weights and their parameters may be flat or have axes: the number of elements
+// counts.
 void CheckCount(InferContext& context, size_t input, std::string_view name, int64_t expected) {
   if (!context.has(input) || !context.ranked(input)) return;
   std::vector<int64_t> sizes;
@@ -95,7 +99,8 @@ std::vector<float> Floats(const Tensor& tensor) {
   return values;
 }
 
-// Row-wise scales and the products of scale and zero point: weight = scale * code - shift.
+// Row-wise scales and the products of scale and zero point: weight = scale *
+// code - shift.
 struct Parameters {
   std::vector<float> scales, shifts;
   std::vector<int64_t> group_of;  // of each column; empty: columns in order
@@ -145,21 +150,6 @@ void UnpackRow(const Blocks& b, const Parameters& p, const uint8_t* codes, int64
   }
 }
 
-double Dot(const float* a, const float* b, int64_t n) {
-  constexpr int64_t kLanes = 8;
-  double sums[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      sums[lane] += static_cast<double>(a[i + lane]) * b[i + lane];
-    }
-  }
-  double sum = 0;
-  for (; i < n; ++i) sum += static_cast<double>(a[i]) * b[i];
-  for (double lane : sums) sum += lane;
-  return sum;
-}
-
 void ComputeMatMulNBits(ComputeContext& context) {
   const Blocks b = BlocksOf(context.attributes());
   const Parameters p = ReadParameters(context, b);
@@ -168,24 +158,23 @@ void ComputeMatMulNBits(ComputeContext& context) {
       context.has(kBias) ? Floats(context.input(kBias)) : std::vector<float>(b.n);
   const auto* codes = context.input(kB).data<uint8_t>();
   const int64_t rows = static_cast<int64_t>(a.size()) / b.k;
-  std::vector<float> y(rows * b.n);
+  Tensor sums(DType::kFloat64, {rows, b.n});
   // A panel of unpacked rows stays in the cache while all of A passes by.
   constexpr int64_t kPanel = 16;
   std::vector<float> panel(kPanel * b.k);
   for (int64_t begin = 0; begin < b.n; begin += kPanel) {
-    const int64_t end = std::min(b.n, begin + kPanel);
-    for (int64_t n = begin; n < end; ++n) {
-      UnpackRow(b, p, codes, n, panel.data() + (n - begin) * b.k);
+    const int64_t count = std::min(kPanel, b.n - begin);
+    for (int64_t i = 0; i < count; ++i) {
+      UnpackRow(b, p, codes, begin + i, panel.data() + i * b.k);
     }
+    double* y = sums.data<double>() + begin;
+    MultiplyRows(DType::kFloat32, a.data(), panel.data(), rows, count, b.k, y, b.n);
     for (int64_t m = 0; m < rows; ++m) {
-      for (int64_t n = begin; n < end; ++n) {
-        const double dot = Dot(a.data() + m * b.k, panel.data() + (n - begin) * b.k, b.k);
-        y[m * b.n + n] = static_cast<float>(dot + bias[n]);
-      }
+      for (int64_t i = 0; i < count; ++i) y[m * b.n + i] += bias[begin + i];
     }
   }
   Tensor& result = context.Allocate(0);
-  ConvertElements(DType::kFloat32, y.data(), result.dtype(), result.raw(), result.size(), true);
+  ConvertElements(DType::kFloat64, sums.raw(), result.dtype(), result.raw(), result.size(), true);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // Convolution and its transpose, channels-last, weights as in ONNX.
 
+#include <cstring>
+
 #include "ops/core/core.h"
+#include "ops/core/products.h"
 #include "ops/core/reference.h"
 #include "ops/core/window.h"
 
@@ -56,7 +59,8 @@ void CheckDivides(InferContext& context, Dim channels, int64_t group) {
   }
 }
 
-// Both convolutions; weights are [Cout, Cin / group, ...], of the transposed one [Cin, Cout / group,
+// Both convolutions; weights are [Cout, Cin / group, ...], of the transposed one [Cin, Cout /
+// group,
 // ...].
 void InferAny(InferContext& context, bool transposed) {
   std::vector<int64_t> kernel;
@@ -90,8 +94,9 @@ struct Geometry {
   std::vector<int64_t> in, kernel;
   int64_t batch, cin, in_pixels, out_pixels, kernel_size, groups;
 
-  // The input pixel that the output pixel `o` meets at kernel position `t`, or -1 in the padding.
-  // A transposed convolution swaps the roles of input and output.
+  // The input pixel that the output pixel `o` meets at kernel position `t`, or
+  // -1 in the padding. A transposed convolution swaps the roles of input and
+  // output.
   int64_t Pixel(const std::vector<int64_t>& o, const std::vector<int64_t>& t,
                 const std::vector<int64_t>& sizes) const {
     int64_t pixel = 0;
@@ -121,8 +126,8 @@ Geometry GeometryOf(ComputeContext& context, bool transposed) {
   return g;
 }
 
-// For every pair of a pixel of `from` and a kernel position that meets a pixel of `to`:
-// body(from pixel, kernel position, to pixel).
+// For every pair of a pixel of `from` and a kernel position: body(from pixel,
+// kernel position, the pixel of `to` where they meet or -1).
 template <typename Body>
 void ForEachMeeting(const Geometry& g, const std::vector<int64_t>& from,
                     const std::vector<int64_t>& to, Body&& body) {
@@ -130,51 +135,96 @@ void ForEachMeeting(const Geometry& g, const std::vector<int64_t>& from,
   for (Walk o(from, {}); !o.done(); o.Next(), ++pixel) {
     int64_t position = 0;
     for (Walk t(g.kernel, {}); !t.done(); t.Next(), ++position) {
-      const int64_t other = g.Pixel(o.index(), t.index(), to);
-      if (other >= 0) body(pixel, position, other);
+      body(pixel, position, g.Pixel(o.index(), t.index(), to));
     }
   }
 }
 
-template <typename T>
-void ConvAs(const Geometry& g, const T* x, const T* w, T* y, int64_t cout) {
+// Weights [outer, inner, kernel...] as [outer, kernel..., inner], so that
+// channels lie together.
+Tensor ChannelsLast(const Geometry& g, const Tensor& w) {
+  const int64_t outer = w.dims()[0], inner = w.dims()[1], bytes = ByteSize(w.dtype(), 1);
+  Tensor packed(w.dtype(), {outer, g.kernel_size, inner});
+  const int64_t step = g.kernel_size * inner * bytes;
+  for (int64_t i = 0; i < outer; ++i) {
+    TransposeMatrix(static_cast<const char*>(w.raw()) + i * step, inner, g.kernel_size, bytes,
+                    static_cast<char*>(packed.raw()) + i * step);
+  }
+  return packed;
+}
+
+// Each output pixel is the product of a patch of the input, [groups, kernel,
+// channels of a group], and the weights.
+void Convolve(const Geometry& g, const Tensor& input, const Tensor& weights, Tensor& y) {
+  const int64_t cout = y.dims().back();
   const int64_t group_in = g.cin / g.groups, group_out = cout / g.groups;
-  std::vector<SumType<T>> sums(g.out_pixels * cout);
+  const int64_t length = g.kernel_size * group_in;
+  const DType type = ProductType(input, weights, length), sum_type = SumTypeOf(type);
+  const Tensor x = ConvertedTo(input, type), w = ChannelsLast(g, ConvertedTo(weights, type));
+  const int64_t bytes = ByteSize(type, 1), run = group_in * bytes, group_bytes = length * bytes;
+  constexpr int64_t kPixels = 32;  // a batch of patches, so that weights are read once for many
+  std::vector<char> patches(g.groups * kPixels * group_bytes);
+  Tensor sums(sum_type, {kPixels, cout});
+  char* out = static_cast<char*>(y.raw());
+  int64_t filled = 0;
+  const auto flush = [&] {
+    for (int64_t group = 0; group < g.groups; ++group) {
+      MultiplyRows(type, patches.data() + group * kPixels * group_bytes,
+                   static_cast<const char*>(w.raw()) + group * group_out * group_bytes, filled,
+                   group_out, length,
+                   static_cast<char*>(sums.raw()) + ByteSize(sum_type, group * group_out), cout);
+    }
+    ConvertElements(sum_type, sums.raw(), y.dtype(), out, filled * cout, true);
+    out += ByteSize(y.dtype(), filled * cout);
+    filled = 0;
+  };
   for (int64_t n = 0; n < g.batch; ++n) {
-    std::fill(sums.begin(), sums.end(), SumType<T>{0});
-    const T* image = x + n * g.in_pixels * g.cin;
-    ForEachMeeting(g, g.window.out, g.in, [&](int64_t out, int64_t t, int64_t in) {
-      for (int64_t co = 0; co < cout; ++co) {
-        const T* pixel = image + in * g.cin + co / group_out * group_in;
-        SumType<T> sum{0};
-        for (int64_t ci = 0; ci < group_in; ++ci) {
-          sum += ToSum(pixel[ci]) * ToSum(w[(co * group_in + ci) * g.kernel_size + t]);
+    const char* image = static_cast<const char*>(x.raw()) + n * g.in_pixels * g.cin * bytes;
+    ForEachMeeting(g, g.window.out, g.in, [&](int64_t, int64_t t, int64_t in) {
+      for (int64_t group = 0; group < g.groups; ++group) {
+        char* to = patches.data() + (group * kPixels + filled) * group_bytes + t * run;
+        if (in < 0) {
+          std::memset(to, 0, run);
+        } else {
+          std::memcpy(to, image + (in * g.groups + group) * run, run);
         }
-        sums[out * cout + co] += sum;
+      }
+      if (t + 1 == g.kernel_size && ++filled == kPixels) flush();
+    });
+  }
+  if (filled > 0) flush();
+}
+
+// Adds value * weights to the sums of the channels of one output pixel.
+template <typename Sum>
+void Spread(const Geometry& g, const Sum* x, const Sum* w, Sum* y, int64_t cout) {
+  const int64_t group_in = g.cin / g.groups, group_out = cout / g.groups;
+  for (int64_t n = 0; n < g.batch; ++n) {
+    ForEachMeeting(g, g.in, g.window.out, [&](int64_t in, int64_t t, int64_t out) {
+      if (out < 0) return;
+      for (int64_t ci = 0; ci < g.cin; ++ci) {
+        const Sum value = x[(n * g.in_pixels + in) * g.cin + ci];
+        const Sum* weights = w + (ci * g.kernel_size + t) * group_out;
+        Sum* target = y + (n * g.out_pixels + out) * cout + ci / group_in * group_out;
+        for (int64_t co = 0; co < group_out; ++co) target[co] += value * weights[co];
       }
     });
-    for (size_t i = 0; i < sums.size(); ++i) *y++ = FromSum<T>(sums[i]);
   }
 }
 
-template <typename T>
-void ConvTransposeAs(const Geometry& g, const T* x, const T* w, T* y, int64_t cout) {
-  const int64_t group_in = g.cin / g.groups, group_out = cout / g.groups;
-  std::vector<SumType<T>> sums(g.out_pixels * cout);
-  for (int64_t n = 0; n < g.batch; ++n) {
-    std::fill(sums.begin(), sums.end(), SumType<T>{0});
-    const T* image = x + n * g.in_pixels * g.cin;
-    ForEachMeeting(g, g.in, g.window.out, [&](int64_t in, int64_t t, int64_t out) {
-      for (int64_t ci = 0; ci < g.cin; ++ci) {
-        const SumType<T> value = ToSum(image[in * g.cin + ci]);
-        SumType<T>* target = sums.data() + out * cout + ci / group_in * group_out;
-        for (int64_t co = 0; co < group_out; ++co) {
-          target[co] += value * ToSum(w[(ci * group_out + co) * g.kernel_size + t]);
-        }
-      }
-    });
-    for (size_t i = 0; i < sums.size(); ++i) *y++ = FromSum<T>(sums[i]);
+void ConvolveTransposed(const Geometry& g, const Tensor& input, const Tensor& weights, Tensor& y) {
+  // Integers wrap around, modulo 2^64.
+  const DType type = IsFloat(y.dtype()) ? DType::kFloat64 : DType::kUInt64;
+  const Tensor x = ConvertedTo(input, type), w = ChannelsLast(g, ConvertedTo(weights, type));
+  Tensor sums(type, y.dims());
+  Fill(sums, nullptr);
+  const int64_t cout = y.dims().back();
+  if (type == DType::kFloat64) {
+    Spread(g, x.data<double>(), w.data<double>(), sums.data<double>(), cout);
+  } else {
+    Spread(g, x.data<uint64_t>(), w.data<uint64_t>(), sums.data<uint64_t>(), cout);
   }
+  ConvertElements(type, sums.raw(), y.dtype(), y.raw(), y.size(), true);
 }
 
 void Compute(ComputeContext& context, bool transposed) {
@@ -183,11 +233,7 @@ void Compute(ComputeContext& context, bool transposed) {
   std::vector<int64_t> dims;
   KnownSizes(*context.inferred(0).shape, &dims);
   Tensor y(x.dtype(), dims);
-  DispatchReal(x.dtype(), context.node().op->name, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    (transposed ? ConvTransposeAs<T> : ConvAs<T>)(g, x.data<T>(), w.data<T>(), y.data<T>(),
-                                                  dims.back());
-  });
+  (transposed ? ConvolveTransposed : Convolve)(g, x, w, y);
   FinishWithEpilogue(context, std::move(y), 2);
 }
 

@@ -1,15 +1,20 @@
-// Matrix product of the last two axes; the axes before them broadcast. As ONNX MatMul for ranks of
-// two and more, with either operand transposed first. Attributes perm_a and perm_b permute the
-// operands before all else, perm_y the product before the epilogue: transposes that a device does
-// through strides.
+// Matrix product of the last two axes; the axes before them broadcast. As ONNX
+// MatMul for ranks of two and more, with either operand transposed first.
+// Attributes perm_a and perm_b permute the operands before all else, perm_y the
+// product before the epilogue: transposes that a device does through strides.
 
+#include <algorithm>
 #include <cstring>
 
 #include "ops/core/core.h"
+#include "ops/core/products.h"
 #include "ops/core/reference.h"
 
 namespace sardonyx::core {
 namespace {
+
+// Rows of the product whose sums are held at a time.
+constexpr int64_t kChunk = 64;
 
 Dims Permuted(InferContext& context, Dims dims, std::string_view attribute) {
   const auto& perm = context.attributes().Ints(attribute);
@@ -34,8 +39,10 @@ void InferMatmul(InferContext& context) {
   const Dims a = Permuted(context, context.shape(0), "perm_a");
   const Dims b = Permuted(context, context.shape(1), "perm_b");
   if (a.size() < 2 || b.size() < 2) {
-    context.Fail("cannot multiply {} by {}: operands of matmul have at least two dimensions",
-                 context.Print(a), context.Print(b));
+    context.Fail(
+        "cannot multiply {} by {}: operands of matmul have at least "
+        "two dimensions",
+        context.Print(a), context.Print(b));
   }
   const bool trans_a = context.attributes().Int("trans_a") != 0;
   const bool trans_b = context.attributes().Int("trans_b") != 0;
@@ -69,23 +76,18 @@ Tensor Permute(const Tensor& x, const std::vector<int64_t>& perm) {
   return y;
 }
 
-template <typename T>
-void Multiply(const T* a, int64_t a_row, int64_t a_column, const T* b, int64_t b_row,
-              int64_t b_column, int64_t m, int64_t n, int64_t k, T* y) {
-  std::vector<SumType<T>> sums(n);
-  for (int64_t i = 0; i < m; ++i) {
-    std::fill(sums.begin(), sums.end(), SumType<T>{0});
-    for (int64_t p = 0; p < k; ++p) {
-      const SumType<T> factor = ToSum(a[i * a_row + p * a_column]);
-      for (int64_t j = 0; j < n; ++j) sums[j] += factor * ToSum(b[p * b_row + j * b_column]);
-    }
-    for (int64_t j = 0; j < n; ++j) y[i * n + j] = FromSum<T>(sums[j]);
-  }
+// A matrix [rows, columns], or its transpose, as rows.
+const char* RowsOf(const char* matrix, bool transposed, int64_t rows, int64_t columns,
+                   int64_t bytes, std::vector<char>& storage) {
+  if (!transposed) return matrix;
+  storage.resize(rows * columns * bytes);
+  TransposeMatrix(matrix, columns, rows, bytes, storage.data());
+  return storage.data();
 }
 
 void ComputeMatmul(ComputeContext& context) {
-  const Tensor a = Permute(context.input(0), context.attributes().Ints("perm_a"));
-  const Tensor b = Permute(context.input(1), context.attributes().Ints("perm_b"));
+  Tensor a = Permute(context.input(0), context.attributes().Ints("perm_a"));
+  Tensor b = Permute(context.input(1), context.attributes().Ints("perm_b"));
   const auto& perm_y = context.attributes().Ints("perm_y");
   const bool trans_a = context.attributes().Int("trans_a") != 0;
   const bool trans_b = context.attributes().Int("trans_b") != 0;
@@ -102,14 +104,25 @@ void ComputeMatmul(ComputeContext& context) {
   Walk walk(batch, {BroadcastStrides(std::span(a.dims()).first(a.rank() - 2), batch),
                     BroadcastStrides(std::span(b.dims()).first(b.rank() - 2), batch)});
   Tensor y(a.dtype(), dims);
-  DispatchReal(a.dtype(), "matmul", [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    T* out = y.data<T>();
-    for (; !walk.done(); walk.Next(), out += m * n) {
-      Multiply(a.data<T>() + walk[0] * m * k, trans_a ? 1 : k, trans_a ? m : 1,
-               b.data<T>() + walk[1] * k * n, trans_b ? 1 : n, trans_b ? k : 1, m, n, k, out);
+  const DType type = ProductType(a, b, k), sum_type = SumTypeOf(type);
+  a = ConvertedTo(a, type);
+  b = ConvertedTo(b, type);
+  const int64_t bytes = ByteSize(type, 1), chunk = std::min(m, kChunk);
+  std::vector<char> rows_a, rows_b;
+  Tensor sums(sum_type, {chunk, n});
+  char* out = static_cast<char*>(y.raw());
+  for (; !walk.done(); walk.Next()) {
+    const char* left = RowsOf(static_cast<const char*>(a.raw()) + walk[0] * m * k * bytes, trans_a,
+                              m, k, bytes, rows_a);
+    const char* right = RowsOf(static_cast<const char*>(b.raw()) + walk[1] * k * n * bytes,
+                               !trans_b, n, k, bytes, rows_b);
+    for (int64_t i = 0; i < m; i += chunk) {
+      const int64_t count = std::min(chunk, m - i);
+      MultiplyRows(type, left + i * k * bytes, right, count, n, k, sums.raw(), n);
+      ConvertElements(sum_type, sums.raw(), y.dtype(), out, count * n, true);
+      out += ByteSize(y.dtype(), count * n);
     }
-  });
+  }
   FinishWithEpilogue(context, Permute(y, perm_y), 2);
 }
 
