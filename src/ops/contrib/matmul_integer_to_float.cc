@@ -23,7 +23,10 @@ Outputs LowerDynamicQuantizeMatMul(Lowering& op) {
 }
 
 Outputs LowerMatMulInteger16(Lowering& op) {
-  return MultiplyMatrices(Centered(op.in(0), {}), Centered(op.in(1), {}));
+  const Val a = op.in(0), b = op.in(1);
+  const bool has_sign = IsSigned(a.dtype()) || IsSigned(b.dtype());
+  return Cast(MultiplyMatrices(Centered(a, {}), Centered(b, {})),
+              has_sign ? DType::kInt32 : DType::kUInt32);
 }
 
 }  // namespace sardonyx::ops::contrib

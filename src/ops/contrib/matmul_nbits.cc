@@ -132,21 +132,41 @@ Parameters ReadParameters(ComputeContext& context, const Blocks& b) {
   return p;
 }
 
+// Weights of one block in float32.
+void UnpackBlock(int64_t bits, const uint8_t* codes, float scale, float shift, int64_t count,
+                 float* weights) {
+  if (bits == 8) {
+    for (int64_t i = 0; i < count; ++i) weights[i] = static_cast<float>(codes[i]) * scale - shift;
+    return;
+  }
+  float table[16];
+  const uint32_t mask = (1u << bits) - 1;
+  for (uint32_t code = 0; code <= mask; ++code) {
+    table[code] = static_cast<float>(code) * scale - shift;
+  }
+  const int64_t per_byte = 8 / bits;
+  for (int64_t begin = 0; begin < count; begin += per_byte) {
+    uint32_t byte = *codes++;
+    const int64_t end = std::min(count, begin + per_byte);
+    for (int64_t i = begin; i < end; ++i, byte >>= bits) weights[i] = table[byte & mask];
+  }
+}
+
 // A row of weights in float32.
 void UnpackRow(const Blocks& b, const Parameters& p, const uint8_t* codes, int64_t row,
                float* weights) {
-  const uint32_t mask = (1u << b.bits) - 1;
-  const int64_t per_byte = 8 / b.bits;
   const float *scales = p.scales.data() + row * b.count, *shifts = p.shifts.data() + row * b.count;
   codes += row * b.count * b.bytes;
-  for (int64_t begin = 0; begin < b.k; begin += per_byte) {
-    const uint32_t byte = codes[begin / per_byte];
-    const int64_t end = std::min(b.k, begin + per_byte);
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t block = p.group_of.empty() ? begin / b.size : p.group_of[i];
-      const auto code = static_cast<float>((byte >> ((i - begin) * b.bits)) & mask);
-      weights[i] = code * scales[block] - shifts[block];
+  if (p.group_of.empty()) {
+    for (int64_t block = 0; block < b.count; ++block) {
+      UnpackBlock(b.bits, codes + block * b.bytes, scales[block], shifts[block],
+                  std::min(b.size, b.k - block * b.size), weights + block * b.size);
     }
+    return;
+  }
+  UnpackBlock(b.bits, codes, 1, 0, b.k, weights);
+  for (int64_t i = 0; i < b.k; ++i) {
+    weights[i] = weights[i] * scales[p.group_of[i]] - shifts[p.group_of[i]];
   }
 }
 

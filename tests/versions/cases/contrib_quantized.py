@@ -263,16 +263,17 @@ def convolution(request: Request) -> list[Case]:
             parts[-1] = np.full(scales, parts[-1].flat[0], w_type)
         return [*parts, scale(16), zero(request, x_type)]
 
+    types = {"types": {"T3": f"tensor({x_type.name})"}, **STEP}
     last = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
     return [
-        Case(inputs(x), name="channels second", **STEP),
-        Case([*inputs(x, (6,)), bias], name="scale a channel", **STEP),
-        Case([*inputs(last), bias], {"channels_last": 1}, name="channels last", **STEP),
+        Case(inputs(x), name="channels second", **types),
+        Case([*inputs(x, (6,)), bias], name="scale a channel", **types),
+        Case([*inputs(last), bias], {"channels_last": 1}, name="channels last", **types),
         Case(
             inputs(last),
             {"channels_last": 1, "pads": [1, 0, 1, 1], "strides": [2, 1]},
             name="channels last, pads",
-            **STEP,
+            **types,
         ),
     ]
 
@@ -322,12 +323,16 @@ def dynamic_matmul(request: Request) -> list[Case]:
 
 @cases("MatMulInteger16", domain=DOMAIN)
 def matmul16(request: Request) -> list[Case]:
-    a = codes(request, request.dtype("T1"), (3, 8)) // 8
-    b = codes(request, request.dtype("T2"), (8, 5)) // 8
-    product = a.astype(np.int64) @ b.astype(np.int64)
-    unsigned = np.uint16 in (a.dtype, b.dtype) or request.dtype("T3") == np.uint32
+    types = [request.dtype(name) for name in ("T1", "T2")]
+    if request.varied == "T3":
+        types = [np.dtype(np.uint16 if request.dtype("T3") == np.uint32 else np.int16)] * 2
+    a, b = codes(request, types[0], (3, 8)) // 8, codes(request, types[1], (8, 5)) // 8
+    unsigned = types == [np.uint16, np.uint16]
+    result = np.dtype(np.uint32 if unsigned else np.int32)
+    product = (a.astype(np.int64) @ b.astype(np.int64)).astype(result)
     # ONNX Runtime has int16 by int16 alone.
-    return [Case([a, b], expected=[product.astype(np.int32)] if unsigned else None)]
+    expected = [product] if np.uint16 in types else None
+    return [Case([a, b], expected=expected, types={"T3": f"tensor({result.name})"})]
 
 
 @cases("DynamicQuantizeLSTM", domain=DOMAIN)
