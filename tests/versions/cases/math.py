@@ -17,6 +17,7 @@ INSIDE = {
     "Tan": (-1, 1),
 }
 
+
 @cases(
     *("Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Ceil", "Cos", "Cosh", "Erf"),
     *("Exp", "Floor", "Log", "Neg", "Reciprocal", "Relu", "Round", "Sigmoid", "Sign", "Sin"),
