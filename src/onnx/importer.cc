@@ -280,16 +280,41 @@ class Importer {
     }
   }
 
+  static bool HoldsMaps(const Type& type) {
+    return type.kind == Type::Kind::kMap || (type.element != nullptr && HoldsMaps(*type.element));
+  }
+
+  // Whether a map, or a sequence of maps, is among the types.
+  static bool AllowsMaps(const TypeSet& types, const Type& type) {
+    const bool sequence = type.kind == Type::Kind::kSequence;
+    const Type& map = sequence ? *type.element : type;
+    if (map.kind != Type::Kind::kMap) return false;
+    constexpr std::pair<DType, DType> kKinds[kMapKindCount] = {
+        {DType::kInt64, DType::kFloat32},  {DType::kInt64, DType::kFloat64},
+        {DType::kInt64, DType::kString},   {DType::kString, DType::kFloat32},
+        {DType::kString, DType::kFloat64}, {DType::kString, DType::kInt64}};
+    const auto* kind =
+        std::find(std::begin(kKinds), std::end(kKinds), std::pair(map.dtype, map.element->dtype));
+    const int bits = sequence ? types.sequence_map : types.map;
+    return map.element->is_tensor() && kind != std::end(kKinds) &&
+           ((bits >> (kind - kKinds)) & 1) != 0;
+  }
+
   // Element types against the schema: allowed at all, and one type for one type parameter.
   static void CheckTypes(const OpSchema& schema, const std::vector<Val>& inputs) {
     std::map<std::string_view, std::pair<size_t, Type>> bound;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const FormalParameter* parameter = InputParameter(schema, i);
-      if (parameter == nullptr || !inputs[i] || !inputs[i].type().is_tensor()) continue;
+      if (parameter == nullptr || !inputs[i]) continue;
       const DType dtype = inputs[i].dtype();
       const TypeSet allowed = TypesOf(schema, *parameter);
-      if (allowed.tensor == 0) continue;  // sequences and maps: the lowering checks
-      if (!AllowsTensor(allowed, dtype) && dtype != DType::kUndefined) {
+      if (!inputs[i].type().is_tensor() && !HoldsMaps(inputs[i].type())) continue;
+      const bool maps = allowed.map != 0 || allowed.sequence_map != 0;
+      if (allowed.tensor == 0 && !maps) continue;  // sequences: the lowering checks
+      const bool allows = inputs[i].type().is_tensor()
+                              ? AllowsTensor(allowed, dtype) || dtype == DType::kUndefined
+                              : AllowsMaps(allowed, inputs[i].type());
+      if (!allows) {
         Fail(ErrorCode::kInvalidModel, "input {} ('{}') is {}, which {}-{} does not allow", i,
              parameter->name, Print(inputs[i].type()), schema.name, schema.since_version);
       }

@@ -161,6 +161,17 @@ void InferFlatten(InferContext& context) {
                         symbols.Product(Dims(from.begin() + axis, from.end()))});
 }
 
+// A vector is one row; what becomes a matrix only when it runs has sizes of its own until then.
+void InferRows(InferContext& context) {
+  if (!context.ranked(0)) {
+    return SetView(context, Dims{context.symbols().Fresh(), context.symbols().Fresh()});
+  }
+  Dims shape = context.shape(0);
+  if (shape.size() == 1) shape.insert(shape.begin(), 1);
+  if (shape.size() != 2) context.Fail("the input must be [N,F], not {}", context.Print(shape));
+  SetView(context, std::move(shape));
+}
+
 }  // namespace
 
 const CoreOp reshape = {
@@ -171,5 +182,6 @@ const CoreOp unsqueeze = {
     .name = "unsqueeze", .infer = InferUnsqueeze, .reference = ComputeView, .is_view = true};
 const CoreOp flatten = {
     .name = "flatten", .infer = InferFlatten, .reference = ComputeView, .is_view = true};
+const CoreOp rows = {.name = "rows", .infer = InferRows, .reference = ComputeView, .is_view = true};
 
 }  // namespace sardonyx::core

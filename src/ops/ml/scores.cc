@@ -36,9 +36,8 @@ Val FeatureValues(Lowering& op, Val x, const Tensor& list, std::string_view name
 }
 
 Val Rows(Lowering& op, DType dtype) {
-  const Val x = op.in(0);
-  if (x.rank() != 1 && x.rank() != 2) op.Fail("the input must be [N,F], not of rank {}", x.rank());
-  return Cast(x.rank() == 1 ? Unsqueeze(x, {0}) : x, dtype);
+  const Val x = Cast(op.in(0), dtype);
+  return x.ranked() && x.rank() == 2 ? x : op.builder().Make(core::rows, {x});
 }
 
 Val Matrix(Lowering& op, std::string_view name, std::vector<int64_t> dims) {
