@@ -123,14 +123,19 @@ def one_hot_encoder(request: Request) -> list[Case]:
 def category_mapper(request: Request) -> list[Case]:
     ints, strings = np.array([[1, 5], [2, 1]]), np.array([["a", "b"], ["z", "a"]], object)
     table = {"cats_int64s": [1, 2], "cats_strings": ["a", "b"]}
-    to_ints = request.type("T1" if request.varied != "T2" else "T2") == (
-        "tensor(string)" if request.varied != "T2" else "tensor(int64)"
-    )
-    if to_ints:
-        return [
-            Case([strings], {**table, "default_int64": 9}, expected=_mapped(strings, [1, 2, 9]))
-        ]
-    return [Case([ints], {**table, "default_string": "?"}, expected=_mapped(ints, ["a", "b", "?"]))]
+    if _maps_to_ints(request):
+        wanted = _mapped(strings, [1, 2, 9])
+        return [Case([strings], {**table, "default_int64": 9}, expected=wanted, types=TO_INTS)]
+    wanted = _mapped(ints, ["a", "b", "?"])
+    return [Case([ints], {**table, "default_string": "?"}, expected=wanted, types=TO_STRINGS)]
+
+
+TO_INTS = {"T1": "tensor(string)", "T2": "tensor(int64)"}
+TO_STRINGS = {"T1": "tensor(int64)", "T2": "tensor(string)"}
+
+
+def _maps_to_ints(request: Request) -> bool:
+    return request.type(request.varied) == TO_INTS[request.varied]
 
 
 def _mapped(x: np.ndarray, values: list) -> list[np.ndarray]:
@@ -180,13 +185,12 @@ def _tensor(dtype: np.dtype, values: list):
 
 def _by_position(request: Request) -> list[Case]:
     names = {"classes_strings": ["a", "b", "c"]}
-    to_ints = (request.varied == "T1") == (request.type(request.varied) == "tensor(string)")
-    if to_ints:
+    if _maps_to_ints(request):
         x = np.array([["c", "z"], ["a", "b"]], object)
-        return [Case([x], names, expected=[np.array([[2, -1], [0, 1]])])]
+        return [Case([x], names, expected=[np.array([[2, -1], [0, 1]])], types=TO_INTS)]
     x = np.array([[2, 9], [0, 1]])
     wanted = np.array([["c", "?"], ["a", "b"]], object)
-    return [Case([x], {**names, "default_string": "?"}, expected=[wanted])]
+    return [Case([x], {**names, "default_string": "?"}, expected=[wanted], types=TO_STRINGS)]
 
 
 @cases("LinearRegressor", domain=ML)
@@ -568,7 +572,8 @@ def dict_vectorizer(request: Request) -> list[Case]:
     items = {k: np.asarray(v, dtype)[()] for k, v in zip(keys, numbers, strict=True)}
     wanted = np.array([[numbers[1], numbers[0], "" if value == "string" else 0]], dtype)
     name = f"{key}_vocabulary"
-    return [Case([items], {name: vocabulary}, expected=lambda _: [wanted], note=MAP_NOTE)]
+    attributes, types = {name: vocabulary}, {"T2": f"tensor({value})"}
+    return [Case([items], attributes, expected=lambda _: [wanted], note=MAP_NOTE, types=types)]
 
 
 @cases("CastMap", domain=ML)
