@@ -41,6 +41,10 @@ Datum FromMap(const onnx::MapProto& proto, const onnx::ModelFile& file) {
     map->keys = MakeVector(proto.keys);
   }
   if (proto.values) map->values = *FromSequence(*proto.values, file).sequence();
+  if (static_cast<int64_t>(map->values.size()) != map->keys.size()) {
+    Fail(ErrorCode::kInvalidArgument, "a map has {} keys and {} values", map->keys.size(),
+         map->values.size());
+  }
   return std::shared_ptr<const Map>(std::move(map));
 }
 
@@ -53,7 +57,9 @@ Datum ReadProtobuf(std::string_view bytes, std::string_view type) {
   if (type == "tensor") return Copy(onnx::ReadTensor(onnx::ParseTensor(bytes, "value"), file));
   if (type == "sequence") return FromSequence(onnx::ParseSequence(bytes, "value"), file);
   if (type == "optional") return FromOptional(onnx::ParseOptional(bytes, "value"), file);
-  Fail(ErrorCode::kInvalidArgument, "a value is a tensor, sequence or optional, not '{}'", type);
+  if (type == "map") return FromMap(onnx::ParseMap(bytes, "value"), file);
+  Fail(ErrorCode::kInvalidArgument, "a value is a tensor, sequence, map or optional, not '{}'",
+       type);
 }
 
 }  // namespace sardonyx

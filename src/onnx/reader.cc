@@ -368,6 +368,9 @@ TensorProto ParseTensor(std::string_view bytes, std::string_view what) {
 SequenceProto ParseSequence(std::string_view bytes, std::string_view what) {
   return Parse<SequenceProto>(bytes, {}, fmt::format("{}: not a readable SequenceProto", what));
 }
+MapProto ParseMap(std::string_view bytes, std::string_view what) {
+  return Parse<MapProto>(bytes, {}, fmt::format("{}: not a readable MapProto", what));
+}
 OptionalProto ParseOptional(std::string_view bytes, std::string_view what) {
   return Parse<OptionalProto>(bytes, {}, fmt::format("{}: not a readable OptionalProto", what));
 }

@@ -56,6 +56,7 @@ FunctionProto ParseFunction(std::string_view bytes, std::string_view what);
 TensorProto ParseTensor(std::string_view bytes, std::string_view what);
 SequenceProto ParseSequence(std::string_view bytes, std::string_view what);
 OptionalProto ParseOptional(std::string_view bytes, std::string_view what);
+MapProto ParseMap(std::string_view bytes, std::string_view what);
 TypeProto ParseType(std::string_view bytes, std::string_view what);
 
 }  // namespace sardonyx::onnx

@@ -201,9 +201,10 @@ Tensor FromArchive(const Archive& archive, const ValueInfo& info, const std::str
   Fail(fmt::format("{}: holds no array '{}'", path, info.name));
 }
 
-// "seq(...)" and "optional(...)" have files of their own kinds.
+// "seq(...)", "map(...)" and "optional(...)" have files of their own kinds.
 std::string_view KindOf(const ValueInfo& info) {
   if (info.type.starts_with("seq(")) return "sequence";
+  if (info.type.starts_with("map(")) return "map";
   if (info.type.starts_with("optional(")) return "optional";
   return "tensor";
 }

@@ -9,6 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from sardonyx.onnxruntime.exceptions import InvalidArgument, NotSupported, translated
 from sardonyx.onnxruntime.options import RunOptions, SessionOptions
 from sardonyx.onnxruntime.values import OrtValue
@@ -107,7 +109,8 @@ class InferenceSession:
             for name, value in input_feed.items()
         }
         with translated(loading=False):
-            return list(self._session.run(feed, output_names or None).values())
+            results = self._session.run(feed, output_names or None)
+        return [_plain(value) for value in results.values()]
 
     def run_with_ort_values(
         self,
@@ -187,6 +190,18 @@ class InferenceSession:
         path = Path(f"{self._options.profile_file_prefix}{stamp}.json")
         path.write_text(native.profile_trace(), encoding="utf-8")
         return str(path)
+
+
+def _plain(value: Any) -> Any:
+    """Numbers of maps as Python's own, as ONNX Runtime returns them."""
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    if isinstance(value, dict):
+        return {
+            key: item.item() if isinstance(item, np.generic) else item
+            for key, item in value.items()
+        }
+    return value
 
 
 def _check_providers(providers: Sequence[Any] | None) -> None:

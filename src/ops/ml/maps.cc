@@ -29,6 +29,10 @@ void CheckMap(InferContext& context) {
 const Map& MapOf(ComputeContext& context) {
   const Map* map = context.datum(0).map();
   if (map == nullptr) Fail(ErrorCode::kInvalidArgument, "the input is no map");
+  if (map->keys.size() != static_cast<int64_t>(map->values.size())) {
+    Fail(ErrorCode::kInvalidArgument, "the map has {} keys and {} values", map->keys.size(),
+         map->values.size());
+  }
   return *map;
 }
 

@@ -556,7 +556,7 @@ def tree_ensemble(request: Request) -> list[Case]:
     ] + [Case([x], {**attributes, "post_transform": 2}, expected=logistic, name="LOGISTIC")]
 
 
-MAP_NOTE = "The text speaks of a 1-D tensor; ONNX Runtime, which models are made for, gives one row, [1,K]."
+MAP_NOTE = "The text speaks of a 1-D tensor; ONNX Runtime, for which models are made, gives a row."
 
 
 @cases("DictVectorizer", domain=ML)
