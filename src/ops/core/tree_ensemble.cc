@@ -13,7 +13,8 @@ namespace {
 enum Input { kX, kNodes, kTrees, kLeaves, kOffsets, kTargets, kWeights, kSets, kMembers };
 constexpr int kLanes = 16;  // walked at once: the loads of one hide those of the others
 constexpr int kStride = 4;  // steps between two looks whether all lanes have arrived
-constexpr int64_t kBlockBytes = 1 << 15;  // of rows that go through a tree before the next tree
+constexpr int64_t kTreeBytes = 1 << 18;   // of trees that all rows of a block go through in turn
+constexpr int64_t kBlockBytes = 1 << 22;  // of a block of rows
 
 void InferTreeEnsemble(InferContext& context) {
   const auto dtype = static_cast<DType>(context.attributes().Int("dtype"));
@@ -56,10 +57,10 @@ struct Tables {
 
   std::span<const Tree> trees;
   const void* nodes;
-  const int32_t* leaves;   // number of a node's leaf
-  const int64_t* offsets;  // of a leaf's votes
-  const int32_t* targets;  // of a vote
-  const double* weights;
+  const int32_t* leaves;          // number of a node's leaf
+  const int64_t* offsets;         // of a leaf's votes
+  const int32_t* targets;         // of a vote
+  const double* weights;          // of a vote, or by node
   const int64_t* sets = nullptr;  // offsets of the sets' members, which ascend
   const double* members = nullptr;
 };
@@ -86,18 +87,20 @@ bool Passes(const Node& node, T x, const Tables& tables) {
   }
 }
 
-// Walks lane l from node at[l] = 0 of the tree at nodes[l], with the features at rows[l].
-template <Kind kKind, typename Node, typename T>
-void Descend(const std::array<const Node*, kLanes>& nodes, const std::array<const T*, kLanes>& rows,
+// From the root of lane l's tree down, for lane l's row. One of the two is the same for all lanes.
+enum class Lanes { kRows, kTrees };
+
+template <Kind kKind, Lanes kOf, typename Node, typename T>
+void Descend(const std::array<const Node*, kLanes>& trees, const std::array<const T*, kLanes>& rows,
              int depth, const Tables& tables, std::array<uint32_t, kLanes>& at) {
   at.fill(0);
   for (int step = 0; step < depth; step += kStride) {
     uint32_t moved = 0;
     for (int i = 0; i < kStride; ++i) {
       for (int lane = 0; lane < kLanes; ++lane) {
-        const Node& node = nodes[lane][at[lane]];
-        const uint32_t next = node.next() + static_cast<uint32_t>(Passes<kKind>(
-                                                node, rows[lane][node.feature()], tables));
+        const Node& node = trees[kOf == Lanes::kRows ? 0 : lane][at[lane]];
+        const T x = rows[kOf == Lanes::kRows ? lane : 0][node.feature()];
+        const uint32_t next = node.next() + static_cast<uint32_t>(Passes<kKind>(node, x, tables));
         if (i == kStride - 1) moved |= next ^ at[lane];
         at[lane] = next;
       }
@@ -111,15 +114,19 @@ enum class Aggregate { kAverage, kSum, kMin, kMax };  // the numbers of TreeEnse
 // The scores of a block of rows, as votes come in.
 class Scores {
  public:
-  Scores(const Tables& tables, int64_t targets, Aggregate aggregate)
-      : tables_(tables), targets_(targets), aggregate_(aggregate) {}
+  Scores(const Tables& tables, int64_t targets, Aggregate aggregate, bool one_vote)
+      : tables_(tables), targets_(targets), aggregate_(aggregate), one_vote_(one_vote) {}
 
   void Reset(int64_t rows) {
     values_.assign(rows * targets_, 0.0);
-    seen_.assign(rows * targets_, 0);
+    seen_.assign(rows * targets_, one_vote_ ? 1 : 0);
   }
 
   void Vote(int64_t row, int64_t node) {
+    if (one_vote_) {
+      values_[row] += tables_.weights[node];
+      return;
+    }
     const int64_t leaf = tables_.leaves[node];
     for (int64_t v = tables_.offsets[leaf]; v < tables_.offsets[leaf + 1]; ++v) {
       const int64_t i = row * targets_ + tables_.targets[v];
@@ -141,46 +148,63 @@ class Scores {
   const Tables& tables_;
   const int64_t targets_;
   const Aggregate aggregate_;
+  const bool one_vote_;
   std::vector<double> values_;
   std::vector<uint8_t> seen_;
 };
 
+// Few rows: each goes through many trees at once.
+template <Kind kKind, typename Node, typename T>
+void ScoreRow(const Tables& tables, const T* x, int64_t row, Scores& scores) {
+  const auto* nodes = static_cast<const Node*>(tables.nodes);
+  const auto trees = static_cast<int64_t>(tables.trees.size());
+  std::array<const Node*, kLanes> at_tree;
+  std::array<const T*, kLanes> at_row{x};
+  std::array<uint32_t, kLanes> at;
+  for (int64_t first = 0; first < trees; first += kLanes) {
+    const int64_t count = std::min<int64_t>(kLanes, trees - first);
+    int depth = 0;
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      const Tree& tree = tables.trees[first + std::min(lane, count - 1)];
+      at_tree[lane] = nodes + tree.first;
+      depth = std::max(depth, tree.depth);
+    }
+    Descend<kKind, Lanes::kTrees>(at_tree, at_row, depth, tables, at);
+    for (int64_t lane = 0; lane < count; ++lane) {
+      scores.Vote(row, tables.trees[first + lane].first + at[lane]);
+    }
+  }
+}
+
+// Many rows: a few trees at a time, which stay in the cache while all rows go through them.
 template <Kind kKind, typename Node, typename T>
 void ScoreBlock(const Tables& tables, const T* x, int64_t rows, int64_t features, Scores& scores) {
+  if (rows < kLanes) {
+    for (int64_t row = 0; row < rows; ++row) {
+      ScoreRow<kKind, Node>(tables, x + row * features, row, scores);
+    }
+    return;
+  }
   const auto* nodes = static_cast<const Node*>(tables.nodes);
   std::array<const Node*, kLanes> at_tree;
   std::array<const T*, kLanes> at_row;
   std::array<uint32_t, kLanes> at;
-  if (rows >= kLanes) {  // a lane is a row
-    for (const Tree& tree : tables.trees) {
-      at_tree.fill(nodes + tree.first);
-      for (int64_t row = 0; row < rows; row += kLanes) {
-        const int64_t count = std::min<int64_t>(kLanes, rows - row);
-        for (int64_t lane = 0; lane < kLanes; ++lane) {
-          at_row[lane] = x + (row + std::min(lane, count - 1)) * features;
-        }
-        Descend<kKind>(at_tree, at_row, tree.depth, tables, at);
+  for (size_t first = 0, last = 0; first < tables.trees.size(); first = last) {
+    const auto limit = tables.trees[first].first + kTreeBytes / static_cast<int64_t>(sizeof(Node));
+    do {
+      ++last;
+    } while (last < tables.trees.size() && tables.trees[last].first < limit);
+    for (int64_t row = 0; row < rows; row += kLanes) {
+      const int64_t count = std::min<int64_t>(kLanes, rows - row);
+      for (int64_t lane = 0; lane < kLanes; ++lane) {
+        at_row[lane] = x + (row + std::min(lane, count - 1)) * features;
+      }
+      for (const Tree& tree : tables.trees.subspan(first, last - first)) {
+        at_tree[0] = nodes + tree.first;
+        Descend<kKind, Lanes::kRows>(at_tree, at_row, tree.depth, tables, at);
         for (int64_t lane = 0; lane < count; ++lane) {
           scores.Vote(row + lane, tree.first + at[lane]);
         }
-      }
-    }
-    return;
-  }
-  const int64_t trees = static_cast<int64_t>(tables.trees.size());
-  for (int64_t row = 0; row < rows; ++row) {  // a lane is a tree
-    at_row.fill(x + row * features);
-    for (int64_t first = 0; first < trees; first += kLanes) {
-      const int64_t count = std::min<int64_t>(kLanes, trees - first);
-      int depth = 0;
-      for (int64_t lane = 0; lane < kLanes; ++lane) {
-        const Tree& tree = tables.trees[first + std::min(lane, count - 1)];
-        at_tree[lane] = nodes + tree.first;
-        depth = std::max(depth, tree.depth);
-      }
-      Descend<kKind>(at_tree, at_row, depth, tables, at);
-      for (int64_t lane = 0; lane < count; ++lane) {
-        scores.Vote(row, tables.trees[first + lane].first + at[lane]);
       }
     }
   }
@@ -203,6 +227,7 @@ BlockFunction<T> ChooseFunction(bool narrow, bool missing, bool any) {
 }
 
 // Attribute absent_is_nan: a target that no leaf had a vote for is NaN; else it counts as 0.
+// Attribute one_vote: there is one target, each leaf has one vote, and weights are by node.
 template <typename T, typename Y>
 void ScoreAll(ComputeContext& context, Tensor& y) {
   const Attributes& attributes = context.attributes();
@@ -219,7 +244,7 @@ void ScoreAll(ComputeContext& context, Tensor& y) {
       ChooseFunction<T>(narrow, attributes.Int("missing") != 0, attributes.Int("any") != 0);
   const int64_t row_bytes = features * sizeof(T) + targets * sizeof(double);
   const int64_t block = std::max<int64_t>(kLanes, kBlockBytes / row_bytes / kLanes * kLanes);
-  Scores scores(tables, targets, aggregate);
+  Scores scores(tables, targets, aggregate, attributes.Int("one_vote") != 0);
   for (int64_t row = 0; row < rows; row += block) {
     const int64_t count = std::min(block, rows - row);
     scores.Reset(count);

@@ -43,7 +43,7 @@ class Compiler {
   }
 
   std::vector<int32_t> trees;   // first node and depth of each
-  std::vector<int32_t> leaves;  // of each node, its leaf
+  std::vector<int32_t> leaves;  // of each node, its leaf or -1
   int64_t features = 0;         // at least these must be there
   bool missing = false, any = false;
 
@@ -95,7 +95,7 @@ class Compiler {
       op_.Fail("leaf {} is outside [0,{}]", target.index, forest_.leaf_count - 1);
     }
     nodes_.emplace_back();
-    leaves.push_back(0);
+    leaves.push_back(-1);
   }
 
   const Branch& Visit(int64_t index) {
@@ -180,6 +180,17 @@ Val Score(Lowering& op, const Forest& forest, DType dtype) {
     targets[at] = static_cast<int32_t>(vote.target);
     weights[at] = vote.weight;
   }
+  // The common case needs no lists of votes.
+  bool one_vote = forest.targets == 1 && forest.aggregate <= 1;
+  for (size_t i = 0; i + 1 < offsets.size(); ++i) one_vote &= offsets[i + 1] - offsets[i] == 1;
+  if (one_vote) {
+    std::vector<double> by_node;
+    for (int32_t leaf : compiler.leaves) by_node.push_back(leaf < 0 ? 0.0 : weights[leaf]);
+    weights = std::move(by_node);
+    compiler.leaves.clear();
+    offsets.clear();
+    targets.clear();
+  }
   const bool narrow = !is_double && compiler.FitsNarrow();
   std::vector<Tensor> tables{narrow ? compiler.NarrowNodes() : compiler.WideNodes(),
                              MakeVector(compiler.trees),
@@ -201,10 +212,10 @@ Val Score(Lowering& op, const Forest& forest, DType dtype) {
   std::vector<Val> inputs{x};
   for (Tensor& table : tables) inputs.push_back(op.builder().Constant(std::move(table)));
   Attributes attributes{
-      {"targets", forest.targets},           {"aggregate", forest.aggregate},
-      {"features", compiler.features},       {"missing", int64_t{compiler.missing}},
-      {"any", int64_t{compiler.any}},        {"absent_is_nan", int64_t{forest.absent_is_nan}},
-      {"dtype", static_cast<int64_t>(dtype)}};
+      {"targets", forest.targets},     {"aggregate", forest.aggregate},
+      {"features", compiler.features}, {"missing", int64_t{compiler.missing}},
+      {"any", int64_t{compiler.any}},  {"absent_is_nan", int64_t{forest.absent_is_nan}},
+      {"one_vote", int64_t{one_vote}}, {"dtype", static_cast<int64_t>(dtype)}};
   if (!forest.base.empty()) attributes.Set("base", forest.base);
   return op.builder().Make(core::tree_ensemble, inputs, std::move(attributes));
 }
