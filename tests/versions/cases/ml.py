@@ -45,7 +45,7 @@ def array_feature_extractor(request: Request) -> list[Case]:
 def binarizer(request: Request) -> list[Case]:
     x = request.random("T", (4, 3))
     return [
-        Case([x], {"threshold": threshold}, expected=lambda x, t=threshold: x > t)
+        Case([x], {"threshold": threshold}, expected=lambda x, t=threshold: (x > t).astype(x.dtype))
         for threshold in (0.5, -1.0, 1e30)
     ]
 
@@ -296,7 +296,7 @@ def svm_regressor(request: Request) -> list[Case]:
             Case(
                 [x],
                 {**attributes, "one_class": 1},
-                expected=lambda x, scores=scores: np.where(scores(x) > 0, 1, -1),
+                expected=lambda x, scores=scores: np.where(scores(x) > 0, 1.0, -1.0),
                 name=f"{kind}, one class",
             ),
         ]
