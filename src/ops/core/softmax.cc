@@ -37,13 +37,21 @@ void ComputeSoftmax(ComputeContext& context) {
         double largest = at(row, 0);
         for (int64_t k = 1; k < split.size; ++k)
           largest = std::max(largest, at(row, k * split.inner));
+        // Softmax-13's function body rounds the exponentials and their sum; half the digits of
+        // float16 show it. A sum that float16 cannot hold stays wide.
+        const bool rounds = std::is_same_v<T, Half> && !log;
+        const auto round = [&](double value) {
+          const double narrow = static_cast<double>(static_cast<ComputeType<T>>(static_cast<T>(value)));
+          return rounds && std::isfinite(narrow) ? narrow : value;
+        };
         double sum = 0;
         for (int64_t k = 0; k < split.size; ++k)
-          sum += std::exp(at(row, k * split.inner) - largest);
+          sum += round(std::exp(at(row, k * split.inner) - largest));
+        sum = round(sum);
         for (int64_t k = 0; k < split.size; ++k) {
           const double shifted = at(row, k * split.inner) - largest;
           out[k * split.inner] =
-              static_cast<T>(log ? shifted - std::log(sum) : std::exp(shifted) / sum);
+              static_cast<T>(log ? shifted - std::log(sum) : round(std::exp(shifted)) / sum);
         }
       }
     }
