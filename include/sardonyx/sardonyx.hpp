@@ -120,9 +120,11 @@ SARDONYX_API ModelSummary Inspect(const std::string& path);
 
 // Names of the passes with a line each, in order.
 SARDONYX_API std::vector<std::pair<std::string, std::string>> PassNames();
-// Whether an operator of the standard runs ("" or "ai.onnx": default domain; version: opset).
+// Whether an operator runs ("" or "ai.onnx": default domain; opset 0: the newest), with inputs of
+// these types, as far as they are given: "tensor(float)" or "float", "seq(tensor(int64))", "" for
+// an input left out. Throws kInvalidModel for a text that is no type.
 SARDONYX_API bool Supports(std::string_view op_type, std::string_view domain = "",
-                           int64_t opset = 0);
+                           int64_t opset = 0, const std::vector<std::string>& types = {});
 // "avx2", "avx512", "baseline", ...: the instruction set that kernels use on this machine.
 SARDONYX_API std::string_view TargetName();
 

@@ -10,6 +10,8 @@ for the package onnxruntime.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sardonyx._sardonyx import __version__, passes, target
 from sardonyx.errors import (
     Error,
@@ -47,8 +49,13 @@ __all__ = [
 ]
 
 
-def supports(op: str, domain: str = "", version: int = 0) -> bool:
-    """Whether an operator of the standard runs.
+def supports(
+    op: str,
+    domain: str = "",
+    version: int | None = None,
+    types: Sequence[str | None] | None = None,
+) -> bool:
+    """Whether an operator runs.
 
     Parameters
     ----------
@@ -57,8 +64,18 @@ def supports(op: str, domain: str = "", version: int = 0) -> bool:
     domain
         ``""`` or ``ai.onnx`` for the default domain.
     version
-        Of the opset; 0: the newest known.
+        Of the opset; None: the newest known.
+    types
+        Of the inputs in their order, as ``tensor(float)`` or ``float`` or ``seq(tensor(int64))``;
+        None or ``""`` for an input left out. Inputs behind the last are not asked about.
+
+    Examples
+    --------
+    >>> sardonyx.supports("Add", types=["bfloat16", "bfloat16"])
+    True
+    >>> sardonyx.supports("Add", version=7, types=["bfloat16", "bfloat16"])
+    False
     """
     from sardonyx import _sardonyx
 
-    return _sardonyx.supports(op, domain, version)
+    return _sardonyx.supports(op, domain, version or 0, [kind or "" for kind in types or ()])

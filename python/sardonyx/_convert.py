@@ -75,6 +75,8 @@ def _error(name: str, message: str) -> InvalidArgumentError:
 def _array(value: Any, element: str, name: str) -> np.ndarray:
     if isinstance(value, Mapping | set | frozenset):
         raise _error(name, f"must be an array, is {type(value).__name__}")
+    if hasattr(value, "toarray") and not isinstance(value, np.ndarray):
+        value = np.asarray(value.toarray())  # sparse, as SciPy's
     if not isinstance(value, np.ndarray | np.generic) and hasattr(value, "__array__"):
         value = np.asarray(value)
     if isinstance(value, np.ndarray):

@@ -103,11 +103,38 @@ std::vector<std::pair<std::string, std::string>> PassNames() {
   return names;
 }
 
-bool Supports(std::string_view op_type, std::string_view domain, int64_t opset) {
+namespace {
+
+// Whether the schema allows inputs of these types: each by itself, and one type for one parameter.
+bool AllowsInputs(const onnx::OpSchema& schema, const std::vector<std::string>& types) {
+  if (static_cast<int64_t>(types.size()) > schema.max_inputs) return false;
+  std::map<std::string_view, Type> bound;
+  for (size_t i = 0; i < types.size(); ++i) {
+    const onnx::FormalParameter* parameter = onnx::InputParameter(schema, i);
+    if (parameter == nullptr) return false;
+    if (types[i].empty()) {
+      if (parameter->option == onnx::ParameterOption::kSingle) return false;
+      continue;
+    }
+    const bool bare = types[i].find('(') == std::string::npos;
+    const Type type = TypeFromText(bare ? "tensor(" + types[i] + ")" : types[i]);
+    if (!onnx::Allows(onnx::TypesOf(schema, *parameter), type)) return false;
+    if (parameter->option == onnx::ParameterOption::kVariadic && !parameter->homogeneous) continue;
+    const auto [it, inserted] = bound.try_emplace(parameter->type, type);
+    if (!inserted && !(it->second == type)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool Supports(std::string_view op_type, std::string_view domain, int64_t opset,
+              const std::vector<std::string>& types) {
   domain = onnx::CanonicalDomain(domain);
   if (opset == 0) opset = std::max(onnx::NewestOpset(domain), 1);
   const onnx::OpSchema* schema = onnx::FindSchema(domain, op_type, opset);
   if (schema != nullptr && schema->deprecated) return false;
+  if (schema != nullptr && !AllowsInputs(*schema, types)) return false;
   if (ops::FindOnnxOp(domain, op_type) != nullptr)
     return schema != nullptr || onnx::NewestOpset(domain) == 0;
   return schema != nullptr && !schema->bodies.empty();

@@ -13,6 +13,11 @@ namespace {
 #include "onnx/function_bodies.inc"
 #include "onnx/schema_table.inc"
 
+// The other tables name their rows alike.
+namespace experimental {
+#include "onnx/experimental_table.inc"
+}
+
 namespace contributed {
 #include "onnx/contributed_table.inc"
 }
@@ -23,6 +28,11 @@ constexpr auto kKnownDomains = [] {
   domains.back() = contributed::kDomain;
   return domains;
 }();
+
+// The standard's first: what the others have of the default domain is older than it.
+std::array<std::span<const OpSchema>, 3> Tables() {
+  return {kSchemas, experimental::kSchemas, contributed::kSchemas};
+}
 
 std::span<const OpSchema> VersionsIn(std::span<const OpSchema> table, std::string_view domain,
                                      std::string_view name) {
@@ -163,17 +173,19 @@ const AttributeSchema* OpSchema::FindAttribute(std::string_view attribute) const
 
 std::span<const OpSchema> AllSchemas() { return kSchemas; }
 
+std::span<const OpSchema> ExperimentalSchemas() { return experimental::kSchemas; }
 std::span<const OpSchema> ContributedSchemas() { return contributed::kSchemas; }
 
 std::span<const OpSchema> SchemaVersions(std::string_view domain, std::string_view name) {
-  const auto versions = VersionsIn(kSchemas, domain, name);
-  return versions.empty() ? VersionsIn(contributed::kSchemas, domain, name) : versions;
+  for (const auto table : Tables()) {
+    if (const auto versions = VersionsIn(table, domain, name); !versions.empty()) return versions;
+  }
+  return {};
 }
 
 const OpSchema* FindSchema(std::string_view domain, std::string_view name, int64_t opset_version) {
   const OpSchema* newest = nullptr;
-  // The standard's first: a contributed schema of the default domain is older than it.
-  for (const auto table : {AllSchemas(), ContributedSchemas()}) {
+  for (const auto table : Tables()) {
     for (const OpSchema& schema : VersionsIn(table, domain, name)) {
       if (schema.since_version <= opset_version) newest = &schema;
     }
@@ -213,6 +225,30 @@ TypeSet TypesOf(const OpSchema& schema, const FormalParameter& parameter) {
     types.tensor = uint32_t{1} << static_cast<int>(element);
   }
   return types;
+}
+
+bool Allows(const TypeSet& types, const Type& type) {
+  const auto has = [](uint32_t set, DType dtype) { return (set >> static_cast<int>(dtype)) & 1; };
+  const auto map_bit = [](const Type& map) -> uint32_t {
+    constexpr std::pair<DType, DType> kKinds[kMapKindCount] = {
+        {DType::kInt64, DType::kFloat32},  {DType::kInt64, DType::kFloat64},
+        {DType::kInt64, DType::kString},   {DType::kString, DType::kFloat32},
+        {DType::kString, DType::kFloat64}, {DType::kString, DType::kInt64}};
+    for (int i = 0; i < kMapKindCount; ++i) {
+      if (kKinds[i] == std::pair(map.dtype, map.element->dtype)) return 1u << i;
+    }
+    return 0;
+  };
+  if (type.is_tensor()) return has(types.tensor, type.dtype);
+  if (type.kind == Type::Kind::kMap) return (types.map & map_bit(type)) != 0;
+  const Type& element = *type.element;
+  if (type.kind == Type::Kind::kSequence) {
+    if (element.kind == Type::Kind::kMap) return (types.sequence_map & map_bit(element)) != 0;
+    return element.is_tensor() && has(types.sequence, element.dtype);
+  }
+  if (element.is_tensor()) return has(types.optional, element.dtype);
+  return element.kind == Type::Kind::kSequence && element.element->is_tensor() &&
+         has(types.optional_sequence, element.element->dtype);
 }
 
 const FormalParameter* InputParameter(const OpSchema& schema, size_t index) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ir/graph.h"
 #include "onnx/model.h"
 #include "sardonyx/dtype.hpp"
 
@@ -96,6 +97,8 @@ struct OpSchema {
 
 // All schemas of the standard, sorted by domain, name, since_version.
 std::span<const OpSchema> AllSchemas();
+// Those of operators that were experiments of ONNX 1.0 to 1.4, written by hand, sorted alike.
+std::span<const OpSchema> ExperimentalSchemas();
 // Those of contributed operators, sorted alike. Some are of the default domain, where ONNX Runtime
 // writes operators that the standard has not, or only has since a later opset.
 std::span<const OpSchema> ContributedSchemas();
@@ -127,6 +130,7 @@ std::string_view FunctionBody(const OpSchema& schema, int64_t opset_version);
 
 // The types the parameter's type string stands for.
 TypeSet TypesOf(const OpSchema& schema, const FormalParameter& parameter);
+bool Allows(const TypeSet& types, const Type& type);
 // The input's (output's) formal parameter; the last one repeats when variadic. nullptr when out of
 // range.
 const FormalParameter* InputParameter(const OpSchema& schema, size_t index);

@@ -50,13 +50,12 @@ Outputs LowerBatchedScan(Lowering& op, const std::shared_ptr<Graph>& body) {
     }
     inputs.push_back(value);
   }
-  std::vector<Val> outputs =
-      inner.MakeMany(core::scan, inputs,
-                     {{"body", body},
-                      {"captures", static_cast<int64_t>(captures)},
-                      {"scan_inputs", static_cast<int64_t>(scanned)},
-                      {"input_directions", op.Ints("directions")}},
-                     static_cast<int>(body->outputs.size()));
+  std::vector<Val> outputs = inner.MakeMany(core::scan, inputs,
+                                            {{"body", body},
+                                             {"captures", static_cast<int64_t>(captures)},
+                                             {"scan_inputs", static_cast<int64_t>(scanned)},
+                                             {"input_directions", op.Ints("directions")}},
+                                            static_cast<int>(body->outputs.size()));
   for (size_t i = 0; i < outputs.size(); ++i) {
     if (length && i >= states) {
       const Val missing = Concat({inner.Ints({0}), full - length}, 0);

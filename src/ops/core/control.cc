@@ -444,18 +444,37 @@ std::vector<Fact> InferBody(const Graph& body, std::span<const Fact* const> inpu
 }
 
 Fact Join(const Fact& a, const Fact& b, SymbolTable& symbols) {
-  if (!(a.type == b.type)) {
+  const auto wraps = [](const Type& outer, const Type& inner) {
+    return outer.kind == Type::Kind::kOptional && outer.element != nullptr &&
+           (*outer.element == inner || *outer.element == Type());
+  };
+  Fact result;
+  if (a.type == b.type || wraps(a.type, b.type)) {
+    result.type = a.type;
+  } else if (wraps(b.type, a.type)) {
+    result.type = b.type;
+  } else {
     Fail(ErrorCode::kInvalidModel, "a value is {} on one path and {} on another", Print(a.type),
          Print(b.type));
   }
-  Fact result;
-  result.type = a.type;
   if (!a.ranked() || !b.ranked() || a.rank() != b.rank()) return result;
   result.shape = a.shape;
   for (size_t i = 0; i < a.shape->size(); ++i) {
     if (!((*a.shape)[i] == (*b.shape)[i])) (*result.shape)[i] = symbols.Fresh();
   }
   return result;
+}
+
+DType FlexPrecision(const Attributes& attributes, DType type) {
+  const DType otherwise = type == DType::kFloat64 ? type : DType::kFloat32;
+  const auto given =
+      static_cast<DType>(attributes.Int("softmax_precision", static_cast<int64_t>(otherwise)));
+  if (given != DType::kFloat32 && given != DType::kFloat64 && given != DType::kFloat16 &&
+      given != DType::kBFloat16) {
+    Fail(ErrorCode::kInvalidModel, "attribute softmax_precision is {}, no type for it",
+         static_cast<int64_t>(given));
+  }
+  return given;
 }
 
 std::vector<Fact> BodyInputs(std::string_view op_type, std::span<const Fact* const> inputs,
@@ -471,8 +490,32 @@ std::vector<Fact> BodyInputs(std::string_view op_type, std::span<const Fact* con
     for (size_t i = 2; i < formals.size() && i < inputs.size(); ++i) {
       if (inputs[i] != nullptr) formals[i] = Variable(*inputs[i]);
     }
+  } else if (op_type == "SequenceMap") {
+    for (size_t i = 0; i < formals.size() && i < inputs.size(); ++i) {
+      if (inputs[i] == nullptr) continue;
+      const Type& type = inputs[i]->type;
+      formals[i] = type.kind == Type::Kind::kSequence ? Fact() : Variable(*inputs[i]);
+      if (type.kind == Type::Kind::kSequence) formals[i].type = *type.element;
+    }
+  } else if (op_type == "FlexAttention") {
+    if (formals.size() != 1 || inputs.size() < 2 || !inputs[0] || !inputs[1]) {
+      Fail(ErrorCode::kInvalidModel, "a modifier takes one input, has {}", formals.size());
+    }
+    const Fact &q = *inputs[0], &k = *inputs[1];
+    formals[0] = Fact();
+    formals[0].type = FlexPrecision(attributes, q.type.dtype);
+    formals[0].shape = Dims(4);
+    for (int axis = 0; axis < 4; ++axis) {
+      const Fact& from = axis == 3 ? k : q;
+      const size_t at = axis == 3 ? 2 : static_cast<size_t>(axis);
+      const bool known = from.ranked() && from.rank() == 4;
+      (*formals[0].shape)[axis] = known ? (*from.shape)[at] : symbols.Fresh();
+    }
   } else if (op_type == "Scan") {
     const size_t scanned = attributes.Int("num_scan_inputs");
+    // Scan-8 has the lengths of sequences before, and a batch axis in all.
+    const bool batched = inputs.size() == formals.size() + 1;
+    if (batched) inputs = inputs.subspan(1);
     if (scanned > inputs.size() || inputs.size() != formals.size()) {
       Fail(ErrorCode::kInvalidModel,
            "the body takes {} inputs, the node has {}, {} of them scanned", formals.size(),
@@ -482,6 +525,9 @@ std::vector<Fact> BodyInputs(std::string_view op_type, std::span<const Fact* con
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (inputs[i] == nullptr) continue;
       formals[i] = Variable(*inputs[i]);
+      if (batched && formals[i].ranked() && formals[i].rank() > 0) {
+        formals[i].shape->erase(formals[i].shape->begin());
+      }
       if (i < states || !formals[i].ranked()) continue;
       int64_t axis = ItemOr(attributes.Ints("scan_input_axes"), i - states, 0);
       if (axis < 0) axis += formals[i].rank();
@@ -492,7 +538,6 @@ std::vector<Fact> BodyInputs(std::string_view op_type, std::span<const Fact* con
       formals[i].shape->erase(formals[i].shape->begin() + axis);
     }
   }
-  (void)symbols;
   return formals;
 }
 
@@ -517,7 +562,7 @@ bool RelaxCarried(const Graph& body, std::span<const int> carried, std::vector<F
     if (formal.shape == next.shape && formal.type == next.type) continue;
     // A dimension that was made unknown for this reason stays so.
     Fact joined = Join(formal, next, symbols);
-    bool differs = joined.ranked() != formal.ranked();
+    bool differs = joined.ranked() != formal.ranked() || !(joined.type == formal.type);
     if (joined.ranked()) {
       for (size_t d = 0; d < joined.shape->size(); ++d) {
         if ((*joined.shape)[d] == (*formal.shape)[d]) continue;

@@ -17,8 +17,13 @@ std::vector<Fact> InferBody(const Graph& body, std::span<const Fact* const> inpu
                             SymbolTable& symbols);
 
 // What holds of a value that has either fact: equal dimensions stay, others become fresh symbols;
-// different ranks leave none. Throws kInvalidModel if the types differ.
+// different ranks leave none. An optional and its element make the optional: at run time a full one
+// is its element. Throws kInvalidModel if the types differ otherwise.
 Fact Join(const Fact& a, const Fact& b, SymbolTable& symbols);
+
+// In which type FlexAttention's softmax and the bodies around it compute: attribute
+// softmax_precision, else float32 for all but float64. Throws kInvalidModel.
+DType FlexPrecision(const Attributes& attributes, DType type);
 
 // Facts of the formal inputs of the body of an ONNX node (If, Loop, Scan; for others what the body
 // declares), before anything is known of later iterations.

@@ -22,12 +22,16 @@ Fact FactOfType(Type type) {
 }
 
 const Type& ElementOf(InferContext& context, size_t i, Type::Kind kind) {
-  const Type& type = context.input(i).type;
-  if (type.kind != kind || type.element == nullptr) {
-    context.Fail("{}: input {} is {}, not {}", context.node().op->name, i, Print(type),
+  const Type* type = &context.input(i).type;
+  // A loop may turn an optional that it got into what it holds.
+  const bool unwraps = kind == Type::Kind::kSequence && type->kind == Type::Kind::kOptional;
+  if (unwraps && type->element != nullptr) type = type->element.get();
+  if (type->kind != kind || type->element == nullptr) {
+    context.Fail("{}: input {} is {}, not {}", context.node().op->name, i,
+                 Print(context.input(i).type),
                  kind == Type::Kind::kSequence ? "a sequence" : "an optional");
   }
-  return *type.element;
+  return *type->element;
 }
 
 const Sequence& SequenceOf(ComputeContext& context, size_t i) {
@@ -88,8 +92,8 @@ void ComputeSequenceAt(ComputeContext& context) {
 }
 
 void InferSameSequence(InferContext& context) {
-  ElementOf(context, 0, Type::Kind::kSequence);
-  context.Set(0, FactOfType(context.input(0).type));
+  const Type& element = ElementOf(context, 0, Type::Kind::kSequence);
+  context.Set(0, FactOfType(Wrapped(Type::Kind::kSequence, element)));
 }
 
 void InferSequenceInsert(InferContext& context) {

@@ -41,7 +41,8 @@ void ComputeSoftmax(ComputeContext& context) {
         // float16 show it. A sum that float16 cannot hold stays wide.
         const bool rounds = std::is_same_v<T, Half> && !log;
         const auto round = [&](double value) {
-          const double narrow = static_cast<double>(static_cast<ComputeType<T>>(static_cast<T>(value)));
+          const double narrow =
+              static_cast<double>(static_cast<ComputeType<T>>(static_cast<T>(value)));
           return rounds && std::isfinite(narrow) ? narrow : value;
         };
         double sum = 0;

@@ -1,7 +1,7 @@
 #include <cmath>
 #include <limits>
 
-#include "ops/lowering.h"
+#include "ops/nn/attention.h"
 
 namespace sardonyx::ops {
 
@@ -21,9 +21,12 @@ Val Select(Val allowed, DType type) {
   return Where(allowed, b.Scalar(type, 0), b.Scalar(type, kNegativeInfinity));
 }
 
-// The mask as numbers to add, its last axis filled up with -infinity to the length of the keys.
-Val AdditiveMask(Val mask, Val keys, DType type) {
-  if (mask.dtype() == DType::kBool) mask = Select(mask, type);
+// The mask as numbers to add. Since version 24 its last axis is filled up with -infinity to the
+// length of the keys; before that a mask could only be broadcast.
+Val AdditiveMask(const Lowering& op, Val keys, DType type) {
+  Val mask = op.in(3);
+  mask = mask.dtype() == DType::kBool ? Select(mask, type) : Cast(mask, type);
+  if (op.version() < 24) return mask;
   const Val missing = SizeOf(keys, 2) - SizeOf(mask, -1);
   if (missing.is_constant() && missing.ints()[0] <= 0) return mask;
   Builder& b = *mask.builder;
@@ -57,7 +60,38 @@ Val Visible(Lowering& op, Val queries, Val keys) {
   return seen;
 }
 
+// What the schema cannot say.
+void CheckAttention(const Lowering& op, bool flat) {
+  if (op.has(4) != op.has(5)) op.Fail("past_key and past_value come together");
+  if (op.has(4) && op.has(6)) op.Fail("nonpad_kv_seqlen has no meaning beside past_key");
+  for (const char* side : {"left_window_size", "right_window_size"}) {
+    if (op.Int(side, -1) < -1) op.Fail("attribute {} is {}, less than -1", side, op.Int(side));
+  }
+  if (!flat && op.version() >= 25 &&
+      (op.HasAttribute("q_num_heads") || op.HasAttribute("kv_num_heads"))) {
+    op.Fail("attributes q_num_heads and kv_num_heads are for inputs of rank 3");
+  }
+  const DType precision = op.DTypeAttribute("softmax_precision", DType::kFloat32);
+  if (precision != DType::kFloat32 && precision != DType::kFloat64 &&
+      precision != DType::kFloat16 && precision != DType::kBFloat16) {
+    op.Fail("attribute softmax_precision is {}, no type for it", op.Int("softmax_precision"));
+  }
+  const int64_t mode = op.Int("qk_matmul_output_mode");
+  if (mode < 0 || mode > 3) op.Fail("attribute qk_matmul_output_mode is {}", mode);
+}
+
 }  // namespace
+
+void ShareHeads(const Lowering& op, Val queries, Val* keys, Val* values) {
+  const int64_t query_heads = queries.size(1), key_heads = keys->size(1);
+  if (query_heads == key_heads) return;
+  if (key_heads == 0 || query_heads % key_heads != 0) {
+    op.Fail("{} query heads cannot share {} key heads", query_heads, key_heads);
+  }
+  const Val copies = queries.builder->Ints({query_heads / key_heads});
+  *keys = Repeat(*keys, 1, copies);
+  *values = Repeat(*values, 1, copies);
+}
 
 // softmax(softcap(Q K' scale) + bias) V for each head; a group of query heads may share a head of
 // keys and values. A query that may see no key gives zeros.
@@ -65,6 +99,8 @@ Outputs LowerAttention(Lowering& op) {
   Val q = op.in(0), k = op.in(1), v = op.in(2);
   const DType type = q.dtype();
   const bool flat = q.rank() == 3;
+  if (!flat && q.rank() != 4) op.Fail("Q, K and V must have rank 3 or 4, not {}", q.rank());
+  CheckAttention(op, flat);
   if (flat) {
     q = SplitHeads(op, q, "q_num_heads");
     k = SplitHeads(op, k, "kv_num_heads");
@@ -78,22 +114,14 @@ Outputs LowerAttention(Lowering& op) {
 
   Val bias;
   const auto add = [&](Val term) { bias = bias ? bias + term : term; };
-  if (op.has(3)) add(AdditiveMask(op.in(3), k, type));
+  if (op.has(3)) add(AdditiveMask(op, k, type));
   if (const Val seen = Visible(op, q, k)) add(Select(seen, type));
   if (op.has(6)) {
     const Val filled = Reshape(op.in(6), std::vector<int64_t>{-1, 1, 1, 1});
     add(Select(Less(Positions(SizeOf(k, 2)), filled), type));
   }
 
-  const int64_t query_heads = q.size(1), key_heads = k.size(1);
-  if (query_heads != key_heads) {
-    if (key_heads == 0 || query_heads % key_heads != 0) {
-      op.Fail("{} query heads cannot share {} key heads", query_heads, key_heads);
-    }
-    const Val copies = op.builder().Ints({query_heads / key_heads});
-    k = Repeat(k, 1, copies);
-    v = Repeat(v, 1, copies);
-  }
+  ShareHeads(op, q, &k, &v);
 
   const double factor = std::sqrt(scale);
   const Val product = MatMul(q * factor, k * factor, false, true);
@@ -110,9 +138,7 @@ Outputs LowerAttention(Lowering& op) {
   if (flat) y = Reshape(Transpose(y, {0, 2, 1, 3}), std::vector<int64_t>{0, 0, -1});
 
   const std::vector<Val> stages = {product, capped, biased, weights};
-  const int64_t mode = op.Int("qk_matmul_output_mode");
-  if (mode < 0 || mode > 3) op.Fail("attribute qk_matmul_output_mode is {}", mode);
-  return {y, present_key, present_value, stages[mode]};
+  return {y, present_key, present_value, stages[op.Int("qk_matmul_output_mode")]};
 }
 
 }  // namespace sardonyx::ops

@@ -4,7 +4,7 @@
 #include "ops/core/control.h"
 #include "ops/nn/attention.h"
 
-namespace sardonyx::ops {
+namespace sardonyx::ops::preview {
 
 namespace {
 
@@ -46,4 +46,4 @@ Outputs LowerFlexAttention(Lowering& op) {
   return Cast(MatMul(weights, CastLike(v, weights)), type);
 }
 
-}  // namespace sardonyx::ops
+}  // namespace sardonyx::ops::preview

@@ -1,6 +1,7 @@
 // Linear attention: a state S [key size, value size] for each head of keys and values, which every
 // token decays, corrects and adds to, and each query reads. ONNX LinearAttention-27.
 
+#include <algorithm>
 #include <cmath>
 
 #include "ops/core/reference.h"
@@ -164,9 +165,8 @@ void ComputeLinearAttention(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp linear_attention = {.name = "linear_attention",
-                                 .infer = InferLinearAttention,
-                                 .reference = ComputeLinearAttention};
+const CoreOp linear_attention = {
+    .name = "linear_attention", .infer = InferLinearAttention, .reference = ComputeLinearAttention};
 
 }  // namespace core
 

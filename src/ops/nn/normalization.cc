@@ -37,12 +37,23 @@ void AdaptGroupNormalization(Lowering& op) {
   op.SetInput(2, Repeat(op.in(2), 0, channels));
 }
 
+// MeanVarianceNormalization-1, an experiment before the standard had it in opset 9.
+void AdaptMeanVarianceNormalization(Lowering& op) {
+  if (op.version() >= 9) return;
+  std::vector<int64_t> axes;
+  for (int64_t axis = 0; axis < op.in(0).rank(); ++axis) {
+    if (axis != 1 || op.Int("across_channels") != 0) axes.push_back(axis);
+  }
+  op.attributes.Set("axes", axes);
+}
+
 // The standard's body: variance as E[x^2] - E[x]^2, and 1e-9 added to the deviation.
 Outputs LowerMeanVarianceNormalization(Lowering& op) {
   const Val x = Widen(op.in(0));
   std::vector<int64_t> axes = op.Ints("axes");
   if (!op.HasAttribute("axes")) axes = {0, 2, 3};
   const Val mean = Reduce("mean", x, axes, true);
+  if (op.Int("normalize_variance", 1) == 0) return CastLike(x - mean, op.in(0));
   const Val variance = Reduce("mean", x * x, axes, true) - mean * mean;
   return CastLike((x - mean) / (Sqrt(variance) + 1e-9), op.in(0));
 }
