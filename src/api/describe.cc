@@ -8,6 +8,10 @@ ValueInfo DescribeValue(const onnx::ValueInfoProto& proto) {
   ValueInfo info;
   info.name = proto.name.Get();
   if (!proto.type) return info;
+  const onnx::TypeProto& type = *proto.type;
+  const bool says_something = type.tensor_type || type.sparse_tensor_type || type.sequence_type ||
+                              type.optional_type || type.map_type;
+  if (!says_something) return info;
   SymbolTable symbols;
   const Fact fact = onnx::ToFact(*proto.type, symbols);
   info.type = Print(fact.type);

@@ -107,6 +107,12 @@ class Request:
         }
         if entry.varied:
             self._types[entry.varied] = entry.type
+        if entry.varied in ("O", "S", "T", "V"):  # sequences and optionals go with what they hold
+            for constraint in self.schema.type_constraints:
+                for type_ in constraint.allowed_type_strs:
+                    if _holds(entry.type, type_) or _holds(type_, entry.type):
+                        self._types[constraint.type_param_str] = type_
+            self._types[entry.varied] = entry.type
 
     def type(self, parameter: str) -> str:
         """Type of a parameter, such as ``seq(tensor(int64))``; of a literal type, that."""
@@ -126,6 +132,10 @@ class Request:
         known = isinstance(parameter, str) and (parameter in self._types or "(" in parameter)
         dtype = self.dtype(parameter) if known else np.dtype(parameter)
         return random_array(self.rng, dtype, tuple(shape), low, high)
+
+
+def _holds(outer: str, inner: str) -> bool:
+    return outer in (f"seq({inner})", f"optional({inner})")
 
 
 def _preferred(allowed: list[str]) -> str:

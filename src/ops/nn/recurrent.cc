@@ -14,6 +14,8 @@ Outputs Recurrent(Lowering& op, const CoreOp& core) {
         "input_forget", "linear_before_reset", "layout"}) {
     if (const Attribute* value = op.attributes.Find(name)) attributes.Set(name, *value);
   }
+  // The schema of GRU-1 misspells its own default.
+  if (op.String("direction") == "foward") attributes.Set("direction", std::string("forward"));
   // The default of RNN's activations is written for two directions.
   std::vector<std::string> activations = attributes.Strings("activations");
   const size_t directions = op.String("direction", "forward") == "bidirectional" ? 2 : 1;

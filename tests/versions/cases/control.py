@@ -8,7 +8,12 @@ import numpy as np
 from onnx import TensorProto, TypeProto, helper, numpy_helper
 
 from tests.versions.case import Case, Request, cases
-from tests.versions.element_types import type_proto
+from tests.versions.element_types import element_of, type_proto
+
+ELEMENTS = (
+    *("bool", "string", "float16", "float", "double", "complex64", "complex128"),
+    *("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+)
 
 
 def _value(request: Request, type_: str) -> Any:
@@ -22,8 +27,23 @@ def _value(request: Request, type_: str) -> Any:
     return request.random(type_, (2, 3))
 
 
+def _constructible(type_: str) -> bool:
+    """Whether SequenceConstruct-11 and Optional-15, the only ones before opset 28, take it."""
+    return type_.startswith("tensor") or element_of(type_) in ELEMENTS
+
+
+def _empty(type_: str, name: str) -> Any:
+    kind, _, inner = type_[:-1].partition("(")
+    if kind == "optional":
+        return helper.make_node("Optional", [], [name], type=type_proto(inner))
+    dtype = getattr(TensorProto, element_of(type_).upper())
+    return helper.make_node("SequenceEmpty", [], [name], dtype=dtype)
+
+
 def _nodes(value: Any, type_: str, name: str) -> tuple[list, list]:
     """Nodes, and initializers, that make the value under a name."""
+    if not _constructible(type_):
+        return [_empty(type_, name)], []
     kind, _, inner = type_[:-1].partition("(")
     if kind == "optional":
         nodes, constants = _nodes(value, inner, f"{name}_element")
@@ -44,15 +64,18 @@ def _info(name: str, type_: str | TypeProto) -> Any:
 @cases("If")
 def if_(request: Request) -> list[Case]:
     type_ = request.type("V")
-    branches = {}
+    branches, values = {}, []
     for branch in ("then_branch", "else_branch"):
-        nodes, constants = _nodes(_value(request, type_), type_, branch)
+        value = _value(request, type_)
+        nodes, constants = _nodes(value, type_, branch)
         branches[branch] = helper.make_graph(
             nodes, branch, [], [_info(branch, type_)], initializer=constants
         )
+        nothing = None if type_.startswith("optional") else []
+        values.append(value if _constructible(type_) else nothing)
     return [
-        Case([np.array(True)], branches, name="then"),
-        Case([np.array([False])], branches, name="else"),
+        Case([np.array(True)], branches, expected=values[:1], name="then"),
+        Case([np.array([False])], branches, expected=values[1:], name="else"),
     ]
 
 

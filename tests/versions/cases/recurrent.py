@@ -127,7 +127,9 @@ def recurrent(request: Request) -> list[Case]:
         expected = _expected(op, options, outputs)
         if request.version == 1 and op != "LSTM":
             attributes["output_sequence"] = 1
-        return Case(inputs, attributes, outputs=outputs, expected=expected, name=name)
+        # No release of the standard had opset 3.
+        opset = 6 if request.version == 3 else None
+        return Case(inputs, attributes, outputs=outputs, expected=expected, name=name, opset=opset)
 
     names = STANDARD[op]
     found = [
@@ -135,7 +137,7 @@ def recurrent(request: Request) -> list[Case]:
         make("all inputs", {}),
         make("reverse", {"direction": "reverse"}),
         make("both directions", {"direction": "bidirectional"}, directions=2),
-        make("clip", {"clip": 0.3}),
+        make("clip", {"clip": 0.25}),
         make("activations", {"activations": ["Relu", "Softsign", "Softplus"][: len(names)]}),
     ]
     for name, (_, alpha, beta) in ACTIVATIONS.items():
@@ -143,9 +145,9 @@ def recurrent(request: Request) -> list[Case]:
             continue
         own = {"activations": [name] * len(names)}
         found.append(make(f"{name} by default", own))
-        given = own | {"activation_alpha": [0.3, 0.7, 0.5][: len(names)]}
+        given = own | {"activation_alpha": [0.25, 0.75, 0.5][: len(names)]}
         if beta is not None:
-            given["activation_beta"] = [0.2, 0.4, 0.6][: len(names)]
+            given["activation_beta"] = [0.125, 0.375, 0.625][: len(names)]
         found.append(make(name, given))
     if op == "GRU" and request.version >= 3:
         found.append(make("linear before reset", {"linear_before_reset": 1}))
