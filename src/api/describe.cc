@@ -14,7 +14,7 @@ ValueInfo DescribeValue(const onnx::ValueInfoProto& proto) {
   if (!says_something) return info;
   SymbolTable symbols;
   const Fact fact = onnx::ToFact(*proto.type, symbols);
-  info.type = Print(fact.type);
+  info.type = (type.sparse_tensor_type ? "sparse_" : "") + Print(fact.type);
   if (fact.type.is_tensor()) info.dtype = fact.type.dtype;
   info.has_shape = fact.ranked();
   if (!fact.ranked()) return info;

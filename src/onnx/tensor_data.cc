@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "base/cast.h"
 #include "base/dtype.h"
 #include "base/error.h"
 #include "onnx/external_data.h"
@@ -244,6 +245,11 @@ void CopyElement(const Tensor& values, int64_t from, Tensor& dense, int64_t to) 
     dense.data<std::string>()[to] = values.data<std::string>()[from];
     return;
   }
+  if (IsPacked(values.dtype())) {
+    const int bits = BitWidth(values.dtype());
+    WritePacked(dense.raw(), bits, to, ReadPacked(values.raw(), bits, from));
+    return;
+  }
   const auto width = static_cast<size_t>(BitWidth(values.dtype())) / 8;
   std::memcpy(static_cast<char*>(dense.raw()) + static_cast<size_t>(to) * width,
               static_cast<const char*>(values.raw()) + static_cast<size_t>(from) * width, width);
@@ -276,9 +282,6 @@ Tensor ReadSparse(const SparseTensorProto& sparse, const ModelFile& file) {
   if (values.rank() != 1) {
     Fail(ErrorCode::kInvalidModel, "the values have the shape {}, but must have rank 1",
          PrintDims(values.dims()));
-  }
-  if (IsPacked(values.dtype())) {
-    Fail(ErrorCode::kUnsupported, "sparse tensors of {} are not supported", Name(values.dtype()));
   }
   const int64_t bytes = ByteSize(values.dtype(), count);
   if (bytes > file.options.max_dense_bytes) {
