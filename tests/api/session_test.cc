@@ -297,6 +297,9 @@ TEST(Supports, OperatorsByNameDomainAndOpset) {
   EXPECT_FALSE(Supports("Gelu", "", 13));  // since 20
   EXPECT_TRUE(Supports("Gelu", "", 20));
   EXPECT_FALSE(Supports("Upsample", "", 10));  // deprecated then
+  EXPECT_TRUE(Supports("Conv", "", 11, {"float16", "tensor(float16)", ""}));
+  EXPECT_FALSE(Supports("Conv", "", 11, {"float", "double"}));
+  EXPECT_FALSE(Supports("Conv", "", 11, {"int32"}));
 }
 
 TEST(Library, NamesItself) {

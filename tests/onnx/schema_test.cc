@@ -51,6 +51,21 @@ TEST(Schemas, OfContributedOperatorsAreFoundBehindTheStandards) {
   }
 }
 
+TEST(Schemas, OfExperimentsReachToOpset9) {
+  EXPECT_EQ(FindSchema("", "Affine", 9)->since_version, 1);
+  EXPECT_TRUE(FindSchema("", "Affine", 10)->deprecated);
+  EXPECT_EQ(FindSchema("", "MeanVarianceNormalization", 8)->since_version, 1);
+  EXPECT_EQ(FindSchema("", "MeanVarianceNormalization", 9)->since_version, 9);
+  EXPECT_EQ(FindSchema("", "ThresholdedRelu", 9)->since_version, 1);
+  EXPECT_EQ(FindSchema("", "ThresholdedRelu", 10)->since_version, 10);
+  for (const OpSchema& schema : ExperimentalSchemas()) {
+    EXPECT_EQ(FindSchema("", schema.name, schema.since_version), &schema) << schema.name;
+    for (const FormalParameter& parameter : schema.inputs) {
+      EXPECT_NE(TypesOf(schema, parameter), TypeSet()) << schema.name << " " << parameter.name;
+    }
+  }
+}
+
 TEST(Schemas, HaveParametersAndTypes) {
   const OpSchema& gather_nd = *FindSchema("", "GatherND", 13);
   ASSERT_EQ(gather_nd.inputs.size(), 2u);
