@@ -54,7 +54,7 @@ def test_sequence_map():
         [y] = run(node, inputs, [output], values, 17)
         assert len(y) == count
         for found, item in zip(y, items, strict=True):
-            np.testing.assert_array_equal(found, item + [1, 2])
+            np.testing.assert_array_equal(found, np.add(item, [1, 2]))
 
 
 def test_scan_of_opset_8():
