@@ -14,7 +14,7 @@ import onnx
 import pytest
 
 import sardonyx
-from tests.versions.case import Case, Entry, cases_of, load_cases, operator_of
+from tests.versions.case import Case, Entry, cases_of, load_cases, operator_of, twice
 from tests.versions.children import in_children
 from tests.versions.compare import difference
 from tests.versions.contributed import contributed_schemas
@@ -113,6 +113,7 @@ def test_list_is_sorted_and_names_what_exists():
     assert sorted(LISTED - entries - without) == []
 
 
-def test_every_case_function_has_an_operator():
+def test_every_case_function_has_an_operator_of_its_own():
     known = {(schema.domain, schema.name) for schema in SCHEMAS}
     assert sorted(key for key in FUNCTIONS if key not in known) == []
+    assert twice == []
