@@ -102,6 +102,7 @@ void InferOneHot(InferContext& context) {
   const int axis = context.Axis(context.attributes().Int("axis", -1), context.rank(0) + 1);
   Dim depth = context.symbols().Fresh();
   if (const Dims* elements = context.elements(1)) {
+    if (elements->size() != 1) context.Fail("depth of one_hot has {} elements", elements->size());
     depth = elements->front();
   } else if (context.constant(1) != nullptr && context.constant(1)->size() == 1) {
     depth = static_cast<int64_t>(ToDoubles(*context.constant(1))[0]);

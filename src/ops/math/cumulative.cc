@@ -5,9 +5,11 @@ namespace sardonyx::ops {
 namespace {
 
 Val Cumulative(Lowering& op, std::string_view kind) {
+  const std::vector<int64_t> axis = op.in(1).ints();
+  if (axis.size() != 1) op.Fail("axis has {} elements, not 1", axis.size());
   return op.builder().Make(core::cumulative, {op.in(0)},
                            {{"kind", std::string(kind)},
-                            {"axis", op.in(1).ints().at(0)},
+                            {"axis", axis[0]},
                             {"exclusive", op.Int("exclusive")},
                             {"reverse", op.Int("reverse")}});
 }

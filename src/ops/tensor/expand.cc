@@ -10,9 +10,10 @@ Outputs LowerTile(Lowering& op) { return op.builder().Make(core::tile, {op.in(0)
 void AdaptTile(Lowering& op) {
   if (op.version() >= 6) return;
   std::vector<int64_t> repeats(op.in(0).rank(), 1);
-  const int64_t tiles = Cast(op.in(1), DType::kInt64).ints().at(0);
-  const int64_t axis = Cast(op.in(2), DType::kInt64).ints().at(0);
-  repeats[op.in(0).Axis(axis)] = tiles;
+  const auto tiles = Cast(op.in(1), DType::kInt64).ints();
+  const auto axis = Cast(op.in(2), DType::kInt64).ints();
+  if (tiles.size() != 1 || axis.size() != 1) op.Fail("tiles and axis are not one number each");
+  repeats[op.in(0).Axis(axis[0])] = tiles[0];
   op.inputs = {op.in(0), op.builder().Ints(repeats)};
 }
 
