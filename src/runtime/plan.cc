@@ -115,7 +115,12 @@ class PlanMaker {
     }
     for (size_t i = 0; i < inferred.size(); ++i) {
       const int id = ids.outputs[i];
-      if (inferred[i].static_shape()) SetStatic(id, inferred[i]);
+      try {
+        if (inferred[i].static_shape()) SetStatic(id, inferred[i]);
+      } catch (const Error& error) {
+        if (node.origin == nullptr) throw;
+        throw Error(error.code(), Print(*node.origin) + ": " + error.what());
+      }
       if (!plan_->values[id].is_static) is_static = false;
       plan_->values[id].dtype = inferred[i].type.dtype;
       roots_[id] = id;

@@ -53,6 +53,8 @@ def _try(mutant: Mutant) -> None:
         sardonyx.load(mutant.model, threads=1).run(mutant.values)
     except sardonyx.Error as error:
         message = str(error)
+        if "cannot allocate" in message:  # of all values together
+            return
         if "'node'" not in message or op not in message:
             raise AssertionError(f"the error does not name node and operator: {message}") from error
         return
