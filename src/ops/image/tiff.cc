@@ -112,12 +112,9 @@ Layout ReadLayout(TIFF* tiff) {
     case PHOTOMETRIC_MINISWHITE:
     case PHOTOMETRIC_MINISBLACK: break;
     case PHOTOMETRIC_YCBCR:
-      layout.used = 3;
-      if (Field<uint16_t>(tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE) == COMPRESSION_JPEG) {
-        layout.photometric = PHOTOMETRIC_RGB;
-        TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
-      }
-      break;
+      TIFFSetField(tiff, TIFFTAG_JPEGCOLORMODE, JPEGCOLORMODE_RGB);
+      layout.photometric = PHOTOMETRIC_RGB;
+      [[fallthrough]];
     case PHOTOMETRIC_RGB: layout.used = 3; break;
     case PHOTOMETRIC_SEPARATED: layout.used = 4; break;
     case PHOTOMETRIC_PALETTE: {
@@ -171,8 +168,6 @@ void ToColor(const Layout& layout, const int* samples, uint8_t* out) {
   for (int c = 0; c < count; ++c) bytes[c] = to_byte(samples[c]);
   if (layout.photometric == PHOTOMETRIC_SEPARATED) {
     CmykToRgb(bytes, out);
-  } else if (layout.photometric == PHOTOMETRIC_YCBCR) {
-    YccToRgb(bytes, out);
   } else if (layout.photometric == PHOTOMETRIC_MINISWHITE) {
     out[0] = static_cast<uint8_t>(255 - bytes[0]);
   } else if (layout.premultiplied) {
@@ -254,15 +249,12 @@ class Blocks {
   std::vector<uint8_t> memory_;
 };
 
-// Colours of their own kind, such as CIE L*a*b*, and YCbCr with fewer samples of colour, which only
-// the JPEG codec makes whole.
+// Colours of their own kind, such as CIE L*a*b*, and YCbCr, of which only the JPEG codec makes RGB.
 bool NeedsLibrary(TIFF* tiff) {
   const int photometric = Field<uint16_t>(tiff, TIFFTAG_PHOTOMETRIC, PHOTOMETRIC_MINISBLACK);
   const int compression = Field<uint16_t>(tiff, TIFFTAG_COMPRESSION, COMPRESSION_NONE);
-  if (photometric != PHOTOMETRIC_YCBCR) return photometric > PHOTOMETRIC_SEPARATED;
-  uint16_t across = 2, down = 2;
-  TIFFGetFieldDefaulted(tiff, TIFFTAG_YCBCRSUBSAMPLING, &across, &down);
-  return compression != COMPRESSION_JPEG && (across != 1 || down != 1);
+  return photometric > PHOTOMETRIC_SEPARATED &&
+         (photometric != PHOTOMETRIC_YCBCR || compression != COMPRESSION_JPEG);
 }
 
 Image DecodeByLibrary(TIFF* tiff, const Source& source) {
