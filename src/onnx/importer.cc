@@ -164,7 +164,12 @@ class Importer {
     ops::Lowering lowering(builder, std::string(domain), std::string(node.op_type.Get()),
                            schema != nullptr ? schema->since_version : static_cast<int>(opset),
                            std::move(attributes), std::move(inputs), wanted);
-    const std::vector<Type> types = OutputTypes(schema, node, lowering.inputs);
+    std::vector<Type> types = OutputTypes(schema, node, lowering.inputs);
+    for (size_t i = 0; i < types.size(); ++i) {
+      if (types[i].is_tensor() && types[i].dtype == DType::kUndefined) {
+        types[i] = DeclaredType(node.output[i]);
+      }
+    }
     const std::vector<Val> outputs = ops::Lower(lowering, types);
     for (size_t i = 0; i < node.output.size(); ++i) {
       if (node.output[i].empty()) continue;
@@ -351,6 +356,14 @@ class Importer {
       }
     }
     return types;
+  }
+
+  // The type that the graph declares of an output of its own; undefined for any other value.
+  Type DeclaredType(std::string_view name) const {
+    for (const ValueInfoProto& output : file_.model.graph->output) {
+      if (output.name.Get() == name && output.type) return ToType(*output.type);
+    }
+    return Type();
   }
 
   // Makes bodies of the graph attributes, with one list of captured values, which become further

@@ -23,10 +23,6 @@ enum Input : size_t {
 };
 
 void Check(const Lowering& op) {
-  if (op.Int("sliding_window_cache") != 0) {
-    op.Unsupported(
-        "attribute sliding_window_cache: caches of the window's size are not implemented");
-  }
   if (op.has(kPastKey) != op.has(kPastValue)) op.Fail("past_key and past_value come together");
   if (op.has(kKey) != op.has(kValue)) op.Fail("key and value come together");
   if (op.has(kQueryNorm) != op.has(kKeyNorm)) {
@@ -36,6 +32,13 @@ void Check(const Lowering& op) {
   if (causal != 0 && causal != 1) op.Fail("attribute causal is {}, not 0 or 1", causal);
   if (causal == 0 && op.Int("local_window_size", -1) != -1) {
     op.Fail("attribute local_window_size needs causal attention");
+  }
+  if (op.Int("sliding_window_cache") != 0) {
+    if (op.Int("local_window_size", -1) < 1) {
+      op.Fail("attribute sliding_window_cache needs local_window_size");
+    }
+    if (!op.has(kPastKey)) op.Fail("attribute sliding_window_cache needs past_key and past_value");
+    if (mode != 0) op.Unsupported("attribute qk_output beside sliding_window_cache");
   }
   if (mode < 0 || mode > 2) op.Fail("attribute qk_output is {}, not 0, 1 or 2", mode);
 }
@@ -140,15 +143,83 @@ Val TokenPositions(Lowering& op, Val length, const Place& place) {
   return place.prompt ? Where(place.prompt, from_first, given) : from_first;
 }
 
-// Which keys each query may see, [batch,1,queries,keys].
-Val Visible(const Lowering& op, Val length, const Place& place) {
+// What queries attend to.
+struct Memory {
+  Val present_key, present_value;  // the caches afterwards
+  Val keys, values;                // rows, as they stand in a cache
+  Val position, exists;            // of these rows in their sequence: [batch or 1,1,1,rows]
+};
+
+Memory WholeMemory(Lowering& op, Val k, Val v, const Place& place) {
+  Memory memory;
+  memory.keys = memory.present_key = Fill(op.in(kPastKey), k, place);
+  memory.values = memory.present_value = Fill(op.in(kPastValue), v, place);
+  if (op.has(kPastKey)) {
+    Builder& b = op.builder();
+    for (Val* rows : {&memory.keys, &memory.values}) {
+      *rows = b.Make(core::slice, {*rows, b.Ints({0}), place.total, b.Ints({2}), Val{}});
+    }
+  }
+  memory.position = Positions(place.total);
+  memory.exists = Less(memory.position, AlongAxis(place.end, 4, 0));
+  return memory;
+}
+
+// How many of the last positions a cache holds that has room for more than the window. When it is
+// full, all that the window has left goes at once.
+Val Held(Val count, int64_t capacity, int64_t window) {
+  const auto surplus = static_cast<double>(capacity - window + 1);
+  const Val evictions = (count - static_cast<double>(capacity) + (surplus - 1)) / surplus;
+  return Where(LessEqual(count, static_cast<double>(capacity)), count, count - evictions * surplus);
+}
+
+// With caches whose first rows are the last positions, in order (sliding_window_cache).
+Memory WindowMemory(Lowering& op, Val k, Val v, Val length, const Place& place) {
+  Builder& b = op.builder();
+  const int64_t capacity = op.in(kPastKey).size(2), window = op.Int("local_window_size");
+  if (capacity < window) op.Fail("a cache of {} rows for a window of {}", capacity, window);
+  const Val start = AlongAxis(place.start, 4, 0), end = AlongAxis(place.end, 4, 0);
+  const Val before = Held(start, capacity, window), after = Held(end, capacity, window);
+  Memory memory;
+  memory.keys = Concat({op.in(kPastKey), k}, 2);
+  memory.values = Concat({op.in(kPastValue), v}, 2);
+  const Val old = Positions(b.Ints({capacity})), fresh = Positions(length);
+  memory.position = Concat({start - before + old, start + fresh}, 3);
+  memory.exists = Concat({Less(old, before), Less(start + fresh, end)}, 3);
+  // Rows behind the last position hold anything.
+  const Val kept = end - after + old;
+  const Val from_old = kept - (start - before),
+            from_fresh = kept - start + static_cast<double>(capacity);
+  const Val row =
+      Min(Max(Where(Less(kept, start), from_old, from_fresh), 0.0), SizeOf(memory.keys, 2) - 1.0);
+  const auto pick = [&](Val rows, Val past) {
+    return GatherElements(rows, Expand(Transpose(row, {0, 1, 3, 2}), ShapeOf(past)), 2);
+  };
+  memory.present_key = pick(memory.keys, op.in(kPastKey));
+  memory.present_value = pick(memory.values, op.in(kPastValue));
+  return memory;
+}
+
+// Which rows each query may see, [batch,1,queries,rows].
+Val Visible(const Lowering& op, Val length, const Place& place, const Memory& memory) {
   const Val i = AlongAxis(place.start, 4, 0) + AlongAxis(Positions(length), 4, 2);
-  const Val j = Positions(place.total);
-  Val seen = Less(j, AlongAxis(place.end, 4, 0));
-  if (op.Int("causal", 1) != 0) seen = And(seen, LessEqual(j, i));
+  Val seen = memory.exists;
+  if (op.Int("causal", 1) != 0) seen = And(seen, LessEqual(memory.position, i));
   const int64_t window = op.Int("local_window_size", -1);
-  if (window > 0) seen = And(seen, Greater(j, i - static_cast<double>(window)));
+  if (window > 0) {
+    seen = And(seen, Greater(memory.position, i - static_cast<double>(window)));
+  }
   return seen;
+}
+
+// attention_bias has a column for each position.
+Val BiasOf(Lowering& op, const Memory& memory, Val seen) {
+  const Val bias = op.in(kBias);
+  if (op.Int("sliding_window_cache") == 0) return bias;
+  const Val column = Min(Max(memory.position, 0.0), SizeOf(bias, 3) - 1.0);
+  const Val shape = Concat({ShapeOf(seen, 0, 1), ShapeOf(bias, 1, 3), SizeOf(seen, 3)}, 0);
+  const Val whole = Concat({ShapeOf(seen, 0, 1), ShapeOf(bias, 1, 4)}, 0);
+  return GatherElements(Expand(bias, whole), Expand(column, shape), 3);
 }
 
 }  // namespace
@@ -189,29 +260,27 @@ Outputs LowerGroupQueryAttention(Lowering& op) {
   }
   const CacheFormat key_format(op, "k_quant_type", kKeyScale, kPastKey);
   const CacheFormat value_format(op, "v_quant_type", kValueScale, kPastValue);
-  const Val keys = Fill(op.in(kPastKey), key_format.Encode(k), place),
-            values = Fill(op.in(kPastValue), value_format.Encode(v), place);
+  const Val key_rows = key_format.Encode(k), value_rows = value_format.Encode(v);
+  const Memory memory = op.Int("sliding_window_cache") != 0
+                            ? WindowMemory(op, key_rows, value_rows, length, place)
+                            : WholeMemory(op, key_rows, value_rows, place);
 
   Builder& b = op.builder();
-  const auto filled = [&](Val cache) {
-    if (!op.has(kPastKey)) return cache;
-    return b.Make(core::slice, {cache, b.Ints({0}), place.total, b.Ints({2}), Val{}});
-  };
-  const Val seen = Visible(op, length, place);
+  const Val seen = Visible(op, length, place, memory);
   Scoring scoring{.scale = ScaleOf(op, q), .softcap = op.Float("softcap")};
   scoring.bias = Hide(seen, q.dtype());
-  if (op.has(kBias)) scoring.bias = scoring.bias + op.in(kBias);
+  if (op.has(kBias)) scoring.bias = scoring.bias + BiasOf(op, memory, seen);
   if (op.has(kSink)) {
     scoring.sink = Reshape(op.in(kSink), std::vector<int64_t>{1, heads, 1, 1});
   } else if (op.Int("smooth_softmax") == 1) {
     scoring.sink = b.Scalar(q.dtype(), 0);
   }
   const Attended result =
-      Attend(op, q, key_format.Decode(filled(keys)), value_format.Decode(filled(values)), scoring);
+      Attend(op, q, key_format.Decode(memory.keys), value_format.Decode(memory.values), scoring);
   Val scores = result.weights;
   if (op.Int("qk_output") == 1) scores = Where(seen, result.biased, b.Scalar(q.dtype(), 0));
   if (op.Int("qk_output") == 0) scores = Val{};
-  return {JoinHeads(result.y), keys, values, scores};
+  return {JoinHeads(result.y), memory.present_key, memory.present_value, scores};
 }
 
 }  // namespace sardonyx::ops::contrib
