@@ -88,8 +88,10 @@ void ComputeNonMaxSuppression(ComputeContext& context) {
       if (least == nullptr || score[i] > least_score) order.push_back(i);
     }
     // Equal scores in the order of their boxes; a NaN is the least score.
-    std::stable_sort(order.begin(), order.end(), [score](int64_t a, int64_t b) {
-      return score[a] > score[b] || (std::isnan(score[b]) && !std::isnan(score[a]));
+    std::sort(order.begin(), order.end(), [score](int64_t a, int64_t b) {
+      if (std::isnan(score[a]) != std::isnan(score[b])) return std::isnan(score[b]);
+      if (score[a] > score[b] || score[a] < score[b]) return score[a] > score[b];
+      return a < b;
     });
     std::vector<Box> kept;
     for (int64_t i : order) {
