@@ -17,10 +17,11 @@ import onnx
 import pytest
 
 import sardonyx
-from tests.versions.case import Case, Entry, cases_of, load_cases, operator_of
+from tests.versions.case import Case, Entry, cases_of, operator_of
 from tests.versions.children import in_children
 from tests.versions.model import build
 from tests.versions.mutations import Mutant, mutants
+from tests.versions.schemas import FUNCTIONS, SCHEMAS
 
 LIST = Path(__file__).with_name("invalid_failing.txt")
 LISTED = set(LIST.read_text(encoding="utf-8").splitlines())
@@ -28,9 +29,8 @@ RECORD = os.environ.get("SARDONYX_RECORD_VERSIONS")
 SECONDS = 5
 MEMORY = 1 << 30
 
-FUNCTIONS = load_cases()
 OPERATORS: dict[str, list[onnx.defs.OpSchema]] = {}
-for _schema in onnx.defs.get_all_schemas_with_history():
+for _schema in SCHEMAS:
     if (_schema.domain, _schema.name) in FUNCTIONS and not _schema.deprecated:
         OPERATORS.setdefault(operator_of(_schema), []).append(_schema)
 

@@ -14,33 +14,18 @@ import onnx
 import pytest
 
 import sardonyx
-from tests.versions.case import Case, Entry, cases_of, load_cases, operator_of, twice
+from tests.versions.case import Case, Entry, cases_of, operator_of, twice
 from tests.versions.children import in_children
 from tests.versions.compare import difference
-from tests.versions.contributed import contributed_schemas
 from tests.versions.model import build, output_types
 from tests.versions.oracle import wanted
+from tests.versions.page import entries_of, notes_of, text
+from tests.versions.schemas import FUNCTIONS, SCHEMAS
 
 LIST = Path(__file__).with_name("failing.txt")
 LISTED = set(LIST.read_text(encoding="utf-8").splitlines())
 # A folder for the outcomes; then they are all wanted, and the list does not count.
 RECORD = os.environ.get("SARDONYX_RECORD_VERSIONS")
-
-FUNCTIONS = load_cases()
-SCHEMAS = sorted(
-    [*onnx.defs.get_all_schemas_with_history(), *contributed_schemas()],
-    key=lambda schema: (schema.domain, schema.name, schema.since_version),
-)
-
-
-def entries_of(schema: onnx.defs.OpSchema) -> list[Entry]:
-    """Every type of every type parameter; one entry without, if there is no parameter."""
-    found = [
-        Entry(schema, constraint.type_param_str, type_)
-        for constraint in schema.type_constraints
-        for type_ in sorted(constraint.allowed_type_strs)
-    ]
-    return found or [Entry(schema, "", "")]
 
 
 def run_entry(entry: Entry) -> list[str]:
@@ -117,3 +102,9 @@ def test_every_case_function_has_an_operator_of_its_own():
     known = {(schema.domain, schema.name) for schema in SCHEMAS}
     assert sorted(key for key in FUNCTIONS if key not in known) == []
     assert twice == []
+
+
+def test_page_is_current():
+    page = Path(__file__).parents[2] / "docs" / "operators.md"
+    now = text(SCHEMAS, LISTED, notes_of(SCHEMAS, FUNCTIONS))
+    assert page.read_text(encoding="utf-8") == now, "run ./dev coverage"
