@@ -111,7 +111,11 @@ def notes_of(schemas: Iterable[onnx.defs.OpSchema], functions: dict) -> list[str
         if schema.deprecated or (schema.domain, schema.name) not in functions:
             continue
         for entry in entries_of(schema):
-            for case in cases_of(entry):
+            try:
+                cases = cases_of(entry)
+            except Exception:  # which test_versions.py tells
+                continue
+            for case in cases:
                 if case.note:
                     found[f"- `{operator_of(schema)}`: {case.note}"] = None
     return list(found)
