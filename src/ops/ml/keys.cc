@@ -19,8 +19,11 @@ std::vector<int64_t> Order(const Tensor& keys, Repeated repeated) {
   };
   std::vector<int64_t> order(keys.size());
   std::iota(order.begin(), order.end(), int64_t{0});
-  if (repeated == Repeated::kLast) std::reverse(order.begin(), order.end());
-  std::stable_sort(order.begin(), order.end(), less);
+  // Of equal keys, the one that counts comes first.
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    if (less(a, b) || less(b, a)) return less(a, b);
+    return repeated == Repeated::kLast ? a > b : a < b;
+  });
   const auto same = [&](int64_t a, int64_t b) { return !less(a, b) && !less(b, a); };
   order.erase(std::unique(order.begin(), order.end(), same), order.end());
   return order;
