@@ -3,7 +3,7 @@
 // [batch,heads,sequence,size].
 
 #include "ops/contrib/standard.h"
-#include "ops/nn/attend.h"
+#include "ops/nn/attention.h"
 
 namespace sardonyx::ops::contrib {
 

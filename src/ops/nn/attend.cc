@@ -1,4 +1,4 @@
-#include "ops/nn/attend.h"
+#include "ops/nn/attention.h"
 
 #include <cmath>
 #include <limits>
@@ -8,17 +8,18 @@ namespace {
 
 constexpr double kNegativeInfinity = -std::numeric_limits<double>::infinity();
 
-// Repeats the heads of keys or values for the group of query heads that shares each.
-Val ForEachQueryHead(const Lowering& op, Val x, Val queries) {
-  const int64_t query_heads = queries.size(1), heads = x.size(1);
-  if (query_heads == heads) return x;
-  if (heads == 0 || query_heads % heads != 0) {
-    op.Fail("{} query heads cannot share {} key heads", query_heads, heads);
-  }
-  return Repeat(x, 1, x.builder->Ints({query_heads / heads}));
-}
-
 }  // namespace
+
+void ShareHeads(const Lowering& op, Val queries, Val* keys, Val* values) {
+  const int64_t query_heads = queries.size(1), key_heads = keys->size(1);
+  if (query_heads == key_heads) return;
+  if (key_heads == 0 || query_heads % key_heads != 0) {
+    op.Fail("{} query heads cannot share {} key heads", query_heads, key_heads);
+  }
+  const Val copies = queries.builder->Ints({query_heads / key_heads});
+  *keys = Repeat(*keys, 1, copies);
+  *values = Repeat(*values, 1, copies);
+}
 
 Val SplitHeads(Val x, int64_t heads) {
   return Transpose(Reshape(x, std::vector<int64_t>{0, 0, heads, -1}), {0, 2, 1, 3});
@@ -34,11 +35,10 @@ Val Hide(Val seen, DType type) {
 Attended Attend(const Lowering& op, Val queries, Val keys, Val values, const Scoring& scoring) {
   const DType type = queries.dtype();
   const DType precision = scoring.precision == DType::kUndefined ? type : scoring.precision;
-  keys = ForEachQueryHead(op, keys, queries);
-  values = ForEachQueryHead(op, values, queries);
+  ShareHeads(op, queries, &keys, &values);
   Attended result;
-  if (type == DType::kFloat16) {
-    // Half of the scale each, lest the product overflow before it is scaled.
+  if (type == DType::kFloat16 || type == DType::kBFloat16) {
+    // The root of the scale each, as the standard has it, lest the product overflow or lose digits.
     const double factor = std::sqrt(std::abs(scoring.scale));
     result.product =
         MatMul(queries * std::copysign(factor, scoring.scale), keys * factor, false, true);

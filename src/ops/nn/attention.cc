@@ -9,23 +9,17 @@ namespace {
 
 constexpr double kNegativeInfinity = -std::numeric_limits<double>::infinity();
 
-// [batch,sequence,heads * size] -> [batch,heads,sequence,size].
-Val SplitHeads(Lowering& op, Val x, std::string_view attribute) {
+Val InHeads(const Lowering& op, Val x, std::string_view attribute) {
   const int64_t heads = op.Int(attribute);
   if (heads < 1) op.Fail("attribute {} is needed with inputs of rank 3", attribute);
-  return Transpose(Reshape(x, std::vector<int64_t>{0, 0, heads, -1}), {0, 2, 1, 3});
-}
-
-Val Select(Val allowed, DType type) {
-  Builder& b = *allowed.builder;
-  return Where(allowed, b.Scalar(type, 0), b.Scalar(type, kNegativeInfinity));
+  return SplitHeads(x, heads);
 }
 
 // The mask as numbers to add. Since version 24 its last axis is filled up with -infinity to the
 // length of the keys; before that a mask could only be broadcast.
 Val AdditiveMask(const Lowering& op, Val keys, DType type) {
   Val mask = op.in(3);
-  mask = mask.dtype() == DType::kBool ? Select(mask, type) : Cast(mask, type);
+  mask = mask.dtype() == DType::kBool ? Hide(mask, type) : Cast(mask, type);
   if (op.version() < 24) return mask;
   const Val missing = SizeOf(keys, 2) - SizeOf(mask, -1);
   if (missing.is_constant() && missing.ints()[0] <= 0) return mask;
@@ -82,19 +76,6 @@ void CheckAttention(const Lowering& op, bool flat) {
 
 }  // namespace
 
-void ShareHeads(const Lowering& op, Val queries, Val* keys, Val* values) {
-  const int64_t query_heads = queries.size(1), key_heads = keys->size(1);
-  if (query_heads == key_heads) return;
-  if (key_heads == 0 || query_heads % key_heads != 0) {
-    op.Fail("{} query heads cannot share {} key heads", query_heads, key_heads);
-  }
-  const Val copies = queries.builder->Ints({query_heads / key_heads});
-  *keys = Repeat(*keys, 1, copies);
-  *values = Repeat(*values, 1, copies);
-}
-
-// softmax(softcap(Q K' scale) + bias) V for each head; a group of query heads may share a head of
-// keys and values. A query that may see no key gives zeros.
 Outputs LowerAttention(Lowering& op) {
   Val q = op.in(0), k = op.in(1), v = op.in(2);
   const DType type = q.dtype();
@@ -102,9 +83,9 @@ Outputs LowerAttention(Lowering& op) {
   if (!flat && q.rank() != 4) op.Fail("Q, K and V must have rank 3 or 4, not {}", q.rank());
   CheckAttention(op, flat);
   if (flat) {
-    q = SplitHeads(op, q, "q_num_heads");
-    k = SplitHeads(op, k, "kv_num_heads");
-    v = SplitHeads(op, v, "kv_num_heads");
+    q = InHeads(op, q, "q_num_heads");
+    k = InHeads(op, k, "kv_num_heads");
+    v = InHeads(op, v, "kv_num_heads");
   }
   const double scale =
       op.HasAttribute("scale") ? op.Float("scale") : 1 / std::sqrt(static_cast<double>(q.size(3)));
@@ -115,30 +96,20 @@ Outputs LowerAttention(Lowering& op) {
   Val bias;
   const auto add = [&](Val term) { bias = bias ? bias + term : term; };
   if (op.has(3)) add(AdditiveMask(op, k, type));
-  if (const Val seen = Visible(op, q, k)) add(Select(seen, type));
+  if (const Val seen = Visible(op, q, k)) add(Hide(seen, type));
   if (op.has(6)) {
     const Val filled = Reshape(op.in(6), std::vector<int64_t>{-1, 1, 1, 1});
-    add(Select(Less(Positions(SizeOf(k, 2)), filled), type));
+    add(Hide(Less(Positions(SizeOf(k, 2)), filled), type));
   }
 
-  ShareHeads(op, q, &k, &v);
-
-  const double factor = std::sqrt(scale);
-  const Val product = MatMul(q * factor, k * factor, false, true);
-  const double cap = op.Float("softcap");
-  const Val capped = cap > 0 ? Tanh(product / cap) * cap : product;
-  const Val biased = bias ? capped + bias : capped;
-  const DType precision = op.DTypeAttribute("softmax_precision", type);
-  Val weights = Cast(Softmax(Cast(biased, precision), -1), type);
-  if (bias) {
-    const Val blind = Equal(Reduce("max", bias, {-1}, true), kNegativeInfinity);
-    weights = Where(blind, op.builder().Scalar(type, 0), weights);
-  }
-  Val y = MatMul(weights, CastLike(v, weights));
-  if (flat) y = Reshape(Transpose(y, {0, 2, 1, 3}), std::vector<int64_t>{0, 0, -1});
-
-  const std::vector<Val> stages = {product, capped, biased, weights};
-  return {y, present_key, present_value, stages[op.Int("qk_matmul_output_mode")]};
+  const Attended result = Attend(op, q, k, v,
+                                 {.scale = scale,
+                                  .softcap = op.Float("softcap"),
+                                  .bias = bias,
+                                  .precision = op.DTypeAttribute("softmax_precision", type)});
+  const std::vector<Val> stages = {result.product, result.capped, result.biased, result.weights};
+  return {flat ? JoinHeads(result.y) : result.y, present_key, present_value,
+          stages[op.Int("qk_matmul_output_mode")]};
 }
 
 }  // namespace sardonyx::ops
