@@ -31,6 +31,7 @@ void PassNode(Backward& backward) {
   const Node& node = backward.node;
   Fn fn;
   try {
+    if (node.op == &core::deferred) throw NotYetKnown{};
     if (core::IsElementwise(*node.op, &fn)) {
       if (ElementwiseBackward(fn, backward)) return;
     } else if (const GradientRule* rule = FindRule(node.op)) {

@@ -79,13 +79,32 @@ void ReduceBackward(Backward& node) {
   node.Add(0, g * ProductOfOthers(x, axes));
 }
 
+// Of a running product: for each element k and each product i that it is part of, the product of
+// all others, as a matrix [k, i] a line. Quadratic, but right where some are zero.
+void RunningProductBackward(Backward& node, int64_t axis, bool exclusive, bool reverse) {
+  const Val x = node.in(0);
+  std::vector<int64_t> perm(x.rank());
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm[x.Axis(axis)], perm.back());  // its own inverse
+  const Val positions = Positions(SizeOf(x, axis));
+  const Val k = Unsqueeze(positions, {1}), i = Unsqueeze(positions, {0});
+  const auto lines = [&](Val value) { return Unsqueeze(Transpose(value, perm), {-2}); };
+  const Val one = node.b.Scalar(x.dtype(), 1), zero = node.b.Scalar(x.dtype(), 0);
+  const Val others = Running(Where(Equal(k, i), one, lines(x)), "prod", -1, exclusive, reverse);
+  const Val before = reverse ? Greater(k, i) : Less(k, i);
+  const Val part = exclusive ? before : Or(before, Equal(k, i));
+  const Val products = Where(part, lines(node.grad()) * others, zero);
+  node.Add(0, Transpose(Reduce("sum", products, {-1}, false), perm));
+}
+
 void CumulativeBackward(Backward& node) {
+  const int64_t axis = node.attributes().Int("axis");
+  const bool exclusive = node.attributes().Int("exclusive") != 0;
+  const bool reverse = node.attributes().Int("reverse") != 0;
   if (node.attributes().String("kind") != "sum") {
-    node.Refuse("by any rule: it is a running product");
+    return RunningProductBackward(node, axis, exclusive, reverse);
   }
-  node.Add(0,
-           Running(node.grad(), "sum", node.attributes().Int("axis"),
-                   node.attributes().Int("exclusive") != 0, node.attributes().Int("reverse") == 0));
+  node.Add(0, Running(node.grad(), "sum", axis, exclusive, !reverse));
 }
 
 void SoftmaxBackward(Backward& node) {

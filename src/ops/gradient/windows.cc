@@ -36,37 +36,49 @@ void ConvWeightGradientBackward(Backward& node) {
   if (node.wants(1)) node.Add(1, node.b.Make(core::conv, {x, d}, node.attributes()));
 }
 
-// A transposed convolution is the input gradient of the convolution of the same weights.
-void ConvTransposeBackward(Backward& node) {
-  const Val x = node.in(0), w = node.in(1), g = node.grad();
-  std::vector<int64_t> in, kernel;
-  for (int i = 2; i < w.rank(); ++i) {
-    in.push_back(x.size(i - 1));
-    kernel.push_back(w.size(i));
+// Pads with which the convolution over the result of a transposed one gives positions of its input,
+// begins and then ends; negative where elements that no weight reached are to be cut off.
+std::vector<int64_t> PadsBack(const Attributes& attributes, Val x, Val w) {
+  const size_t rank = static_cast<size_t>(w.rank()) - 2;
+  const std::string_view mode = attributes.String("auto_pad", "NOTSET");
+  if (attributes.Ints("output_shape").empty() && !mode.starts_with("SAME")) {
+    std::vector<int64_t> pads = attributes.Ints("pads");
+    if (pads.empty() || mode == "VALID") pads.assign(2 * rank, 0);
+    const std::vector<int64_t>& extra = attributes.Ints("output_padding");
+    for (size_t i = 0; i < extra.size(); ++i) pads[rank + i] -= extra[i];
+    return pads;
   }
-  const core::Window window = core::ResolveTransposedWindow(node.attributes(), in, kernel);
+  std::vector<int64_t> in, kernel;
+  for (size_t i = 0; i < rank; ++i) {
+    in.push_back(x.size(static_cast<int>(i) + 1));
+    kernel.push_back(w.size(static_cast<int>(i) + 2));
+  }
+  const core::Window window = core::ResolveTransposedWindow(attributes, in, kernel);
   std::vector<int64_t> pads = window.pads_begin;
-  // What the convolution reads at the end such that it has as many outputs as x has elements.
-  for (size_t i = 0; i < in.size(); ++i) {
+  for (size_t i = 0; i < rank; ++i) {
     pads.push_back((in[i] - 1) * window.strides[i] + (kernel[i] - 1) * window.dilations[i] + 1 -
                    window.pads_begin[i] - window.out[i]);
   }
-  // Negative pads cut: elements of y that no weight reached.
-  std::vector<int64_t> all(1, 0);
+  return pads;
+}
+
+// A transposed convolution is the input gradient of the convolution of the same weights.
+void ConvTransposeBackward(Backward& node) {
+  const Val x = node.in(0), w = node.in(1);
+  std::vector<int64_t> pads = PadsBack(node.attributes(), x, w), cuts(1, 0);
   for (size_t i = 0; i < pads.size(); ++i) {
-    if (i == in.size()) all.insert(all.end(), {0, 0});
-    all.push_back(std::min<int64_t>(pads[i], 0));
+    if (2 * i == pads.size()) cuts.insert(cuts.end(), {0, 0});  // channels, then the ends' batch
+    cuts.push_back(std::min<int64_t>(pads[i], 0));
     pads[i] = std::max<int64_t>(pads[i], 0);
   }
-  all.push_back(0);
-  const Val cut =
-      node.b.Make(core::pad, {g, node.b.Ints(all)}, {{"mode", std::string("constant")}});
-  Attributes attributes{{"strides", window.strides},
-                        {"dilations", window.dilations},
-                        {"pads", pads},
-                        {"group", node.attributes().Int("group", 1)}};
-  if (node.wants(0)) node.Add(0, node.b.Make(core::conv, {cut, w}, attributes));
-  if (node.wants(1)) node.Add(1, WeightGradient(cut, x, w, attributes));
+  cuts.push_back(0);
+  const Val g =
+      node.b.Make(core::pad, {node.grad(), node.b.Ints(cuts)}, {{"mode", std::string("constant")}});
+  Attributes attributes = node.attributes();
+  for (const char* name : {"auto_pad", "output_padding", "output_shape"}) attributes.Erase(name);
+  attributes.Set("pads", pads);
+  if (node.wants(0)) node.Add(0, node.b.Make(core::conv, {g, w}, attributes));
+  if (node.wants(1)) node.Add(1, WeightGradient(g, x, w, attributes));
 }
 
 // The indices count in [N, C, spatial...], -1 where a window has but padding.
@@ -100,7 +112,7 @@ void AveragePoolGradientBackward(Backward& node) {
 void LpPoolBackward(Backward& node) {
   if (node.attributes().Int("ceil_mode") != 0) node.Refuse("with ceil_mode");
   const Val x = node.in(0), y = node.out(), g = node.grad();
-  const double p = static_cast<double>(node.attributes().Int("p", 2));
+  const double p = node.attributes().Float("p", 2);
   Attributes attributes = node.attributes();
   attributes.Erase("p");
   attributes.Set("count_include_pad", int64_t{1});
