@@ -88,3 +88,40 @@ def _compute(op: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     if op == "Div" and x.dtype.kind in "iu":
         return np.trunc(x.astype(np.float64) / y).astype(x.dtype)
     return BINARY[op](x, y)
+
+
+@cases("Mod")
+def mod(request: Request) -> list[Case]:
+    x, y = request.random("T", (3, 4)), request.random("T", (3, 4), low=1)
+    wide = (x.astype(np.float64), y.astype(np.float64)) if x.dtype.kind not in "iu" else (x, y)
+    made = [
+        Case([x, y], {"fmod": 1}, expected=[np.fmod(*wide).astype(x.dtype)], name="sign of x"),
+        Case(
+            [x, y[0]],
+            {"fmod": 1},
+            expected=[np.fmod(wide[0], wide[1][0]).astype(x.dtype)],
+            name="broadcast",
+        ),
+    ]
+    if x.dtype.kind in "iu":
+        made.append(Case([x, y], expected=[np.mod(x, y)], name="sign of y"))
+    if x.dtype.kind == "i":
+        made.append(Case([x, -y], expected=[np.mod(x, -y)], name="negative y"))
+    return made
+
+
+@cases("BitShift")
+def bit_shift(request: Request) -> list[Case]:
+    x, y = request.random("T", (3, 4), high=5), request.random("T", (3, 4), low=0, high=4)
+    made = []
+    for direction, shift in (("LEFT", np.left_shift), ("RIGHT", np.right_shift)):
+        made.append(Case([x, y], {"direction": direction}, expected=[shift(x, y)], name=direction))
+        made.append(
+            Case(
+                [x, y[0]],
+                {"direction": direction},
+                expected=[shift(x, y[0])],
+                name=f"{direction}, broadcast",
+            )
+        )
+    return made
