@@ -97,10 +97,9 @@ BindResult BindSlice(const BindRequest& request) {
     const int64_t axis = axes[i] < 0 ? axes[i] + x.rank() : axes[i];
     const int64_t step = steps.empty() ? 1 : steps[i];
     const int64_t size = x.dims[axis];
-    int64_t start = starts[i] < 0 ? starts[i] + size : starts[i];
-    start =
-        step > 0 ? std::clamp<int64_t>(start, 0, size) : std::clamp<int64_t>(start, -1, size - 1);
-    if (request.outputs[0].dims[axis] > 0) from += start * own[axis];
+    if (request.outputs[0].dims[axis] > 0) {
+      from += core::SliceStart(starts[i], step, size) * own[axis];
+    }
     strides[axis] = own[axis] * step;
   }
   const std::vector<int64_t>& dims = request.outputs[0].dims;

@@ -1,6 +1,8 @@
 // Strided ranges of axes, as ONNX Slice-13: negative positions count from the end, positions beyond
 // the ends are clamped, a negative step walks backwards.
 
+#include "ops/core/slice.h"
+
 #include <algorithm>
 #include <limits>
 
@@ -17,15 +19,13 @@ struct Range {
 Range Resolve(int64_t start, int64_t end, int64_t step, int64_t size) {
   // The negation of the least integer overflows.
   step = std::max(step, -std::numeric_limits<int64_t>::max());
-  if (start < 0) start += size;
+  start = SliceStart(start, step, size);
   if (end < 0) end += size;
   if (step > 0) {
-    start = std::clamp<int64_t>(start, 0, size);
     end = std::clamp<int64_t>(end, 0, size);
     const int64_t distance = std::max<int64_t>(end - start, 0);
     return {start, step, distance == 0 ? 0 : (distance - 1) / step + 1};
   }
-  start = std::clamp<int64_t>(start, -1, size - 1);
   end = std::clamp<int64_t>(end, -1, size - 1);
   const int64_t distance = std::max<int64_t>(start - end, 0);
   return {start, step, distance == 0 ? 0 : (distance - 1) / -step + 1};
@@ -175,6 +175,14 @@ void ComputeSlice(ComputeContext& context) {
 }
 
 }  // namespace
+
+int64_t SliceStart(int64_t start, int64_t step, int64_t size) {
+  if (start < 0) start += size;
+  // Backwards from a position before the first: NumPy has nothing, the standard's text and ONNX
+  // Runtime the first element.
+  if (step < 0) return size == 0 ? -1 : std::clamp<int64_t>(start, 0, size - 1);
+  return std::clamp<int64_t>(start, 0, size);
+}
 
 const CoreOp slice = {.name = "slice", .infer = InferSlice, .reference = ComputeSlice};
 

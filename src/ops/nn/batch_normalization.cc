@@ -50,11 +50,11 @@ Outputs LowerBatchNormalization(Lowering& op) {
   return outputs;
 }
 
-// Training was said by is_test = 0 until opset 6, by the number of outputs from 7 to 13.
+// Until opset 13 training was said by asking for more outputs than y, which is_test, 0 by default,
+// forbade until opset 6.
 void AdaptBatchNormalization(Lowering& op) {
   if (op.version() >= 14) return;
-  const bool training =
-      op.version() < 7 ? op.Int("is_test") == 0 : op.wants(1) || op.wants(2) || op.wants(3);
+  const bool training = op.Int("is_test") == 0 && (op.wants(1) || op.wants(2) || op.wants(3));
   op.attributes.Set("training_mode", int64_t{training});
 }
 

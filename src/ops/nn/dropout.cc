@@ -22,11 +22,11 @@ Val FullMask(Lowering& op) {
 }  // namespace
 
 // From opset 7 to 10 there is inference alone. Before, the attribute is_test asks for it; it is 0
-// by default, but models of that age leave it out and mean inference all the same, so that only one
-// that says 0 itself is taken at its word.
+// by default, but models of that age leave it out and mean inference all the same. One that trains
+// asks for the mask, which inference does not fill.
 void AdaptDropout(Lowering& op) {
   if (op.version() >= 12) return;
-  const bool training = op.version() < 7 && op.HasAttribute("is_test") && op.Int("is_test") == 0;
+  const bool training = op.version() < 7 && op.Int("is_test") == 0 && op.wants(1);
   op.SetInput(1, op.builder().Scalar(DType::kFloat32, op.Float("ratio", 0.5)));
   op.SetInput(2, op.builder().Scalar(DType::kBool, training));
 }

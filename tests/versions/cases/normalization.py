@@ -53,6 +53,18 @@ def batch_normalization(request: Request) -> list[Case]:
             name="epsilon",
         ),
     ]
+    if request.version < 7:
+        made.append(
+            Case(
+                [x, *parameters, mean, var],
+                old,
+                outputs=1,
+                expected=expected(),
+                rtol=rtol,
+                atol=rtol,
+                name="is_test left out",
+            )
+        )
     if request.version < 9:
         # Without `spatial` every element of a sample has parameters of its own.
         shape = x.shape[1:]

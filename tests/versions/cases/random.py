@@ -104,7 +104,10 @@ def multinomial(request: Request) -> list[Case]:
 def dropout(request: Request) -> list[Case]:
     x = request.random("T", (6, 7))
     if request.version < 7:
-        return [Case([x], {"is_test": 1, "ratio": 0.25}, outputs=1, expected=[x])]
+        return [
+            Case([x], {"is_test": 1, "ratio": 0.25}, outputs=1, expected=[x]),
+            Case([x], {"ratio": 0.25}, outputs=1, expected=[x], name="is_test left out"),
+        ]
     if request.version < 12:
         mask = [np.ones(x.shape, bool)] if request.version >= 10 else []
         return [Case([x], {"ratio": 0.25}, outputs=1 + len(mask), expected=[x, *mask])]
