@@ -358,10 +358,17 @@ class Importer {
     return types;
   }
 
+  static bool IsStated(const TypeProto& type) {
+    return type.tensor_type || type.sparse_tensor_type || type.sequence_type ||
+           type.optional_type || type.map_type;
+  }
+
   // The type that the graph declares of an output of its own; undefined for any other value.
   Type DeclaredType(std::string_view name) const {
     for (const ValueInfoProto& output : file_.model.graph->output) {
-      if (output.name.Get() == name && output.type) return ToType(*output.type);
+      if (output.name.Get() == name && output.type && IsStated(*output.type)) {
+        return ToType(*output.type);
+      }
     }
     return Type();
   }

@@ -40,6 +40,8 @@ class Case:
     initializers: positions of inputs that are constants of the model.
     types: of type parameters, where the case has others than those asked for.
     note: what the standard leaves contradictory here, and what we chose; goes into the page.
+    refused: what the error says, where the schema allows a type that has no meaning here; `note`
+    says why.
     """
 
     def __init__(
@@ -57,6 +59,7 @@ class Case:
         initializers: Iterable[int] = (),
         types: dict[str, str] | None = None,
         note: str = "",
+        refused: str = "",
     ):
         self.inputs = [
             np.asarray(value) if isinstance(value, np.generic) else value for value in inputs
@@ -71,6 +74,7 @@ class Case:
         self.initializers = tuple(initializers)
         self.types = types or {}
         self.note = note
+        self.refused = refused
 
 
 @dataclass(frozen=True)

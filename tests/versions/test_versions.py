@@ -49,6 +49,10 @@ def _run_case(entry: Entry, case: Case) -> None:
         with pytest.raises(sardonyx.Error):
             sardonyx.load(model)
         return
+    if case.refused:
+        with pytest.raises(sardonyx.Error, match=case.refused):
+            sardonyx.load(model).run(values)
+        return
     oracle = None
     for shapes in (True, False):
         if not shapes:

@@ -5,6 +5,7 @@
 
 #include "devices/cpu/families.h"
 #include "kernels/strided_copy.h"
+#include "ops/core/slice.h"
 
 namespace sardonyx::cpu {
 namespace {

@@ -25,15 +25,13 @@ Outputs LowerUnique(Lowering& op) {
   return {results[0], results[2], results[3]};
 }
 
-// The modes have the names of the standard's first version. The schema gives image and grid one
-// type, which may be an integer; results are floats then.
+// The modes have the names of the standard's first version.
 Outputs LowerGridSample(Lowering& op) {
-  const auto floats = [](Val v) { return IsFloat(v.dtype()) ? v : Cast(v, DType::kFloat32); };
   Attributes attributes = op.attributes;
   const std::string mode = op.String("mode", "bilinear");
   if (mode == "bilinear") attributes.Set("mode", std::string("linear"));
   if (mode == "bicubic") attributes.Set("mode", std::string("cubic"));
-  return Standard(op, "GridSample", {floats(op.in(0)), floats(op.in(1))}, attributes);
+  return Standard(op, "GridSample", op.inputs, attributes);
 }
 
 Outputs LowerNhwcMaxPool(Lowering& op) {
