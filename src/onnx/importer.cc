@@ -314,8 +314,6 @@ class Importer {
       const DType dtype = inputs[i].dtype();
       const TypeSet allowed = TypesOf(schema, *parameter);
       if (!inputs[i].type().is_tensor() && !HoldsMaps(inputs[i].type())) continue;
-      const bool maps = allowed.map != 0 || allowed.sequence_map != 0;
-      if (allowed.tensor == 0 && !maps) continue;  // sequences: the lowering checks
       const bool allows = inputs[i].type().is_tensor()
                               ? AllowsTensor(allowed, dtype) || dtype == DType::kUndefined
                               : AllowsMaps(allowed, inputs[i].type());

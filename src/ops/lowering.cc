@@ -40,6 +40,15 @@ constexpr OnnxOp kTable[] = {
 
 }  // namespace
 
+DType Lowering::DTypeAttribute(std::string_view name, DType otherwise) const {
+  const int64_t code = Int(name);
+  if (code == 0) return otherwise;  // absent, or UNDEFINED, as models write "not given"
+  if (code < 0 || code >= kDTypeCount) {
+    Fail("attribute '{}' is {}, which is no element type", name, code);
+  }
+  return static_cast<DType>(code);
+}
+
 const OnnxOp* FindOnnxOp(std::string_view domain, std::string_view name) {
   static const auto kIndex = [] {
     std::unordered_map<std::string_view, std::vector<const OnnxOp*>> index;

@@ -71,9 +71,8 @@ class Lowering {
   }
   const std::vector<int64_t>& Ints(std::string_view name) const { return attributes.Ints(name); }
   bool HasAttribute(std::string_view name) const { return attributes.Find(name) != nullptr; }
-  DType DTypeAttribute(std::string_view name, DType otherwise) const {
-    return HasAttribute(name) ? static_cast<DType>(Int(name)) : otherwise;
-  }
+  // Throws kInvalidModel if the attribute is no element type.
+  DType DTypeAttribute(std::string_view name, DType otherwise) const;
 
   // Adapters: moves an ints attribute to constant int64 input `i` (absent attribute: absent input).
   void AttributeToInput(std::string_view name, size_t i);

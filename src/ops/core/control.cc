@@ -123,7 +123,18 @@ std::vector<int> LoopCarried(size_t formals, size_t carried) {
   return result;
 }
 
+// The trip count or the condition of a loop.
+void CheckSingle(InferContext& context, size_t i, std::string_view what) {
+  if (!context.has(i) || !context.input(i).static_shape()) return;
+  for (Dim dim : context.shape(i)) {
+    if (!(dim == 1))
+      context.Fail("the {} is one element, not {}", what, context.Print(context.shape(i)));
+  }
+}
+
 void InferLoop(InferContext& context) {
+  CheckSingle(context, 0, "trip count");
+  CheckSingle(context, 1, "condition");
   const auto body = context.attributes().Body("body");
   const size_t carried = context.attributes().Int("carried");
   SymbolTable& symbols = context.symbols();

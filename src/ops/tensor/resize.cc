@@ -76,6 +76,7 @@ void AdaptResize(Lowering& op) {
   if (op.version() >= 11) return;
   const Val scales = op.in(1);
   const std::vector<double> factors = scales.doubles();
+  if (factors.empty()) op.Fail("scales are empty");
   op.inputs = {op.in(0), Val{}, scales};
   op.attributes.Set("coordinate_transformation_mode", std::string("asymmetric"));
   if (op.String("mode") == "bilinear") op.attributes.Set("mode", std::string("linear"));

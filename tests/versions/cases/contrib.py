@@ -591,7 +591,9 @@ def grid_sample(request: Request) -> list[Case]:
     request.having({"T2": request.type("T1")})
     x, grid = request.random("T1", (2, 2, 4, 5), 0), request.random("T1", (2, 3, 3, 2), -1, 1)
     if x.dtype.kind not in "f":
-        note = "image and grid have one type; a grid that is no float names no places and is refused"
+        note = (
+            "image and grid have one type; a grid that is no float names no places and is refused"
+        )
         return [Case([x, grid], refused="the grid holds floats", note=note)]
     types = {"T1": request.type("T1"), "T2": request.type("T1")}
     return checked(
