@@ -35,7 +35,7 @@ LIBRARIES = {
     "protozero/": ("src/onnx", "tests/onnx"),
     "nanobind/": ("python/src",),
     "CLI/": ("tools",),
-    "re2/": ("src/ops",),
+    "re2/": ("src/ops", "tests/passes"),
     "utf8proc.h": ("src/ops",),
     "jpeglib.h": ("src/ops/image",),
     "openjpeg.h": ("src/ops/image",),

@@ -1,6 +1,7 @@
 #include "api/describe.h"
 
 #include "onnx/importer.h"
+#include "onnx/types.h"
 
 namespace sardonyx {
 

@@ -36,9 +36,4 @@ ImportedModel ImportModel(const std::shared_ptr<const ModelFile>& file,
 // the standard.
 bool IsSupported(std::string_view domain, std::string_view name);
 
-// The type that a TypeProto states, and the fact of a value declared so. Named dimensions become
-// symbols of the table.
-Type ToType(const TypeProto& proto);
-Fact ToFact(const TypeProto& proto, SymbolTable& symbols);
-
 }  // namespace sardonyx::onnx

@@ -2,13 +2,14 @@
 // Graphs as text in tests: random constants and inputs, one form for comparisons, comparing values.
 
 #include <gtest/gtest.h>
+#include <re2/re2.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <memory>
 #include <random>
-#include <regex>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -46,25 +47,22 @@ inline Tensor RandomTensor(DType dtype, std::vector<int64_t> dims, std::mt19937&
 
 // "const w: float[2,2] = random" becomes numbers that follow from the name alone.
 inline std::string WithRandomConstants(const std::string& text) {
-  static const std::regex kRandom(R"(const (\S+): (\w+)\[([0-9,]*)\] = random)");
-  std::string result;
-  std::smatch match;
-  std::string rest = text;
-  while (std::regex_search(rest, match, kRandom)) {
-    std::mt19937 random(static_cast<unsigned>(std::hash<std::string>()(match[1])));
+  static const RE2 kRandom(R"((?s)(.*?const (\S+): \w+\[([0-9,]*)\] = )random)");
+  std::string result, before, name, sizes;
+  re2::StringPiece rest(text);
+  while (RE2::Consume(&rest, kRandom, &before, &name, &sizes)) {
+    std::mt19937 random(static_cast<unsigned>(std::hash<std::string>()(name)));
     int64_t count = 1;
-    std::stringstream dims(match[3]);
+    std::stringstream dims(sizes);
     for (std::string dim; std::getline(dims, dim, ',');) count *= std::stoll(dim);
-    result += std::string(match.prefix()) + "const " + match[1].str() + ": " + match[2].str() +
-              "[" + match[3].str() + "] = {";
+    result += before + "{";
     for (int64_t i = 0; i < count; ++i) {
       result +=
           (i > 0 ? ", " : "") + fmt::format("{}", static_cast<int>(random() % 400) * 0.01 - 2);
     }
     result += "}";
-    rest = match.suffix();
   }
-  return result + rest;
+  return result + std::string(rest);
 }
 
 inline std::unique_ptr<Graph> Parse(const std::string& text) {
@@ -73,8 +71,10 @@ inline std::unique_ptr<Graph> Parse(const std::string& text) {
 
 // The printed graph without facts and origins.
 inline std::string Shape(const Graph& graph) {
-  static const std::regex kComment(R"( *#[^\n]*)");
-  return std::regex_replace(PrintGraph(graph), kComment, "");
+  static const RE2 kComment(R"( *#[^\n]*)");
+  std::string text = PrintGraph(graph);
+  RE2::GlobalReplace(&text, kComment, "");
+  return text;
 }
 
 // Values for the inputs of a graph: symbols get the sizes 2, 3, 4, ... in order of appearance,
