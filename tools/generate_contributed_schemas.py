@@ -28,7 +28,8 @@ OPERATORS = """
     GatherBlockQuantized Gelu GridSample GroupQueryAttention Inverse Irfft MatMulInteger16
     MatMulIntegerToFloat MatMulNBits MultiHeadAttention NhwcMaxPool Pad QGemm QLinearAdd
     QLinearAveragePool QLinearConcat QLinearConv QLinearGlobalAveragePool QLinearLeakyRelu
-    QLinearMul QLinearSigmoid QLinearSoftmax QLinearWhere QuantizeLinear QuickGelu Rfft RotaryEmbedding SkipLayerNormalization
+    QLinearMul QLinearSigmoid QLinearSoftmax QLinearWhere QuantizeLinear QuickGelu Rfft
+    RotaryEmbedding SkipLayerNormalization
     SkipSimplifiedLayerNormalization Trilu Unique
 """.split()
 # ONNX Runtime writes these into the default domain, the first for opsets before the standard has

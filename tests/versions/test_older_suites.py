@@ -1,14 +1,12 @@
 """The backend suites of older releases of onnx, at their own tolerance.
 
-`older_suites_failing.txt` lists what does not pass yet and may only shrink; `corrected.txt` lists
-cases whose results the standard itself corrected later, with what did.
+Every case passes but those of `corrected.txt`: the standard itself corrected them later, or they
+hold random draws. Each row says since when and why.
 """
 
 from __future__ import annotations
 
 import functools
-import json
-import os
 import zipfile
 from pathlib import Path
 
@@ -19,14 +17,11 @@ from tests.versions.children import in_children
 from tests.versions.compare import difference
 from tests.versions.older_suites import RELEASES, OldCase, new_cases, wheel_of
 
-LIST = Path(__file__).with_name("older_suites_failing.txt")
-LISTED = set(LIST.read_text(encoding="utf-8").split())
 CORRECTED = {
     line.split(" | ")[0].strip()
     for line in Path(__file__).with_name("corrected.txt").read_text(encoding="utf-8").splitlines()
     if line and not line.startswith("#")
 }
-RECORD = os.environ.get("SARDONYX_RECORD_VERSIONS")
 
 RTOL, ATOL = 1e-3, 1e-7  # of onnx.backend.test.runner
 
@@ -54,16 +49,7 @@ def test_release(release: str):
     outcomes = in_children(cases, _run)
     _open.cache_clear()
     failures = {str(case): failure for case, (_, failure) in zip(cases, outcomes, strict=True)}
-    if RECORD:
-        Path(RECORD, f"suite-{release}.json").write_text(json.dumps(failures), encoding="utf-8")
-        return
-    fresh = [f"{name}: {why}" for name, why in failures.items() if why]
-    fresh = [line for line in fresh if line.split(": ")[0] not in LISTED | CORRECTED]
-    mended = [name for name, why in failures.items() if not why and name in LISTED | CORRECTED]
-    assert not fresh, "\n".join(fresh)
-    assert not mended, f"these pass, remove them from the lists: {', '.join(mended)}"
-
-
-def test_list_is_sorted():
-    lines = LIST.read_text(encoding="utf-8").splitlines()
-    assert lines == sorted(set(lines))
+    broken = [f"{name}: {why}" for name, why in failures.items() if why and name not in CORRECTED]
+    assert not broken, "\n".join(broken)
+    mended = [name for name, why in failures.items() if not why and name in CORRECTED]
+    assert not mended, f"these pass, remove them from corrected.txt: {', '.join(mended)}"
