@@ -128,8 +128,8 @@ SARDONYX_API bool Supports(std::string_view op_type, std::string_view domain = "
 // "avx2", "avx512", "baseline", ...: the instruction set that kernels use on this machine.
 SARDONYX_API std::string_view TargetName();
 
-// A TensorProto, SequenceProto, MapProto or OptionalProto in the protobuf wire format, as in the .pb
-// files of ONNX test data. `type` is the kind to read: "tensor", "sequence", "map", "optional".
+// A TensorProto, SequenceProto, MapProto or OptionalProto in the protobuf wire format, as in the
+// .pb files of ONNX test data. `type` is the kind to read: "tensor", "sequence", "map", "optional".
 SARDONYX_API Datum ReadProtobuf(std::string_view bytes, std::string_view type = "tensor");
 
 }  // namespace sardonyx
