@@ -6,94 +6,16 @@ types. The reference evaluator or NumPy says what is right.
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
-import onnx
-import onnx.reference
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from onnx import helper
 
-import sardonyx
+from tests.versions.one_node import reference, run, same
+from tests.versions.strategies import PROFILE, arrays, shapes
 
-OPSET = 23
-PROFILE = settings(
-    max_examples=80,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=list(HealthCheck),
-)
 INTEGERS = (np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64)
-SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 1e-30, 3e38, -3e38, 0.5, 1.5, 2.5]
-
-
-def build(op: str, inputs: list, attributes: dict, outputs: int = 1, constants=()) -> bytes:
-    names, infos, initializers = [], [], []
-    for i, value in enumerate(inputs):
-        names.append("" if value is None else f"x{i}")
-        if value is None:
-            continue
-        if i in constants:
-            initializers.append(onnx.numpy_helper.from_array(value, f"x{i}"))
-            continue
-        code = helper.np_dtype_to_tensor_dtype(value.dtype)
-        infos.append(helper.make_tensor_value_info(f"x{i}", code, [None] * value.ndim))
-    results = [f"y{i}" for i in range(outputs)]
-    node = helper.make_node(op, names, results, name="node", **attributes)
-    graph = helper.make_graph(
-        [node], op, infos, [onnx.ValueInfoProto(name=name) for name in results], initializers
-    )
-    return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10
-    ).SerializeToString()
-
-
-def run(op: str, inputs: list, attributes: dict, outputs: int = 1, constants=()) -> list:
-    model = build(op, inputs, attributes, outputs, constants)
-    values = {f"x{i}": v for i, v in enumerate(inputs) if v is not None and i not in constants}
-    return list(sardonyx.load(model, threads=1).run(values).values())
-
-
-def reference(op: str, inputs: list, attributes: dict, outputs: int = 1) -> list:
-    model = onnx.load_from_string(build(op, inputs, attributes, outputs))
-    values = {f"x{i}": v for i, v in enumerate(inputs) if v is not None}
-    with warnings.catch_warnings(), np.errstate(all="ignore"):
-        warnings.simplefilter("ignore")
-        return onnx.reference.ReferenceEvaluator(model).run(None, values)
-
-
-def same(actual: list, right: list, rtol=1e-5, atol=1e-6) -> None:
-    for a, b in zip(actual, right, strict=True):
-        b = np.asarray(b)
-        assert a.dtype == b.dtype
-        assert a.shape == b.shape
-        if a.dtype.kind == "f":
-            np.testing.assert_allclose(a, b, rtol=rtol, atol=atol)
-        else:
-            np.testing.assert_array_equal(a, b)
-
-
-def shapes(min_dims=0, max_dims=5, min_side=0, max_side=4):
-    return hnp.array_shapes(
-        min_dims=min_dims, max_dims=max_dims, min_side=min_side, max_side=max_side
-    )
-
-
-def floats(special=True):
-    if special:
-        return st.one_of(st.sampled_from(SPECIAL), st.floats(-100, 100, width=32))
-    return st.floats(-4, 4, width=16)
-
-
-@st.composite
-def arrays(draw, shape=None, dtype=np.float32, special=True):
-    shape = draw(shape if shape is not None else shapes())
-    if np.dtype(dtype).kind == "f":
-        return draw(hnp.arrays(dtype, shape, elements=floats(special).map(np.dtype(dtype).type)))
-    return draw(hnp.arrays(dtype, shape))
 
 
 @PROFILE

@@ -1,0 +1,285 @@
+"""Properties of whole families: signals, images, sequences, strings, recurrence, control flow.
+
+NumPy, torch or plain Python say what is right.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from onnx import TensorProto, helper
+
+import sardonyx
+from tests.versions.one_node import OPSET, reference, run, same
+from tests.versions.strategies import PROFILE, arrays, shapes
+
+WORDS = st.text(st.sampled_from("abÄß犬 ,\t"), max_size=6)
+
+
+def words(shape) -> st.SearchStrategy:
+    return hnp.arrays(object, shape, elements=WORDS)
+
+
+@PROFILE
+@given(st.data())
+def test_fourier_transforms_of_any_length(data):
+    length = data.draw(st.integers(1, 70))
+    batch = data.draw(st.integers(1, 3))
+    parts = data.draw(st.sampled_from([1, 2]))
+    inverse = data.draw(st.integers(0, 1)) if parts == 2 else 0
+    onesided = data.draw(st.integers(0, 1)) if parts == 1 else 0
+    rng = np.random.default_rng(length)
+    x = rng.standard_normal((batch, length, parts))
+    taken = data.draw(st.integers(1, 80))
+    z = x[..., 0] + 1j * (x[..., 1] if parts == 2 else 0)
+    if inverse:
+        y = np.fft.ifft(z, taken, axis=1)
+    else:
+        y = np.fft.fft(z, taken, axis=1)
+    if onesided:
+        y = y[:, : taken // 2 + 1]
+    right = np.stack([y.real, y.imag], -1)
+    inputs = [x, np.array(taken), np.array(1)]
+    attributes = {"inverse": inverse, "onesided": onesided}
+    same(run("DFT", inputs, attributes), [right], rtol=1e-9, atol=1e-9)
+
+
+@PROFILE
+@given(st.data())
+def test_grid_samples(data):
+    import torch
+
+    n, c = data.draw(st.integers(1, 2)), data.draw(st.integers(1, 3))
+    x = data.draw(
+        arrays(st.just((n, c, *(data.draw(st.integers(2, 5)) for _ in range(2)))), special=False)
+    )
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    grid = rng.uniform(-1.6, 1.6, (n, 3, 4, 2)).astype(np.float32)
+    mode = data.draw(st.sampled_from(["linear", "nearest", "cubic"]))
+    # Beyond the border torch's cubic weights follow the place outside, the standard's the border.
+    paddings = ["zeros", "border", "reflection"]
+    padding = data.draw(st.sampled_from(paddings[:1] if mode == "cubic" else paddings))
+    corners = data.draw(st.integers(0, 1))
+    right = torch.nn.functional.grid_sample(
+        torch.from_numpy(x),
+        torch.from_numpy(grid),
+        {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode),
+        padding,
+        bool(corners),
+    )
+    attributes = {"mode": mode, "padding_mode": padding, "align_corners": corners}
+    same(run("GridSample", [x, grid], attributes), [right.numpy()], rtol=1e-3, atol=1e-3)
+
+
+@PROFILE
+@given(st.data())
+def test_columns_become_images(data):
+    import torch
+
+    kernel, strides, dilations, pads = (
+        [data.draw(st.integers(low, high)) for _ in range(2)]
+        for low, high in ((1, 3), (1, 2), (1, 2), (0, 1))
+    )
+    image = [
+        data.draw(st.integers(max(1, d * (k - 1) + 1 - 2 * p), 8))
+        for k, d, p in zip(kernel, dilations, pads, strict=True)
+    ]
+    blocks = [
+        (size + 2 * p - d * (k - 1) - 1) // s + 1
+        for size, k, s, d, p in zip(image, kernel, strides, dilations, pads, strict=True)
+    ]
+    shape = (2, 3 * kernel[0] * kernel[1], blocks[0] * blocks[1])
+    x = np.random.default_rng(sum(image)).standard_normal(shape).astype(np.float32)
+    right = torch.nn.functional.fold(torch.from_numpy(x), image, kernel, dilations, pads, strides)
+    attributes = {"strides": strides, "dilations": dilations, "pads": pads * 2}
+    same(
+        run("Col2Im", [x, np.array(image), np.array(kernel)], attributes),
+        [right.numpy()],
+        atol=1e-5,
+    )
+
+
+@PROFILE
+@given(st.data())
+def test_einstein_sums(data):
+    sizes = {letter: data.draw(st.integers(0, 3)) for letter in "abcde"}
+    terms = data.draw(st.lists(st.text("abcde", min_size=1, max_size=3), min_size=1, max_size=3))
+    letters = sorted(set("".join(terms)))
+    kept = data.draw(st.lists(st.sampled_from(letters), unique=True, max_size=3))
+    equation = ",".join(terms) + "->" + "".join(kept)
+    rng = np.random.default_rng(len(equation))
+    inputs = [rng.standard_normal([sizes[k] for k in term]).astype(np.float32) for term in terms]
+    right = np.einsum(equation, *[x.astype(np.float64) for x in inputs])
+    same(
+        run("Einsum", inputs, {"equation": equation}),
+        [np.asarray(right, np.float32)],
+        rtol=1e-4,
+        atol=1e-4,
+    )
+
+
+@PROFILE
+@given(st.data())
+def test_strings_join(data):
+    broadcast = data.draw(hnp.mutually_broadcastable_shapes(num_shapes=2, min_side=0, max_dims=3))
+    a, b = (data.draw(words(s)) for s in broadcast.input_shapes)
+    right = np.asarray(
+        np.broadcast_to(a, broadcast.result_shape) + np.broadcast_to(b, broadcast.result_shape),
+        object,
+    )
+    (actual,) = run("StringConcat", [a, b], {})
+    assert actual.shape == broadcast.result_shape
+    assert actual.tolist() == right.tolist()
+
+
+@PROFILE
+@given(st.data())
+def test_strings_split(data):
+    x = data.draw(words(data.draw(shapes(0, 2, 1, 3))))
+    delimiter = data.draw(st.sampled_from([",", "a", "b,"]))
+    maxsplit = data.draw(st.sampled_from([None, 1, 2]))
+    attributes = {"delimiter": delimiter} | ({} if maxsplit is None else {"maxsplit": maxsplit})
+    parts = [text.split(delimiter, maxsplit or -1) for text in x.reshape(-1)]
+    width = max(map(len, parts))
+    pieces, counts = run("StringSplit", [x], attributes, outputs=2)
+    assert counts.tolist() == np.array([len(p) for p in parts]).reshape(x.shape).tolist()
+    assert pieces.shape == (*x.shape, width)
+    padded = [p + [""] * (width - len(p)) for p in parts]
+    assert pieces.reshape(-1, width).tolist() == padded
+
+
+@PROFILE
+@given(st.data())
+def test_recurrent_cells(data):
+    op = data.draw(st.sampled_from(["LSTM", "GRU", "RNN"]))
+    gates = {"LSTM": 4, "GRU": 3, "RNN": 1}[op]
+    steps, batch, width, hidden = (data.draw(st.integers(1, 4)) for _ in range(4))
+    rng = np.random.default_rng(steps * 100 + hidden)
+    x, w, r = (
+        rng.uniform(-1, 1, s).astype(np.float32)
+        for s in ((steps, batch, width), (1, gates * hidden, width), (1, gates * hidden, hidden))
+    )
+    b = rng.uniform(-1, 1, (1, 2 * gates * hidden)).astype(np.float32)
+    attributes = {"hidden_size": hidden}
+    if op == "GRU":
+        attributes["linear_before_reset"] = data.draw(st.integers(0, 1))
+    outputs = 3 if op == "LSTM" else 2
+    inputs = [x, w, r, b]
+    same(
+        run(op, inputs, attributes, outputs=outputs),
+        reference(op, inputs, attributes, outputs=outputs),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+
+
+def _info(name: str, type_: int, dims) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, type_, dims)
+
+
+def _load(nodes: list, inputs: list, outputs: list[str]) -> sardonyx.Session:
+    graph = helper.make_graph(
+        nodes, "graph", inputs, [onnx.ValueInfoProto(name=name) for name in outputs]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=10)
+    return sardonyx.load(model.SerializeToString(), threads=1)
+
+
+@PROFILE
+@given(st.data())
+def test_loops_count_and_stop(data):
+    trips, limit = data.draw(st.integers(0, 9)), data.draw(st.integers(0, 9))
+    starts = data.draw(st.booleans())
+    body = helper.make_graph(
+        [
+            helper.make_node("Add", ["sum", "i"], ["next"]),
+            helper.make_node("Less", ["i", "limit"], ["goes_on"]),
+            helper.make_node("Identity", ["next"], ["seen"]),
+        ],
+        "body",
+        [
+            _info("i", TensorProto.INT64, []),
+            _info("go", TensorProto.BOOL, []),
+            _info("sum", TensorProto.INT64, []),
+        ],
+        [
+            _info("goes_on", TensorProto.BOOL, []),
+            _info("next", TensorProto.INT64, []),
+            _info("seen", TensorProto.INT64, []),
+        ],
+    )
+    session = _load(
+        [helper.make_node("Loop", ["trips", "start", "zero"], ["sum", "all"], body=body)],
+        [
+            _info("trips", TensorProto.INT64, []),
+            _info("start", TensorProto.BOOL, []),
+            _info("zero", TensorProto.INT64, []),
+            _info("limit", TensorProto.INT64, []),
+        ],
+        ["sum", "all"],
+    )
+    total, seen, goes_on, i = 0, [], starts, 0
+    while goes_on and i < trips:
+        goes_on = i < limit
+        total += i
+        seen.append(total)
+        i += 1
+    found = session.run(
+        {
+            "trips": np.array(trips),
+            "start": np.array(starts),
+            "zero": np.array(0),
+            "limit": np.array(limit),
+        }
+    )
+    assert found["sum"] == total
+    assert found["all"].tolist() == seen
+
+
+@PROFILE
+@given(st.data())
+def test_sequences_are_lists(data):
+    items = [data.draw(arrays(shapes(0, 2))) for _ in range(data.draw(st.integers(1, 4)))]
+    extra = data.draw(arrays(shapes(0, 2)))
+    count = len(items)
+    at = data.draw(st.integers(-count, count))
+    gone = data.draw(st.integers(-count - 1, count))
+    names = [f"x{i}" for i in range(count)]
+    session = _load(
+        [
+            helper.make_node("SequenceConstruct", names, ["s"]),
+            helper.make_node("SequenceInsert", ["s", "extra", "at"], ["t"]),
+            helper.make_node("SequenceErase", ["t", "gone"], ["u"]),
+            helper.make_node("SequenceLength", ["u"], ["n"]),
+            helper.make_node("SequenceAt", ["t", "gone"], ["v"]),
+        ],
+        [
+            *(
+                _info(name, TensorProto.FLOAT, [None] * x.ndim)
+                for name, x in zip(names, items, strict=True)
+            ),
+            _info("extra", TensorProto.FLOAT, [None] * extra.ndim),
+            _info("at", TensorProto.INT64, []),
+            _info("gone", TensorProto.INT64, []),
+        ],
+        ["u", "n", "v"],
+    )
+    right = list(items)
+    right.insert(at if at >= 0 else count + at, extra)
+    value = right[gone]
+    del right[gone]
+    found = session.run(
+        {
+            **dict(zip(names, items, strict=True)),
+            "extra": extra,
+            "at": np.array(at),
+            "gone": np.array(gone),
+        }
+    )
+    assert found["n"] == len(right)
+    np.testing.assert_array_equal(found["v"], value)
+    for a, b in zip(found["u"], right, strict=True):
+        np.testing.assert_array_equal(a, b)
