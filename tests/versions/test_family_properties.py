@@ -283,3 +283,162 @@ def test_sequences_are_lists(data):
     np.testing.assert_array_equal(found["v"], value)
     for a, b in zip(found["u"], right, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@PROFILE
+@given(st.data())
+def test_normalizations(data):
+    op = data.draw(
+        st.sampled_from(
+            [
+                "LayerNormalization",
+                "InstanceNormalization",
+                "GroupNormalization",
+                "BatchNormalization",
+            ]
+        )
+    )
+    groups = data.draw(st.integers(1, 3)) if op == "GroupNormalization" else 1
+    channels = groups * data.draw(st.integers(1, 3))
+    spatial = [data.draw(st.integers(1, 5)) for _ in range(data.draw(st.integers(1, 2)))]
+    shape = (data.draw(st.integers(1, 3)), channels, *spatial)
+    epsilon = data.draw(st.sampled_from([1e-5, 1e-2, 1.0]))
+    rng = np.random.default_rng(sum(shape))
+    # Far from zero the variance is a small difference of large sums.
+    x = (rng.standard_normal(shape) + data.draw(st.sampled_from([0, 30]))).astype(np.float32)
+    wide, attributes = x.astype(np.float64), {"epsilon": epsilon}
+    column = (1, channels, *[1] * len(spatial))
+    if op == "LayerNormalization":
+        axis = attributes["axis"] = data.draw(st.integers(-x.ndim, x.ndim - 1))
+        axes = tuple(range(axis % x.ndim, x.ndim))
+        scale, bias = (rng.standard_normal(x.shape[axes[0] :]).astype(np.float32) for _ in range(2))
+        column = scale.shape
+    else:
+        scale, bias = (rng.standard_normal(channels).astype(np.float32) for _ in range(2))
+        axes = tuple(range(2, x.ndim))
+    inputs = [x, scale, bias]
+    if op == "GroupNormalization":
+        attributes["num_groups"] = groups
+        wide = wide.reshape(shape[0], groups, -1)
+        axes = (2,)
+    if op == "BatchNormalization":
+        inputs += [
+            rng.standard_normal(channels).astype(np.float32),
+            rng.uniform(0.5, 2, channels).astype(np.float32),
+        ]
+        mean, variance = (v.astype(np.float64).reshape(column) for v in inputs[3:])
+    else:
+        mean, variance = wide.mean(axes, keepdims=True), wide.var(axes, keepdims=True)
+    y = ((wide - mean) / np.sqrt(variance + epsilon)).reshape(shape)
+    right = y * scale.astype(np.float64).reshape(column) + bias.reshape(column)
+    same(run(op, inputs, attributes), [right.astype(np.float32)], rtol=1e-3, atol=2e-3)
+
+
+@PROFILE
+@given(st.data())
+def test_attention(data):
+    batch, heads, size = (data.draw(st.integers(1, 3)) for _ in range(3))
+    kv_heads = data.draw(st.sampled_from([h for h in (1, 2, 3) if heads % h == 0]))
+    queries, keys = (data.draw(st.integers(1, 5)) for _ in range(2))
+    rng = np.random.default_rng(queries * 10 + keys)
+    q, k, v = (
+        rng.standard_normal(s).astype(np.float32)
+        for s in (
+            (batch, heads, queries, size),
+            (batch, kv_heads, keys, size),
+            (batch, kv_heads, keys, size + 1),
+        )
+    )
+    attributes, inputs = {}, [q, k, v]
+    if data.draw(st.booleans()):
+        attributes["is_causal"] = 1
+    if data.draw(st.booleans()):
+        attributes["softcap"] = 0.5
+    if data.draw(st.booleans()):
+        attributes["scale"] = 0.3
+    mask = data.draw(st.sampled_from(["none", "float", "bool"]))
+    if mask == "float":
+        inputs.append(rng.standard_normal((queries, keys)).astype(np.float32))
+    elif mask == "bool":
+        allowed = rng.random((batch, 1, queries, keys)) < 0.7
+        allowed[..., 0] = True  # a query that sees nothing has no attention
+        inputs.append(allowed)
+    same(
+        run("Attention", inputs, attributes),
+        reference("Attention", inputs, attributes),
+        rtol=1e-4,
+        atol=1e-5,
+    )
+
+
+def _random_tree(rng, features: int, depth: int, nodes: list) -> int:
+    """Append a tree's nodes as tuples; return the position of its root."""
+    position = len(nodes)
+    if depth == 0 or rng.random() < 0.2:
+        nodes.append(("LEAF", 0, 0.0, -1, -1, float(np.float32(rng.standard_normal()))))
+        return position
+    nodes.append(None)
+    low = _random_tree(rng, features, depth - 1, nodes)
+    high = _random_tree(rng, features, depth - 1, nodes)
+    mode = str(rng.choice(["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GT", "BRANCH_GTE"]))
+    split = float(np.float32(rng.choice([-1, -0.5, 0, 0.5, 1])))
+    nodes[position] = (mode, int(rng.integers(features)), split, low, high, 0.0)
+    return position
+
+
+@PROFILE
+@given(st.integers(0, 10_000))
+def test_tree_ensembles(seed):
+    rng = np.random.default_rng(seed)
+    features, trees = int(rng.integers(1, 5)), int(rng.integers(1, 30))
+    forest: list[list] = []
+    for _ in range(trees):
+        forest.append([])
+        _random_tree(rng, features, int(rng.integers(0, 7)), forest[-1])
+    rows = [(t, i, *node) for t, nodes in enumerate(forest) for i, node in enumerate(nodes)]
+    leaves = [row for row in rows if row[2] == "LEAF"]
+    node = helper.make_node(
+        "TreeEnsembleRegressor",
+        ["x"],
+        ["y"],
+        domain="ai.onnx.ml",
+        n_targets=1,
+        nodes_treeids=[r[0] for r in rows],
+        nodes_nodeids=[r[1] for r in rows],
+        nodes_modes=[r[2] for r in rows],
+        nodes_featureids=[r[3] for r in rows],
+        nodes_values=[r[4] for r in rows],
+        nodes_truenodeids=[max(r[5], 0) for r in rows],
+        nodes_falsenodeids=[max(r[6], 0) for r in rows],
+        target_treeids=[r[0] for r in leaves],
+        target_nodeids=[r[1] for r in leaves],
+        target_ids=[0] * len(leaves),
+        target_weights=[r[7] for r in leaves],
+    )
+    graph = helper.make_graph(
+        [node],
+        "trees",
+        [_info("x", TensorProto.FLOAT, [None, features])],
+        [_info("y", TensorProto.FLOAT, None)],
+    )
+    imports = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=10)
+    x = rng.choice([-2, -1, -0.5, 0, 0.5, 1, 2], (int(rng.integers(1, 40)), features)).astype(
+        np.float32
+    )
+    compare = {
+        "BRANCH_LEQ": np.less_equal,
+        "BRANCH_LT": np.less,
+        "BRANCH_GT": np.greater,
+        "BRANCH_GTE": np.greater_equal,
+    }
+    right = np.zeros((len(x), 1))
+    for row, values in enumerate(x):
+        for nodes in forest:
+            mode, feature, split, low, high, weight = nodes[0]
+            while mode != "LEAF":
+                taken = low if compare[mode](values[feature], split) else high
+                mode, feature, split, low, high, weight = nodes[taken]
+            right[row] += weight
+    found = sardonyx.load(model.SerializeToString(), threads=1).run({"x": x})["y"]
+    np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-5)
