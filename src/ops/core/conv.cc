@@ -94,9 +94,8 @@ struct Geometry {
   std::vector<int64_t> in, kernel;
   int64_t batch, cin, in_pixels, out_pixels, kernel_size, groups;
 
-  // The input pixel that the output pixel `o` meets at kernel position `t`, or
-  // -1 in the padding. A transposed convolution swaps the roles of input and
-  // output.
+  // The input pixel that the output pixel `o` meets at kernel position `t`, or -1 in the padding.
+  // A transposed convolution swaps the roles of input and output.
   int64_t Pixel(const std::vector<int64_t>& o, const std::vector<int64_t>& t,
                 const std::vector<int64_t>& sizes) const {
     int64_t pixel = 0;
@@ -126,8 +125,8 @@ Geometry GeometryOf(ComputeContext& context, bool transposed) {
   return g;
 }
 
-// For every pair of a pixel of `from` and a kernel position: body(from pixel,
-// kernel position, the pixel of `to` where they meet or -1).
+// For every pair of a pixel of `from` and a kernel position: body(from pixel, kernel position, the
+// pixel of `to` where they meet or -1).
 template <typename Body>
 void ForEachMeeting(const Geometry& g, const std::vector<int64_t>& from,
                     const std::vector<int64_t>& to, Body&& body) {
@@ -140,8 +139,7 @@ void ForEachMeeting(const Geometry& g, const std::vector<int64_t>& from,
   }
 }
 
-// Weights [outer, inner, kernel...] as [outer, kernel..., inner], so that
-// channels lie together.
+// Weights [outer, inner, kernel...] as [outer, kernel..., inner], so that channels lie together.
 Tensor ChannelsLast(const Geometry& g, const Tensor& w) {
   const int64_t outer = w.dims()[0], inner = w.dims()[1], bytes = ByteSize(w.dtype(), 1);
   Tensor packed(w.dtype(), {outer, g.kernel_size, inner});
@@ -153,8 +151,8 @@ Tensor ChannelsLast(const Geometry& g, const Tensor& w) {
   return packed;
 }
 
-// Each output pixel is the product of a patch of the input, [groups, kernel,
-// channels of a group], and the weights.
+// Each output pixel is the product of a patch of the input, [groups, kernel, channels of a group],
+// and the weights.
 void Convolve(const Geometry& g, const Tensor& input, const Tensor& weights, Tensor& y) {
   const int64_t cout = y.dims().back();
   const int64_t group_in = g.cin / g.groups, group_out = cout / g.groups;
@@ -271,6 +269,7 @@ void ForEachProduct(const Attributes& attributes, const std::vector<int64_t>& x,
   const int64_t positions = ElementCount(g.kernel);
   const int64_t cout = w[0], group_in = w[1], group_out = cout / g.groups;
   ForEachMeeting(g, out, g.in, [&](int64_t o, int64_t t, int64_t i) {
+    if (i < 0) return;
     for (int64_t n = 0; n < x[0]; ++n) {
       for (int64_t co = 0; co < cout; ++co) {
         const int64_t pixel = (n * in_pixels + i) * x.back() + co / group_out * group_in;
