@@ -10,7 +10,6 @@
 #include "ops/lowering.h"
 
 namespace sardonyx::core {
-namespace {
 
 Fact Variable(const Fact& fact) {
   Fact result;
@@ -18,6 +17,8 @@ Fact Variable(const Fact& fact) {
   result.shape = fact.shape;
   return result;
 }
+
+namespace {
 
 // A formal that no iteration changes any more: facts of all formals, captures included, such that
 // one run of the body gives carried values of the same shapes.

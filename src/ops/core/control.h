@@ -12,6 +12,9 @@
 
 namespace sardonyx::core {
 
+// What stays known of a value that changes from one iteration to the next: type and shape.
+Fact Variable(const Fact& fact);
+
 // Facts of a body's outputs for the given facts of its inputs.
 std::vector<Fact> InferBody(const Graph& body, std::span<const Fact* const> inputs,
                             SymbolTable& symbols);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/core/core.h"
+#include "ops/core/fits.h"
 #include "ops/core/reference.h"
 
 namespace sardonyx::core {
@@ -40,11 +41,7 @@ int64_t Directions(const Attributes& attributes) {
 void CheckShape(InferContext& context, size_t input, std::string_view name, const Dims& expected) {
   if (!context.has(input) || !context.ranked(input)) return;
   const Dims& shape = context.shape(input);
-  bool fits = shape.size() == expected.size();
-  for (size_t i = 0; fits && i < shape.size(); ++i) {
-    fits = !shape[i].known() || !expected[i].known() || shape[i] == expected[i];
-  }
-  if (!fits) {
+  if (!Fits(shape, expected)) {
     context.Fail("{}: input {} is {}, expected {}", context.node().op->name, name,
                  context.Print(shape), context.Print(expected));
   }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/core/fits.h"
 #include "ops/core/reference.h"
 #include "ops/lowering.h"
 
@@ -30,11 +31,7 @@ Heads HeadsOf(const Attributes& attributes) {
 void CheckDims(InferContext& context, size_t input, std::string_view name, const Dims& expected) {
   if (!context.has(input) || !context.ranked(input)) return;
   const Dims& shape = context.shape(input);
-  bool fits = shape.size() == expected.size();
-  for (size_t i = 0; fits && i < shape.size(); ++i) {
-    fits = !shape[i].known() || !expected[i].known() || shape[i] == expected[i];
-  }
-  if (!fits) {
+  if (!Fits(shape, expected)) {
     context.Fail("{} is {}, expected {}", name, context.Print(shape), context.Print(expected));
   }
 }

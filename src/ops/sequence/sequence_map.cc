@@ -1,18 +1,8 @@
 #include "ops/control/body.h"
+#include "ops/core/control.h"
 #include "ops/lowering.h"
 
 namespace sardonyx::ops {
-
-namespace {
-
-Fact Variable(const Fact& fact) {
-  Fact result;
-  result.type = fact.type;
-  result.shape = fact.shape;
-  return result;
-}
-
-}  // namespace
 
 // A loop over positions that appends what the body gives to the sequences it carries.
 Outputs LowerSequenceMap(Lowering& op) {
@@ -37,11 +27,11 @@ Outputs LowerSequenceMap(Lowering& op) {
   for (const Value* output : body->outputs) {
     const int64_t dtype = static_cast<int64_t>(output->fact.type.dtype);
     node_inputs.push_back(b.Make(core::sequence, {}, {{"dtype", dtype}}));
-    lists.push_back(input(Variable(node_inputs.back().fact())));
+    lists.push_back(input(core::Variable(node_inputs.back().fact())));
   }
   for (size_t i = 0; i < op.inputs.size(); ++i) {
     node_inputs.push_back(op.inputs[i]);
-    const Val value = input(Variable(op.inputs[i].fact()));
+    const Val value = input(core::Variable(op.inputs[i].fact()));
     const bool one_by_one = i < given && value.type().kind == Type::Kind::kSequence;
     arguments.push_back(one_by_one ? inner.Make(core::sequence_at, {value, position}) : value);
   }
