@@ -1,4 +1,4 @@
-"""`./dev bench peers`: compare Sardonyx with ONNX Runtime, OpenVINO and tract."""
+"""`./dev bench peers`: compare Sardonyx with ONNX Runtime, OpenVINO, tract and ncnn."""
 
 from __future__ import annotations
 
@@ -70,14 +70,14 @@ def environment() -> str:
     """The interpreter of the peers' environment, which is made or completed first."""
     folder = ROOT / "build" / "peers-venv"
     python = folder / "bin" / "python"
-    wanted = ["numpy", "matplotlib"]
-    wanted += [engine.requirement for engine in ENGINES.values() if engine.requirement]
+    wanted = sorted({package for engine in ENGINES.values() for package in engine.packages})
     stamp = folder / "installed.txt"
     if not stamp.exists() or stamp.read_text().split() != wanted:
         print(f"setting up {folder.relative_to(ROOT)}: {' '.join(wanted)}", flush=True)
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
         pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "-q"]
-        subprocess.run([*pip, *wanted], check=True)
+        subprocess.run([*pip, "numpy", "matplotlib"], check=True)
+        subprocess.run([*pip, "--no-deps", *wanted], check=True)
         stamp.write_text("\n".join(wanted))
     return str(python)
 
@@ -116,8 +116,7 @@ def main() -> int:
     options = arguments()
     peers = environment()
     pythons = {
-        engine: peers if ENGINES[engine].requirement else sys.executable
-        for engine in options.engines
+        engine: peers if ENGINES[engine].packages else sys.executable for engine in options.engines
     }
     raw: dict[str, Any] = {
         "date": datetime.datetime.now().astimezone().isoformat(timespec="minutes"),

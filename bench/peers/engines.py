@@ -6,6 +6,8 @@ before it is asked to run. Engines that gain from knowing the input shapes are t
 
 from __future__ import annotations
 
+import importlib.util
+import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,19 +16,51 @@ import numpy as np
 
 Feeds = Mapping[str, np.ndarray]
 Run = Callable[[], list[np.ndarray]]
+Open = Callable[[Path, Feeds, int], Run]
+
+
+def any_model(feeds: Feeds) -> bool:
+    """All models."""
+    return True
+
+
+def pictures(feeds: Feeds) -> bool:
+    """Networks of one batch of pictures."""
+    (array, *others) = feeds.values()
+    return not others and array.ndim == 4 and array.dtype == np.float32
 
 
 @dataclass(frozen=True)
 class Engine:
-    """An engine: how it is called in tables, what to install, how to open a model with it."""
+    """An engine under comparison.
+
+    Parameters
+    ----------
+    title
+        Its name in tables.
+    packages
+        What to install of it, by exact requirement and without what the packages depend on
+        beyond this list; empty for Sardonyx, which is there.
+    start
+        Imports it; gives its version, and a function that opens a model.
+    takes
+        Whether a model of such inputs is its trade: others are not asked of it, nor counted.
+    convert
+        Writes a model in the engine's own format into a folder, and gives the path; done ahead,
+        for an engine that does not read ONNX.
+    remark
+        What a reader of the tables has to know.
+    """
 
     title: str
-    requirement: str | None
-    start: Callable[[], tuple[str, Callable[[Path, Feeds, int], Run]]]
+    packages: tuple[str, ...]
+    start: Callable[[], tuple[str, Open]]
+    takes: Callable[[Feeds], bool] = any_model
+    convert: Callable[[Path, Feeds, Path], Path] | None = None
     remark: str = ""
 
 
-def start_sardonyx() -> tuple[str, Callable[[Path, Feeds, int], Run]]:
+def start_sardonyx() -> tuple[str, Open]:
     """Version and opener of Sardonyx."""
     import sardonyx
 
@@ -44,7 +78,7 @@ def start_sardonyx() -> tuple[str, Callable[[Path, Feeds, int], Run]]:
     return sardonyx.__version__, open_model
 
 
-def start_onnxruntime() -> tuple[str, Callable[[Path, Feeds, int], Run]]:
+def start_onnxruntime() -> tuple[str, Open]:
     """Version and opener of ONNX Runtime."""
     import onnxruntime
 
@@ -60,7 +94,7 @@ def start_onnxruntime() -> tuple[str, Callable[[Path, Feeds, int], Run]]:
     return onnxruntime.__version__, open_model
 
 
-def start_openvino() -> tuple[str, Callable[[Path, Feeds, int], Run]]:
+def start_openvino() -> tuple[str, Open]:
     """Version and opener of OpenVINO."""
     import openvino
 
@@ -87,7 +121,7 @@ def start_openvino() -> tuple[str, Callable[[Path, Feeds, int], Run]]:
     return openvino.__version__.split("-")[0], open_model
 
 
-def start_tract() -> tuple[str, Callable[[Path, Feeds, int], Run]]:
+def start_tract() -> tuple[str, Open]:
     """Version and opener of tract."""
     import tract
 
@@ -109,12 +143,83 @@ def start_tract() -> tuple[str, Callable[[Path, Feeds, int], Run]]:
     return tract.version(), open_model
 
 
+def convert_for_ncnn(path: Path, feeds: Feeds, folder: Path) -> Path:
+    """The model as PNNX writes it for ncnn, weights in float32."""
+    target = folder / f"{path.stem}.ncnn.param"
+    if not target.exists():
+        spec = importlib.util.find_spec("pnnx")  # importing it would ask for torch
+        if spec is None or spec.origin is None:
+            raise ModuleNotFoundError("package pnnx is not installed", name="pnnx")
+        copy = folder / path.name  # it writes beside its input
+        copy.symlink_to(path.resolve())
+        shapes = ",".join(str(list(array.shape)).replace(" ", "") for array in feeds.values())
+        command = [Path(spec.origin).parent / "pnnx", copy, f"inputshape={shapes}", "fp16=0"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        if done.returncode or not target.exists():
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise RuntimeError(f"PNNX fails (exit code {done.returncode}): {last}")
+    return target
+
+
+def start_ncnn() -> tuple[str, Open]:
+    """Version and opener of ncnn."""
+    import ncnn
+
+    def open_model(path: Path, feeds: Feeds, threads: int) -> Run:
+        net = ncnn.Net()
+        options = net.opt
+        options.num_threads = threads
+        options.use_fp16_packed = options.use_fp16_storage = options.use_fp16_arithmetic = False
+        options.use_bf16_storage = False
+        if net.load_param(str(path)) or net.load_model(str(path.with_suffix(".bin"))):
+            raise RuntimeError("the converted model does not load")
+        (array,) = feeds.values()
+        if len(array) != 1:
+            raise ValueError("a batch of one picture only")
+        (name,) = net.input_names()
+        outputs = net.output_names()
+        picture = ncnn.Mat(np.ascontiguousarray(array[0]))
+
+        def run() -> list[np.ndarray]:
+            extractor = net.create_extractor()
+            extractor.input(name, picture)
+            results = []
+            for output in outputs:
+                status, matrix = extractor.extract(output)
+                if status:
+                    raise RuntimeError(f"extracting {output} fails ({status})")
+                results.append(np.array(matrix)[None])
+            return results
+
+        return run
+
+    return ncnn.__version__, open_model
+
+
 ENGINES = {
-    "sardonyx": Engine("Sardonyx", None, start_sardonyx),
-    "onnxruntime": Engine("ONNX Runtime", "onnxruntime==1.31.1", start_onnxruntime),
-    "openvino": Engine("OpenVINO", "openvino==2026.4.*", start_openvino),
+    "sardonyx": Engine("Sardonyx", (), start_sardonyx),
+    "onnxruntime": Engine(
+        "ONNX Runtime",
+        ("onnxruntime==1.31.1", "flatbuffers", "packaging", "protobuf"),
+        start_onnxruntime,
+    ),
+    "openvino": Engine(
+        "OpenVINO", ("openvino==2026.4.*", "openvino-telemetry", "packaging"), start_openvino
+    ),
     "tract": Engine(
-        "tract", "tract==0.23.*", start_tract, "its Python package runs on one thread always"
+        "tract",
+        ("tract==0.23.*",),
+        start_tract,
+        remark="its Python package runs on one thread always",
+    ),
+    "ncnn": Engine(
+        "ncnn",
+        ("ncnn==1.0.20261020", "pnnx==20261020"),
+        start_ncnn,
+        takes=pictures,
+        convert=convert_for_ncnn,
+        remark="convolutional networks alone, converted ahead by PNNX, which its loading leaves "
+        "out; Winograd on, float32 storage and arithmetic",
     ),
 }
 REFERENCE = "onnxruntime"

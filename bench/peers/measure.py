@@ -17,6 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from bench.peers.engines import ENGINES
+
 ROOT = Path(__file__).resolve().parents[2]
 REST = 0.03  # seconds between turns: lets the threads of the engine before stop spinning
 
@@ -142,7 +144,7 @@ def measure(
     Parameters
     ----------
     pythons
-        The interpreter to use by engine.
+        The interpreter to use by engine. An engine that does not take such inputs is left out.
     reference
         The engine whose outputs the others are compared with.
     loads
@@ -152,7 +154,7 @@ def measure(
     limit
         Seconds until a worker that does not answer is given up.
     """
-    results = {engine: Result() for engine in pythons}
+    results = {engine: Result() for engine in pythons if ENGINES[engine].takes(feeds)}
     workers: dict[str, Worker] = {}
     outputs: dict[str, list[np.ndarray]] = {}
 

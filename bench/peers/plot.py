@@ -14,7 +14,12 @@ from matplotlib import pyplot
 from bench.peers.engines import ENGINES, REFERENCE
 from bench.peers.report import latency, ratio
 
-MARKERS = {"sardonyx": ("#c0392b", "o"), "openvino": ("#2471a3", "s"), "tract": ("#7d8c4a", "^")}
+MARKERS = {
+    "sardonyx": ("#c0392b", "o"),
+    "openvino": ("#2471a3", "s"),
+    "tract": ("#7d8c4a", "^"),
+    "ncnn": ("#b9770e", "D"),
+}
 
 
 def main() -> None:

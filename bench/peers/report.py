@@ -7,6 +7,7 @@ import statistics
 from collections.abc import Callable
 from typing import Any
 
+from bench.peers import goals
 from bench.peers.engines import ENGINES, REFERENCE
 
 OURS = "sardonyx"
@@ -46,6 +47,16 @@ def ratio(entry: Entry, engine: str, base: str, value: Value) -> float | None:
     return value(one) / value(other)
 
 
+def best(entry: Entry, engines: list[str], value: Value) -> tuple[float, str] | None:
+    """Our ratio to the best peer, and which one that is; None if we or all others failed."""
+    shares = [
+        (share, engine)
+        for engine in engines
+        if engine != OURS and (share := ratio(entry, OURS, engine, value)) is not None
+    ]
+    return max(shares, default=None)
+
+
 def number(value: float) -> str:
     """Three significant digits, without exponent."""
     if value >= 100:
@@ -64,13 +75,16 @@ def table(entries: list[Entry], engines: list[str], value: Value, unit: str) -> 
     head = ["model", "input"]
     head += [f"{ENGINES[engine].title}, {unit}" for engine in engines]
     head += [f"Sardonyx / {ENGINES[engine].title}" for engine in others]
+    head += ["Sardonyx / best"] * bool(others)
     lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * (len(head) - 2)]
-    ratios: dict[str, list[float]] = {engine: [] for engine in others}
+    ratios: dict[str, list[float]] = {engine: [] for engine in [*others, "best"]}
     for entry in entries:
         cells = [entry["model"], entry["case"]]
         for engine in engines:
-            result = entry["results"][engine]
-            if result["error"]:
+            result = entry["results"].get(engine)
+            if result is None:
+                cells.append("")
+            elif result["error"]:
                 cells.append("fails")
             else:
                 mark = " (!)" if result["excess"] > WRONG else ""
@@ -80,6 +94,11 @@ def table(entries: list[Entry], engines: list[str], value: Value, unit: str) -> 
             cells.append("" if share is None else f"{share:.2f}")
             if share is not None:
                 ratios[engine].append(share)
+        if others:
+            closest = best(entry, others, value)
+            cells.append("" if closest is None else f"**{closest[0]:.2f}**")
+            if closest is not None:
+                ratios["best"].append(closest[0])
         lines.append("| " + " | ".join(cells) + " |")
     if others:
         means = [f"**{geometric_mean(r):.2f}**" if r else "" for r in ratios.values()]
@@ -93,7 +112,9 @@ def failures(entries: list[Entry], engines: list[str]) -> list[str]:
     lines: dict[str, None] = {}  # ordered, and the same message at each thread count once
     for entry in entries:
         for engine in engines:
-            result = entry["results"][engine]
+            result = entry["results"].get(engine)
+            if result is None:
+                continue
             what = f"- {ENGINES[engine].title}, {entry['model']}: "
             if result["error"]:
                 message = result["error"].replace("`", "'")[:400]
@@ -104,6 +125,72 @@ def failures(entries: list[Entry], engines: list[str]) -> list[str]:
                     f"{ENGINES[REFERENCE].title}'s, {result['excess']:.0f} times the tolerance"
                 ] = None
     return list(lines)
+
+
+def verdicts(entries: list[Entry], engines: list[str], threads: int) -> list[str]:
+    """The table of goals: by group the mean, the model furthest behind, and how many reach it."""
+    lines = [
+        f"| {threads} thread{'s' * (threads > 1)} | at most | geometric mean | furthest behind "
+        "| reached by |",
+        "|---|---:|---:|---|---:|",
+    ]
+
+    def row(name: str, limit: float, shares: list[tuple[float, str]]) -> None:
+        if shares:
+            worst, model = max(shares)
+            reached = sum(share <= limit for share, _ in shares)
+            mean = geometric_mean([share for share, _ in shares])
+            lines.append(
+                f"| {name} | {limit:.2f} | {mean:.2f} | {model} {worst:.2f} "
+                f"| {reached} of {len(shares)} |"
+            )
+
+    def shares(value: Value, group: goals.Goal | None = None) -> list[tuple[float, str]]:
+        return [
+            (closest[0], f"{entry['model']} {entry['case']}")
+            for entry in entries
+            if entry["threads"] == threads
+            and (group is None or goals.goal(entry["model"]) is group)
+            and (closest := best(entry, engines, value)) is not None
+        ]
+
+    for group in goals.GOALS:
+        row(group.group, group.ratio, shares(latency, group))
+    row("no model slower", 1.00, shares(latency))
+    row("loading and first run", goals.LOAD, shares(load))
+    row("peak memory", goals.MEMORY, shares(peak))
+    return lines
+
+
+def twins(entries: list[Entry]) -> list[str]:
+    """How long models in half precision take relative to the same model in float32."""
+    times = {
+        (entry["model"], entry["threads"]): latency(entry["results"][OURS])
+        for entry in entries
+        if OURS in entry["results"] and not entry["results"][OURS]["error"]
+    }
+    lines = ["| model | threads | time / float32 twin's |", "|---|---|---:|"]
+    for (model, threads), value in times.items():
+        twin, _, suffix = model.rpartition("_")
+        if suffix in ("f16", "bf16") and (twin, threads) in times:
+            lines.append(f"| {model} | {threads} | {value / times[twin, threads]:.2f} |")
+    return lines
+
+
+def threading(entries: list[Entry]) -> list[str]:
+    """What a second thread gives, for models of 10 ms and more."""
+    times: dict[tuple[str, str], dict[int, float]] = {}
+    for entry in entries:
+        result = entry["results"].get(OURS)
+        if result and not result["error"]:
+            times.setdefault((entry["model"], entry["case"]), {})[entry["threads"]] = latency(
+                result
+            )
+    lines = ["| model | input | 1 thread / 2 threads |", "|---|---|---:|"]
+    for (model, case), by_threads in times.items():
+        if by_threads.keys() >= {1, 2} and by_threads[1] >= 10:
+            lines.append(f"| {model} | {case} | {by_threads[1] / by_threads[2]:.2f} |")
+    return lines
 
 
 def markdown(raw: dict[str, Any], plot: str) -> str:
@@ -130,7 +217,20 @@ def markdown(raw: dict[str, Any], plot: str) -> str:
         f"{ENGINES[REFERENCE].title}'s at 1e-4 relative and 1e-5 absolute.",
         "",
         f"![Latency relative to {ENGINES[REFERENCE].title}]({plot})",
+        "",
+        "## Goals",
+        "",
+        "Ratios to the best peer on the same model: the peer that is fastest, or loads first, or "
+        "takes least memory, whichever the row is about.",
     ]
+    for threads in raw["threads"]:
+        lines += ["", *verdicts(raw["entries"], engines, threads)]
+    for title, rows in (
+        (f"What two threads give (goal: {goals.THREADS} from 10 ms on)", threading(raw["entries"])),
+        ("Half precision beside float32 (goal: never slower)", twins(raw["entries"])),
+    ):
+        if len(rows) > 2:
+            lines += ["", f"## {title}", "", *rows]
     for threads in raw["threads"]:
         entries = [entry for entry in raw["entries"] if entry["threads"] == threads]
         count = f"{threads} thread" + ("s" if threads > 1 else "")
@@ -145,8 +245,12 @@ def markdown(raw: dict[str, Any], plot: str) -> str:
     lines.append("| model | threads | " + " | ".join(ENGINES[e].title for e in others) + " |")
     lines.append("|---|---|" + "---:|" * len(others))
     for entry in raw["entries"]:
-        results = [entry["results"][engine] for engine in others]
-        cells = ["fails" if r["error"] else f"{r['deviation']:.1e}" for r in results]
+        cells = []
+        for engine in others:
+            result = entry["results"].get(engine)
+            failed = result is not None and result["error"]
+            figure = "" if result is None else f"{result['deviation']:.1e}"
+            cells.append("fails" if failed else figure)
         lines.append(f"| {entry['model']} | {entry['threads']} | " + " | ".join(cells) + " |")
     failed = failures(raw["entries"], engines)
     if failed:

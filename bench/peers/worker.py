@@ -38,9 +38,11 @@ def serve(channel: TextIO, engine: str, model: str, inputs: str, threads: int) -
 
     with np.load(inputs) as archive:
         feeds = {name: archive[name] for name in archive.files}
+    convert = ENGINES[engine].convert
+    path = convert(Path(model), feeds, Path(inputs).parent) if convert else Path(model)
     version, open_model = ENGINES[engine].start()
     start = time.perf_counter_ns()
-    run = open_model(Path(model), feeds, threads)
+    run = open_model(path, feeds, threads)
     outputs = run()
     answer(version=version, load_ns=time.perf_counter_ns() - start)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.models import cases, ensure
-from bench.peers import report
+from bench.peers import goals, report
 from bench.peers.measure import Result, compare, cores, measure
 
 
@@ -34,10 +34,38 @@ def test_a_failing_peer_is_shown_with_its_message():
     entry = _entry(_result(1.0), Result(error="TypeError: no `such` operator"))
     engines = ["sardonyx", "onnxruntime"]
     lines = report.table([entry], engines, report.latency, "ms")
-    assert "| m | 1 | 1.00 | fails |  |" in lines
+    assert "| m | 1 | 1.00 | fails |  |  |" in lines
     assert report.failures([entry], engines) == [
         "- ONNX Runtime, m: `TypeError: no 'such' operator`"
     ]
+
+
+def test_the_best_peer_counts():
+    entry = _entry(_result(1.0), _result(2.0))
+    entry["results"]["ncnn"] = _result(1.25).to_json()
+    engines = ["sardonyx", "onnxruntime", "openvino", "ncnn"]
+    assert report.best(entry, engines, report.latency) == (0.8, "ncnn")
+    lines = report.table([entry], engines, report.latency, "ms")
+    assert "| m | 1 | 1.00 | 2.00 |  | 1.25 | 0.50 |  | 0.80 | **0.80** |" in lines
+
+
+def test_goals():
+    entry = _entry(_result(1.0), _result(2.0))
+    entry["model"] = "resnet50"
+    other = _entry(_result(3.0), _result(2.0))
+    lines = report.verdicts([entry, other], ["sardonyx", "onnxruntime"], 1)
+    assert "| ResNet-50 | 0.80 | 0.50 | resnet50 1 0.50 | 1 of 1 |" in lines
+    assert "| no model slower | 1.00 | 0.87 | m 1 1.50 | 1 of 2 |" in lines
+    assert goals.goal("resnet50_int8").group == "int8"
+
+
+def test_twins_and_threads():
+    single, twin, double = (_entry(_result(30.0), _result(1.0)) for _ in range(3))
+    twin |= {"model": "m_f16", "results": {"sardonyx": _result(33.0).to_json()}}
+    double |= {"threads": 2, "results": {"sardonyx": _result(20.0).to_json()}}
+    entries = [single, twin, double]
+    assert report.twins(entries)[2:] == ["| m_f16 | 1 | 1.10 |"]
+    assert report.threading(entries)[2:] == ["| m | 1 | 1.50 |"]
 
 
 def test_wrong_numbers_are_marked():
