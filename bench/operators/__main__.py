@@ -1,0 +1,72 @@
+"""`./dev bench operators`: every operator beside ONNX Runtime, a ratio for each case."""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import json
+import os
+import sys
+from pathlib import Path
+
+import onnxruntime
+
+from bench.operators.cases import all_cases
+from bench.operators.measure import measure
+from bench.operators.report import markdown, summary
+from bench.peers.__main__ import machine
+from bench.peers.measure import ROOT, cores
+
+
+def arguments() -> argparse.Namespace:
+    """Parse the command line."""
+    parser = argparse.ArgumentParser(
+        prog="./dev bench operators",
+        description=__doc__,
+        epilog="Rows measured before stay in the file of raw numbers until measured again; the "
+        "page is written from all of them.",
+    )
+    add = parser.add_argument
+    add("patterns", nargs="*", help='rows to measure: "Add*", "* f32 *"; default: all')
+    add("--part", default="1/1", metavar="I/N", help="only every Nth row, from the Ith")
+    add("--threads", type=int, default=1)
+    add("--rounds", type=int, default=5, help="turns of each engine (5)")
+    add("--seconds", type=float, default=0.01, help="length of a turn (0.01)")
+    add("--above", type=float, help="only rows whose ratio was above this the last time")
+    add("--out", type=Path, default=ROOT / "build/operators", help="folder of the page")
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Measure, print a line a row, write the page."""
+    options = arguments()
+    os.sched_setaffinity(0, cores(options.threads))
+    raw_path = options.out / "operators.json"
+    raw = json.loads(raw_path.read_text()) if raw_path.exists() else {"rows": {}}
+    known = raw["rows"].setdefault(str(options.threads), {})
+    everything = all_cases()
+    chosen = [
+        case
+        for case in everything
+        if not options.patterns
+        or any(fnmatch.fnmatchcase(case.name, f"{pattern}*") for pattern in options.patterns)
+    ]
+    if options.above is not None:
+        chosen = [c for c in chosen if known.get(c.name, {}).get("ratio", 0) > options.above]
+    first, every = map(int, options.part.split("/"))
+    for case in chosen[first - 1 :: every]:
+        row = measure(case, options.threads, options.rounds, options.seconds)
+        known[case.name] = row
+        print(summary(row), flush=True)
+    names = {case.name for case in everything}
+    raw["rows"][str(options.threads)] = {n: row for n, row in known.items() if n in names}
+    raw |= {"machine": machine(), "version": onnxruntime.__version__}
+    options.out.mkdir(parents=True, exist_ok=True)
+    raw_path.write_text(json.dumps(raw, indent=0) + "\n")
+    page = options.out / "operator-speed.md"
+    page.write_text(markdown(raw))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,94 @@
+"""Layers: normalisation, pooling, resizing, products."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bench.operators.case import NONE, C, Case, W, X, rows
+
+IMAGE = X(2, 64, 112, 112)
+CHANNEL = W(64, low=0.5, high=2)
+SPREAD = W(64, low=0.5, high=2)
+
+
+def table() -> Iterator[Case]:
+    """All rows."""
+    yield from rows("BatchNormalization", "f32 f64", [IMAGE, CHANNEL, CHANNEL, CHANNEL, SPREAD])
+    yield from rows("InstanceNormalization", "f32", [IMAGE, CHANNEL, CHANNEL])
+    yield from rows("GroupNormalization", "f32", [IMAGE, CHANNEL, CHANNEL], num_groups=8)
+    tokens, width = X(2, 1024, 768), W(768, low=0.5, high=2)
+    yield from rows("LayerNormalization", "f32 f64 f16", [tokens, width, width])
+    yield from rows("LayerNormalization", "f32", [IMAGE, W(64, 112, 112)], axis=1)
+    yield from rows("RMSNormalization", "f32", [tokens, width])
+    yield from rows("LRN", "f32", [IMAGE], size=5)
+    yield from rows("MeanVarianceNormalization", "f32", [IMAGE])
+    for axis, p in ((-1, 2), (1, 2), (-1, 1)):
+        yield from rows("LpNormalization", "f32 f64", [tokens], axis=axis, p=p)
+    pools = (
+        dict(kernel_shape=[2, 2], strides=[2, 2]),
+        dict(kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]),
+        dict(kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        dict(kernel_shape=[5, 5], pads=[2, 2, 2, 2]),
+        dict(kernel_shape=[7, 7], strides=[7, 7]),
+        dict(kernel_shape=[3, 3], dilations=[2, 2]),
+    )
+    for pool in pools:
+        yield from rows("MaxPool AveragePool LpPool", "f32", [IMAGE], **pool)
+    yield from rows("MaxPool", "f64 u8 i8", [IMAGE], **pools[1])
+    yield from rows("MaxPool", "f32", [X(2, 32, 112, 112)], outputs=2, **pools[1])
+    yield from rows(
+        "MaxPool AveragePool",
+        "f32",
+        [X(2, 16, 32, 32, 32)],
+        kernel_shape=[2, 2, 2],
+        strides=[2, 2, 2],
+    )
+    yield from rows("MaxPool AveragePool", "f32", [X(2, 64, 10000)], kernel_shape=[3], strides=[2])
+    yield from rows("AveragePool", "f32", [IMAGE], count_include_pad=1, ceil_mode=1, **pools[1])
+    yield from rows("GlobalAveragePool GlobalMaxPool", "f32", [IMAGE], [X(8, 512, 14, 14)])
+    photo, double = X(1, 3, 480, 640), C([1, 1, 2, 2], "f32")
+    for mode in ("nearest", "linear", "cubic"):
+        yield from rows(
+            "Resize", "f32", [photo, NONE, double], [X(1, 64, 64, 64), NONE, double], mode=mode
+        )
+        small = [photo, NONE, NONE, C([1, 3, 224, 224])]
+        # Which of two nearest pixels is a matter of rounding.
+        yield from rows("Resize", "f32", small, exact=mode != "nearest", mode=mode)
+        yield from rows(
+            "Resize", "f32", [photo, NONE, NONE, C([1, 3, 333, 777])], mode=mode,
+            coordinate_transformation_mode="align_corners",
+        )  # fmt: skip
+    yield from rows(
+        "Resize", "f32", [photo, NONE, NONE, C([1, 3, 224, 224])], mode="linear", antialias=1
+    )
+    yield from rows("Resize", "u8 i32 i8", [photo, NONE, double], mode="nearest")
+    yield from rows("Resize", "u8", [photo, NONE, double], mode="linear")
+    yield from rows(
+        "Resize", "f32", [X(1, 480, 640, 3), NONE, C([1, 2, 2, 1], "f32")], mode="linear"
+    )
+    yield from rows(
+        "Resize", "f32", [photo, NONE, double], mode="nearest", nearest_mode="floor",
+        coordinate_transformation_mode="asymmetric",
+    )  # fmt: skip
+    yield from rows("MatMul", "f32 f64 i32 i64", [X(256, 256), X(256, 256)])
+    yield from rows("MatMul", "f32", [X(12, 128, 64), X(12, 64, 128)], [X(1024), X(1024, 1024)])
+    yield from rows("Gemm", "f32 f64", [X(512, 256), W(256, 512), W(512)])
+    yield from rows("Gemm", "f32", [X(512, 256), W(512, 256), W(512)], transB=1)
+    yield from rows("Conv", "f32", [X(1, 64, 56, 56), W(64, 64, 3, 3), W(64)], pads=[1, 1, 1, 1])
+    yield from rows("Conv", "f32", [X(1, 64, 56, 56), W(128, 64, 1, 1)])
+    yield from rows("Conv", "f32", [X(1, 96, 56, 56), W(96, 1, 3, 3)], group=96, pads=[1, 1, 1, 1])
+    yield from rows("Conv", "f32", [X(1, 64, 10000), W(64, 64, 3)])
+    yield from rows("ConvTranspose", "f32", [X(1, 64, 56, 56), W(64, 32, 2, 2)], strides=[2, 2])
+    for text, shapes in (
+        ("ij,jk->ik", [X(256, 256), X(256, 256)]),
+        ("bij,bjk->bik", [X(8, 128, 128), X(8, 128, 128)]),
+        ("bhid,bhjd->bhij", [X(2, 8, 128, 64), X(2, 8, 128, 64)]),
+        ("bihd,bjhd->bhij", [X(2, 128, 8, 64), X(2, 128, 8, 64)]),
+        ("ij->ji", [X(1024, 1024)]),
+        ("ij->i", [X(1024, 1024)]),
+        ("ii->i", [X(1024, 1024)]),
+        ("i,j->ij", [X(1024), X(1024)]),
+        ("ij,ij->ij", [X(1024, 1024), X(1024, 1024)]),
+        ("ij,ij->", [X(1024, 1024), X(1024, 1024)]),
+    ):
+        yield from rows("Einsum", "f32", shapes, equation=text)
