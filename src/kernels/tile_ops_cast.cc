@@ -67,30 +67,34 @@ template <typename To, typename From>
 void Cast(const TileArgs& args) {
   const From* in = static_cast<const From*>(args.in[0]);
   To* out = static_cast<To*>(args.out);
+  const int64_t count = args.count;  // which stores of bytes might change, for all the compiler knows
   SARDONYX_TILE_LOOP
-  for (int64_t i = 0; i < args.count; ++i) out[i] = Convert<To>(in[i]);
+  for (int64_t i = 0; i < count; ++i) out[i] = Convert<To>(in[i]);
 }
 
 template <typename From>
 void ToBool(const TileArgs& args) {
   const From* in = static_cast<const From*>(args.in[0]);
   uint8_t* out = static_cast<uint8_t*>(args.out);
+  const int64_t count = args.count;  // which stores of bytes might change, for all the compiler knows
   SARDONYX_TILE_LOOP
-  for (int64_t i = 0; i < args.count; ++i) out[i] = in[i] != From{0};
+  for (int64_t i = 0; i < count; ++i) out[i] = in[i] != From{0};
 }
 
 void FromBFloat16(const TileArgs& args) {
   const uint16_t* in = static_cast<const uint16_t*>(args.in[0]);
   uint32_t* out = static_cast<uint32_t*>(args.out);
+  const int64_t count = args.count;  // which stores of bytes might change, for all the compiler knows
   SARDONYX_TILE_LOOP
-  for (int64_t i = 0; i < args.count; ++i) out[i] = static_cast<uint32_t>(in[i]) << 16;
+  for (int64_t i = 0; i < count; ++i) out[i] = static_cast<uint32_t>(in[i]) << 16;
 }
 
 void ToBFloat16(const TileArgs& args) {
   const uint32_t* in = static_cast<const uint32_t*>(args.in[0]);
   uint16_t* out = static_cast<uint16_t*>(args.out);
+  const int64_t count = args.count;  // which stores of bytes might change, for all the compiler knows
   SARDONYX_TILE_LOOP
-  for (int64_t i = 0; i < args.count; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     const uint32_t bits = in[i];
     const uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
     const uint32_t quiet = (bits >> 16) | 0x40;
@@ -146,7 +150,8 @@ template <typename Bits>
 void Fill(const TileArgs& args) {
   const Bits value = *static_cast<const Bits*>(args.in[0]);
   Bits* out = static_cast<Bits*>(args.out);
-  for (int64_t i = 0; i < args.count; ++i) out[i] = value;
+  const int64_t count = args.count;
+  for (int64_t i = 0; i < count; ++i) out[i] = value;
 }
 
 TileFn FindFill(int element_bytes) {

@@ -158,8 +158,9 @@ void Map1(const TileArgs& args) {
   using R = decltype(F::Do(T{}));
   const T* a = static_cast<const T*>(args.in[0]);
   R* out = static_cast<R*>(args.out);
+  const int64_t count = args.count;  // which stores of bytes might change, for all the compiler knows
   SARDONYX_TILE_LOOP
-  for (int64_t i = 0; i < args.count; ++i) out[i] = F::Do(a[i]);
+  for (int64_t i = 0; i < count; ++i) out[i] = F::Do(a[i]);
 }
 
 template <class F, typename T>
@@ -168,8 +169,9 @@ void Map2(const TileArgs& args) {
   const T* a = static_cast<const T*>(args.in[0]);
   const T* b = static_cast<const T*>(args.in[1]);
   R* out = static_cast<R*>(args.out);
+  const int64_t count = args.count;  // which stores of bytes might change, for all the compiler knows
   SARDONYX_TILE_LOOP
-  for (int64_t i = 0; i < args.count; ++i) out[i] = F::Do(a[i], b[i]);
+  for (int64_t i = 0; i < count; ++i) out[i] = F::Do(a[i], b[i]);
 }
 
 template <typename Bits>
@@ -178,8 +180,9 @@ void Where(const TileArgs& args) {
   const Bits* a = static_cast<const Bits*>(args.in[1]);
   const Bits* b = static_cast<const Bits*>(args.in[2]);
   Bits* out = static_cast<Bits*>(args.out);
+  const int64_t count = args.count;  // which stores of bytes might change, for all the compiler knows
   SARDONYX_TILE_LOOP
-  for (int64_t i = 0; i < args.count; ++i) {
+  for (int64_t i = 0; i < count; ++i) {
     const Bits yes = a[i];
     const Bits no = b[i];
     out[i] = condition[i] != 0 ? yes : no;
