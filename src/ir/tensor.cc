@@ -1,5 +1,9 @@
 #include "ir/tensor.h"
 
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +14,20 @@ namespace sardonyx {
 namespace {
 
 constexpr size_t kAlignment = 64;
+constexpr size_t kHugePage = size_t{2} << 20;
+
+// Memory of at least a huge page is aligned to, and asks for, such pages: activations and packed
+// weights are walked at strides that miss the translation buffer at every line otherwise.
+void* AllocateBytes(size_t bytes) {
+  const size_t alignment = bytes < kHugePage ? kAlignment : kHugePage;
+  void* memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+#if defined(MADV_HUGEPAGE)
+  if (memory != nullptr && bytes >= kHugePage) {
+    madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  }
+#endif
+  return memory;
+}
 
 std::shared_ptr<const void> Allocate(DType dtype, int64_t count, void** data) {
   if (dtype == DType::kString) {
@@ -18,8 +36,7 @@ std::shared_ptr<const void> Allocate(DType dtype, int64_t count, void** data) {
     return strings;
   }
   const size_t bytes = static_cast<size_t>(std::max<int64_t>(ByteSize(dtype, count), 1));
-  const size_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
-  void* memory = std::aligned_alloc(kAlignment, rounded);
+  void* memory = AllocateBytes(bytes);
   if (memory == nullptr) Fail(ErrorCode::kOutOfMemory, "cannot allocate {} bytes", bytes);
   *data = memory;
   return std::shared_ptr<const void>(memory,
