@@ -68,14 +68,21 @@ class Worker:
     """A process that holds one engine with one model."""
 
     def __init__(
-        self, python: str, engine: str, model: Path, inputs: Path, threads: int, limit: float
+        self,
+        python: str,
+        engine: str,
+        model: Path,
+        inputs: Path,
+        threads: int,
+        sessions: int,
+        limit: float,
     ) -> None:
         self._limit = limit
         self._log = tempfile.TemporaryFile("w+")
         command = [python, "-m", "bench.peers.worker", engine, str(model), str(inputs)]
-        mask = cores(threads)
+        mask = cores(min(threads * sessions, len(os.sched_getaffinity(0))))
         self._process = subprocess.Popen(
-            [*command, str(threads)],
+            [*command, str(threads), str(sessions)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -138,6 +145,7 @@ def measure(
     rounds: int,
     seconds: float,
     limit: float,
+    sessions: int = 1,
 ) -> dict[str, Result]:
     """Measure one model with all engines in turns: A B C D A B C D ...
 
@@ -153,6 +161,9 @@ def measure(
         Turns per engine and length of a turn; each turn has one run at least.
     limit
         Seconds until a worker that does not answer is given up.
+    sessions
+        Sessions of one process that run at the same time, with `threads` threads each; the latency
+        is then the time a run takes of all.
     """
     results = {engine: Result() for engine in pythons if ENGINES[engine].takes(feeds)}
     workers: dict[str, Worker] = {}
@@ -172,7 +183,9 @@ def measure(
                 for engine in working():
                     if engine in workers:
                         workers.pop(engine).close()
-                    worker = Worker(pythons[engine], engine, model, inputs, threads, limit)
+                    worker = Worker(
+                        pythons[engine], engine, model, inputs, threads, sessions, limit
+                    )
                     workers[engine] = worker
                     try:
                         answer = worker.answer()

@@ -16,6 +16,7 @@ from bench.peers.report import latency, ratio
 
 MARKERS = {
     "sardonyx": ("#c0392b", "o"),
+    "onnxruntime": ("#34495e", "v"),
     "openvino": ("#2471a3", "s"),
     "tract": ("#7d8c4a", "^"),
     "ncnn": ("#b9770e", "D"),

@@ -1,9 +1,10 @@
 """One engine with one model in a process of its own; answers requests, a line of JSON each.
 
-Started as `python -m bench.peers.worker ENGINE MODEL INPUTS.npz THREADS`, pinned by its parent.
-The first line that it writes tells version, load and first-run time; then it answers
+Started as `python -m bench.peers.worker ENGINE MODEL INPUTS.npz THREADS SESSIONS`, pinned by its
+parent. The first line that it writes tells version, load and first-run time; then it answers
 
-    {"seconds": S}     runs for S seconds, at least once: {"times": [nanoseconds ...]}
+    {"seconds": S}     runs for S seconds, at least once: {"times": [nanoseconds ...]}; of several
+                       sessions, run by a thread each, the time that all took over all their runs
     {"save": "P.npz"}  the peak memory so far, then writes the outputs: {"peak_kib": N}
 """
 
@@ -12,13 +13,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TextIO
 
 import numpy as np
 
-from bench.peers.engines import ENGINES
+from bench.peers.engines import ENGINES, Run
 
 
 def peak_kib() -> int:
@@ -29,7 +31,27 @@ def peak_kib() -> int:
     raise RuntimeError("/proc/self/status has no VmHWM")
 
 
-def serve(channel: TextIO, engine: str, model: str, inputs: str, threads: int) -> None:
+def together(runs: list[Run], end: int) -> float:
+    """Nanoseconds a run when all run at once until the given time, each in a thread of its own."""
+    counts = [0] * len(runs)
+
+    def repeat(index: int) -> None:
+        while not counts[index] or time.perf_counter_ns() < end:
+            runs[index]()
+            counts[index] += 1
+
+    threads = [threading.Thread(target=repeat, args=(index,)) for index in range(len(runs))]
+    start = time.perf_counter_ns()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return (time.perf_counter_ns() - start) / sum(counts)
+
+
+def serve(
+    channel: TextIO, engine: str, model: str, inputs: str, threads: int, sessions: int
+) -> None:
     """Load, then answer requests from standard input until it ends."""
 
     def answer(**what: object) -> None:
@@ -45,13 +67,17 @@ def serve(channel: TextIO, engine: str, model: str, inputs: str, threads: int) -
     run = open_model(path, feeds, threads)
     outputs = run()
     answer(version=version, load_ns=time.perf_counter_ns() - start)
+    runs = [run, *(open_model(path, feeds, threads) for _ in range(sessions - 1))]
 
     for line in sys.stdin:
         request = json.loads(line)
         if "seconds" in request:
-            times: list[int] = []
+            times: list[float] = []
             end = time.perf_counter_ns() + int(request["seconds"] * 1e9)
-            run()  # wakes threads and warms caches that the other engines have taken
+            for each in runs:
+                each()  # wakes threads and warms caches that the other engines have taken
+            if sessions > 1:
+                times.append(together(runs, end))
             while not times or time.perf_counter_ns() < end:
                 start = time.perf_counter_ns()
                 outputs = run()
@@ -68,9 +94,9 @@ def main() -> None:
     """Serve; a failure is an answer too."""
     channel = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # what libraries print must not come between the answers
-    engine, model, inputs, threads = sys.argv[1:]
+    engine, model, inputs, threads, sessions = sys.argv[1:]
     try:
-        serve(channel, engine, model, inputs, int(threads))
+        serve(channel, engine, model, inputs, int(threads), int(sessions))
     except Exception as error:
         text = " ".join(str(error).partition("Stack backtrace")[0].split())
         channel.write(json.dumps({"error": f"{type(error).__name__}: {text}"}) + "\n")
