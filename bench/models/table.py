@@ -116,6 +116,26 @@ def voice(rng: np.random.Generator, batch: int, rate: int) -> Arrays:
     }
 
 
+def numbers(rng: np.random.Generator) -> Arrays:
+    """Two tensors of one element."""
+    return {name: rng.standard_normal(1, dtype=np.float32) for name in ("x", "y")}
+
+
+def vector(rng: np.random.Generator, length: int) -> Arrays:
+    """A vector."""
+    return {"x": rng.standard_normal(length, dtype=np.float32)}
+
+
+def recurrence(rng: np.random.Generator, steps: int) -> Arrays:
+    """Decay, drive and readout of a state space of 16 channels and 16 states at each step."""
+    return {
+        "decay": rng.uniform(0.8, 0.99, (steps, 16, 16)).astype(np.float32),
+        "drive": rng.standard_normal((steps, 16, 16), dtype=np.float32),
+        "readout": rng.standard_normal((steps, 16, 1), dtype=np.float32),
+        "h_first": rng.standard_normal((16, 16), dtype=np.float32),
+    }
+
+
 def _ocr(file: str) -> Callable[[Path], None]:
     return packaged("rapidocr_onnxruntime", f"models/{file}")
 
@@ -152,6 +172,28 @@ MODELS = (
         pixels,
         ((1, 128, 128), (3, 33, 47)),
     ),
+    Model("one_add", exported("overhead", "write_one_add"), numbers, ((),)),
+    Model(
+        "mamba_loop",
+        exported("overhead", "write_mamba_loop"),
+        recurrence,
+        ((1000,), (7,), (0,)),
+    ),
+    Model(
+        "mamba_scan",
+        exported("overhead", "write_mamba_scan"),
+        recurrence,
+        ((1000,), (7,)),
+        benchmarked=False,
+    ),
+    Model(
+        "mamba_unrolled",
+        exported("overhead", "write_mamba_unrolled"),
+        recurrence,
+        ((1000,),),
+        benchmarked=False,
+    ),
+    Model("nested_if", exported("overhead", "write_nested_if"), vector, ((1000,), (3,))),
     Model(
         "ocr_detection",
         _ocr("ch_PP-OCRv4_det_infer.onnx"),

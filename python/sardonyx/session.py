@@ -153,12 +153,10 @@ class Session:
         Error
             If the model fails on these values.
         """
-        if not isinstance(inputs, Mapping):
-            inputs = self._by_name(inputs)
-        elif not isinstance(inputs, dict):
-            inputs = dict(inputs)
+        if not isinstance(inputs, dict):
+            inputs = dict(inputs) if isinstance(inputs, Mapping) else self._by_name(inputs)
         if outputs is None:
-            return dict(zip(self._output_names, self._native.run(inputs, []), strict=True))
+            return dict(zip(self._output_names, self._native.run(inputs, None), strict=True))
         names = _names(outputs)
         if not names:
             return {}

@@ -114,6 +114,11 @@ nb::object DtypeOf(DType dtype) {
 }
 
 DType DTypeOfNumpy(nb::handle dtype) {
+  // Most arrays have one of NumPy's own objects: no need to hash it.
+  const auto& dtypes = GetTable().dtypes;
+  for (const DType common : {DType::kFloat32, DType::kInt64}) {
+    if (dtype.is(dtypes[static_cast<size_t>(common)])) return common;
+  }
   PyObject* code = PyDict_GetItemWithError(GetTable().codes.ptr(), dtype.ptr());
   if (code == nullptr && PyErr_Occurred() == nullptr && !GetTable().has_ml_dtypes) {
     GetTable().NeedMlDtypes();

@@ -18,6 +18,7 @@ NB_MODULE(_sardonyx, module) {
   // Arrays that outlive the interpreter's modules keep their capsules: no leak of ours.
   nb::set_leak_warnings(false);
   python::RegisterErrors(module);
+  python::BindValues(module);
   python::BindSession(module);
   module.attr("__version__") = std::string(Version());
   module.def("inspect", &python::InspectModel);

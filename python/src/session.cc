@@ -43,20 +43,21 @@ class PySession {
     Index();
   }
 
-  // inputs: dict from names to values. The values of the outputs, in order.
-  nb::list Run(const nb::dict& inputs, const std::vector<std::string>& outputs) {
+  // inputs: dict from names to values. The values of the outputs named, None: of all, in order.
+  nb::list Run(const nb::dict& inputs, nb::handle outputs) {
     NamedData data;
     data.reserve(inputs.size());
     for (auto [key, value] : inputs) {
       auto name = nb::cast<std::string>(key);
-      const std::string* type = DeclaredType(name);
-      Datum datum = FromPython(value, type != nullptr ? *type : std::string(), name);
+      Datum datum = FromPython(value, DeclaredType(name), name);
       data.emplace_back(std::move(name), std::move(datum));
     }
+    std::vector<std::string> names;
+    if (!outputs.is_none()) names = nb::cast<std::vector<std::string>>(outputs);
     std::vector<Datum> values;
     {
       nb::gil_scoped_release free;
-      values = session_.Run(data, outputs);
+      values = session_.Run(data, names);
     }
     nb::list result;
     for (const Datum& value : values) result.append(ToPython(value));
@@ -69,11 +70,12 @@ class PySession {
   void Index() {
     for (const ValueInfo& info : session_.inputs()) types_.emplace_back(info.name, info.type);
   }
-  const std::string* DeclaredType(const std::string& name) const {
+  const std::string& DeclaredType(const std::string& name) const {
+    static const std::string unknown;
     for (const auto& [input, type] : types_) {
-      if (input == name) return &type;
+      if (input == name) return type;
     }
-    return nullptr;
+    return unknown;
   }
 
   Session session_;
@@ -201,7 +203,7 @@ void BindSession(nb::module_& module) {
              nb::gil_scoped_release free;
              new (self) PySession(view, std::move(owner), options);
            })
-      .def("run", &PySession::Run)
+      .def("run", &PySession::Run, nb::arg("inputs"), nb::arg("outputs").none())
       .def("inputs", [](PySession& self) { return DescribeValues(self.session().inputs()); })
       .def("outputs", [](PySession& self) { return DescribeValues(self.session().outputs()); })
       .def("metadata", [](PySession& self) { return MetadataOf(self.session().metadata()); })

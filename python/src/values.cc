@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "dtypes.h"
-#include "nanobind/ndarray.h"
 #include "nanobind/stl/string.h"
 #include "nanobind/stl/vector.h"
 
@@ -33,9 +32,19 @@ nb::module_& Numpy() {
   return *numpy;
 }
 
-bool IsArray(nb::handle value) {
+PyObject* ArrayType() {
   static PyObject* const type = nb::object(Numpy().attr("ndarray")).release().ptr();
-  return PyObject_TypeCheck(value.ptr(), reinterpret_cast<PyTypeObject*>(type)) != 0;
+  return type;
+}
+
+bool IsArray(nb::handle value) {
+  return PyObject_TypeCheck(value.ptr(), reinterpret_cast<PyTypeObject*>(ArrayType())) != 0;
+}
+
+// What a function of Python's API returned; throws the exception that it set instead.
+PyObject* Checked(PyObject* result) {
+  if (result == nullptr) throw nb::python_error();
+  return result;
 }
 
 // Bytes of a str or bytes object. Lone surrogates stand for bytes that are no UTF-8, as in
@@ -52,8 +61,8 @@ std::string StringOf(nb::handle item, const std::string& name) {
     return {text, static_cast<size_t>(size)};
   }
   PyErr_Clear();
-  nb::object bytes = nb::steal(PyUnicode_AsEncodedString(item.ptr(), "utf-8", "surrogateescape"));
-  if (!bytes.is_valid()) throw nb::python_error();
+  nb::object bytes =
+      nb::steal(Checked(PyUnicode_AsEncodedString(item.ptr(), "utf-8", "surrogateescape")));
   return {PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
 }
 
@@ -162,16 +171,23 @@ nb::object StringArray(const Tensor& tensor) {
   return flat.attr("reshape")(nb::cast(std::vector<int64_t>(tensor.dims())));
 }
 
-nb::dlpack::dtype StorageType(const ElementLayout& layout) {
-  auto code = nb::dlpack::dtype_code::UInt;
-  switch (layout.storage[0]) {
-    case 'f': code = nb::dlpack::dtype_code::Float; break;
-    case 'i': code = nb::dlpack::dtype_code::Int; break;
-    case 'b': code = nb::dlpack::dtype_code::Bool; break;
-    case 'c': code = nb::dlpack::dtype_code::Complex; break;
-    default: break;
+// What an array that a run returns has as its base: memory of the engine, as a Python buffer.
+struct Memory {
+  Tensor tensor;
+
+  static int GetBuffer(PyObject* self, Py_buffer* view, int flags) {
+    const Tensor& tensor = nb::inst_ptr<Memory>(self)->tensor;
+    return PyBuffer_FillInfo(view, self, tensor.raw(), static_cast<Py_ssize_t>(tensor.bytes()), 0,
+                             flags);
   }
-  return {static_cast<uint8_t>(code), static_cast<uint8_t>(layout.item_bytes * 8), 1};
+};
+
+nb::tuple ShapeOf(const Tensor& tensor) {
+  nb::tuple shape = nb::steal<nb::tuple>(PyTuple_New(tensor.rank()));
+  for (int i = 0; i < tensor.rank(); ++i) {
+    PyTuple_SET_ITEM(shape.ptr(), i, PyLong_FromLongLong(tensor.dims()[i]));
+  }
+  return shape;
 }
 
 nb::object ArrayOf(const Tensor& tensor) {
@@ -183,12 +199,10 @@ nb::object ArrayOf(const Tensor& tensor) {
     plain = Tensor(DType::kUInt8, tensor.dims());
     Unpack(tensor.data<uint8_t>(), tensor.size(), layout.bits, plain.data<uint8_t>());
   }
-  std::vector<size_t> shape(plain.dims().begin(), plain.dims().end());
-  auto* kept = new Tensor(plain);
-  nb::capsule owner(kept, [](void* pointer) noexcept { delete static_cast<Tensor*>(pointer); });
-  nb::object array = nb::cast(nb::ndarray<nb::numpy>(kept->raw(), shape.size(), shape.data(), owner,
-                                                     nullptr, StorageType(layout)));
-  return layout.from_ml_dtypes ? nb::object(array.attr("view")(dtype)) : array;
+  const nb::tuple shape = ShapeOf(plain);
+  const nb::object memory = nb::cast(Memory{std::move(plain)});
+  PyObject* const arguments[] = {shape.ptr(), dtype.ptr(), memory.ptr()};
+  return nb::steal(Checked(PyObject_Vectorcall(ArrayType(), arguments, 3, nullptr)));
 }
 
 }  // namespace
@@ -200,6 +214,12 @@ Datum FromPython(nb::handle value, const std::string& declared, const std::strin
       new nb::object(nb::module_::import_("sardonyx._convert").attr("prepare"));
   const nb::object prepared = (*prepare)(value, declared, name);
   return FromPrepared(prepared, name);
+}
+
+void BindValues(nb::module_& module) {
+  static PyType_Slot slots[] = {{Py_bf_getbuffer, reinterpret_cast<void*>(Memory::GetBuffer)},
+                                {0, nullptr}};
+  nb::class_<Memory>(module, "Memory", nb::type_slots(slots));
 }
 
 nb::object ToPython(const Datum& datum) {

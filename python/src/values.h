@@ -18,4 +18,7 @@ Datum FromPython(nanobind::handle value, const std::string& declared, const std:
 // Arrays own a share of the tensor's memory; sequences are lists, maps are dicts, nothing is None.
 nanobind::object ToPython(const Datum& datum);
 
+// The type of what arrays share their memory with.
+void BindValues(nanobind::module_& module);
+
 }  // namespace sardonyx::python

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from sardonyx import errors
 
 __all__ = [
@@ -84,13 +81,7 @@ _RUNNING = (
 )
 
 
-@contextmanager
-def translated(*, loading: bool) -> Iterator[None]:
-    """Raise exceptions of Sardonyx under the names of ONNX Runtime."""
-    try:
-        yield
-    except errors.Error as error:
-        for ours, theirs in _LOADING if loading else _RUNNING:
-            if isinstance(error, ours):
-                raise theirs(str(error)) from error
-        raise
+def translation(error: errors.Error, *, loading: bool) -> Exception:
+    """Return the exception under ONNX Runtime's name that says the same."""
+    names = _LOADING if loading else _RUNNING  # of which the last is for every Error
+    return next(theirs for ours, theirs in names if isinstance(error, ours))(str(error))

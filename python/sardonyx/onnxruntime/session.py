@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sardonyx.onnxruntime.exceptions import InvalidArgument, NotSupported, translated
+from sardonyx import errors
+from sardonyx.onnxruntime.exceptions import InvalidArgument, NotSupported, translation
 from sardonyx.onnxruntime.options import RunOptions, SessionOptions
 from sardonyx.onnxruntime.values import OrtValue
 from sardonyx.session import Dimension, ValueInfo, load
@@ -90,8 +91,10 @@ class InferenceSession:
             )
         _check_providers(providers)
         self._options = options
-        with translated(loading=True):
+        try:
             self._session = load(path_or_bytes, **options.load_options())
+        except errors.Error as error:
+            raise translation(error, loading=True) from error
         self._profiling = False
         if options.enable_profiling:
             self._profiling = True
@@ -104,13 +107,19 @@ class InferenceSession:
         run_options: RunOptions | None = None,
     ) -> list[Any]:
         """Return the values of the outputs named, or of all."""
-        feed = {
-            name: value.to_python() if isinstance(value, OrtValue) else value
-            for name, value in input_feed.items()
-        }
-        with translated(loading=False):
-            results = self._session.run(feed, output_names or None)
-        return [_plain(value) for value in results.values()]
+        feed: Mapping[str, Any] = input_feed
+        for value in input_feed.values():
+            if type(value) is OrtValue:
+                feed = {name: _unwrapped(value) for name, value in input_feed.items()}
+                break
+        try:
+            if output_names or type(feed) is not dict:
+                results = list(self._session.run(feed, output_names or None).values())
+            else:
+                results = self._session._native.run(feed, None)
+        except errors.Error as error:
+            raise translation(error, loading=False) from error
+        return [value if type(value) is np.ndarray else _plain(value) for value in results]
 
     def run_with_ort_values(
         self,
@@ -190,6 +199,10 @@ class InferenceSession:
         path = Path(f"{self._options.profile_file_prefix}{stamp}.json")
         path.write_text(native.profile_trace(), encoding="utf-8")
         return str(path)
+
+
+def _unwrapped(value: Any) -> Any:
+    return value.to_python() if isinstance(value, OrtValue) else value
 
 
 def _plain(value: Any) -> Any:
