@@ -1,8 +1,8 @@
 """What the engine itself takes, ONNX Runtime beside it where it can do the same.
 
-`python -m bench.overhead [call] [iterations] [shapes] [callers]` prints a table for each: the call of
-a model of one Add; iterations of Loop, Scan and If; a new shape in every run; several callers of one
-session against as many sessions. Engines and variants take turns; figures are medians of turns.
+`python -m bench.overhead [TABLE...]` prints tables: `call`, a model of one Add; `iterations` of Loop,
+Scan and If; `shapes`, a new one in every run; `callers`, several of one session against as many
+sessions. Engines and variants take turns; figures are medians of turns.
 """
 
 from __future__ import annotations
@@ -12,12 +12,14 @@ import statistics
 import threading
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import onnxruntime
 
 import sardonyx
-from bench.models import cases, ensure
+from bench.models import cases, collection, ensure
+from bench.models.table import masked_tokens, tokens
 from sardonyx.onnxruntime import InferenceSession
 
 Run = Callable[[], object]
@@ -65,9 +67,9 @@ def iterations(threads: int) -> None:
         path, feeds = str(ensure(name)), _first(name)
         native, peer = sardonyx.load(path, threads=threads), _peer(path, threads)
         times = in_turns(
-            {"own": lambda: native.run(feeds), "peer": lambda: peer.run(None, feeds)}
+            {"own": partial(native.run, feeds), "peer": partial(peer.run, None, feeds)}
         )
-        own, other = times["own"] * 1e3, times["peer"] * 1e3  # a thousandth of a run, in us * 1e-3
+        own, other = times["own"] * 1e3, times["peer"] * 1e3  # a run has 1,000 iterations
         beyond = "" if name == "nested_if" else f"{(times['own'] - body) * 1e3:8.2f}"
         print(f"{name:<24} {own:8.2f} {beyond:>8} {other:13.2f} {own / other:6.2f}")
     print(f"{'mamba_unrolled':<24} {body * 1e3:8.2f}")
@@ -77,25 +79,40 @@ def shapes(threads: int) -> None:
     """What a run of a new shape takes beyond one of a known shape."""
     print(f"\n{'a new shape every run':<24} {'known, ms':>10} {'new, ms':>9} {'beyond':>7}")
     rng = np.random.default_rng(1)
-    for name, lengths in (("bert_base", range(16, 32)), ("gpt2", range(16, 32))):
-        from bench.models.table import masked_tokens, tokens
-
-        make = masked_tokens if name == "bert_base" else tokens
+    makers = {"bert_base": partial(masked_tokens, rng, 1), "gpt2": partial(tokens, rng, 1)}
+    if "gpt2_decode" in collection():
+        makers["gpt2_decode"] = _decode(rng)
+    for name, make in makers.items():
         session = sardonyx.load(ensure(name), threads=threads)
-        session.run(make(rng, 1, 15))
+        session.run(make(100))
         news, knowns = [], []
-        for length in lengths:
-            feeds = make(rng, 1, length)
-            news.append(_time(lambda: session.run(feeds)))  # noqa: B023
-            knowns.append(min(_time(lambda: session.run(feeds)) for _ in range(3)))  # noqa: B023
+        for length in range(101, 131):
+            run = partial(session.run, make(length))
+            news.append(_time(run))
+            knowns.append(min(_time(run) for _ in range(2 if name == "gpt2_decode" else 1)))
         extra = statistics.median(new - known for new, known in zip(news, knowns, strict=True))
         known = statistics.median(knowns)
         print(f"{name:<24} {known * 1e3:10.2f} {(known + extra) * 1e3:9.2f} {extra / known:7.1%}")
 
 
+def _decode(rng: np.random.Generator) -> Callable[[int], dict[str, np.ndarray]]:
+    """One token after a past of some length."""
+    first = _first("gpt2_decode")
+
+    def make(past: int) -> dict[str, np.ndarray]:
+        def grown(array: np.ndarray) -> np.ndarray:
+            shape = (*array.shape[:2], past, *array.shape[3:])
+            return rng.standard_normal(shape, dtype=np.float32)
+
+        return {name: grown(x) if x.ndim == 4 else x for name, x in first.items()}
+
+    return make
+
+
 def callers(threads: int, count: int = 4) -> None:
     """Runs a second of `count` threads: of one session, and of a session each."""
-    print(f"\n{count} callers, runs a second    one session  {count} sessions  ratio   ONNX Runtime")
+    heads = f"one session  {count} sessions  ratio   ONNX Runtime"
+    print(f"\n{count} callers, runs a second    {heads}")
     for name in ("one_add", "silero_vad", "two_conv", "mobilenet_v2"):
         path, feeds = str(ensure(name)), _first(name)
         one = sardonyx.load(path, threads=threads)
@@ -103,9 +120,9 @@ def callers(threads: int, count: int = 4) -> None:
         peer = _peer(path, threads)
         rates: dict[str, list[float]] = {"one": [], "many": [], "peer": []}
         for _ in range(7):
-            rates["one"].append(_rate([lambda: one.run(feeds)] * count))
-            rates["many"].append(_rate([lambda s=s: s.run(feeds) for s in many]))
-            rates["peer"].append(_rate([lambda: peer.run(None, feeds)] * count))
+            rates["one"].append(_rate([partial(one.run, feeds)] * count))
+            rates["many"].append(_rate([partial(session.run, feeds) for session in many]))
+            rates["peer"].append(_rate([partial(peer.run, None, feeds)] * count))
         single, several, other = (statistics.median(rates[key]) for key in rates)
         print(f"{name:<28} {single:11.0f} {several:11.0f} {single / several:6.2f} {other:14.0f}")
 

@@ -58,9 +58,7 @@ def write_mamba_scan(path: Path) -> None:
         [("h_next", FLOAT, [CHANNELS, STATES]), ("y_t", FLOAT, [CHANNELS, 1])],
     )
     sequences = ["decay", "drive", "readout"]
-    nodes = [
-        helper.make_node("Scan", ["h_first", *sequences], ["h_last", "y"], body=body)
-    ]
+    nodes = [helper.make_node("Scan", ["h_first", *sequences], ["h_last", "y"], body=body)]
     nodes[0].attribute.append(helper.make_attribute("num_scan_inputs", len(sequences)))
     _save_recurrence(path, nodes)
 
@@ -118,9 +116,7 @@ def write_nested_if(path: Path) -> None:
         [
             helper.make_node("Div", ["t1", "two"], ["t_half"]),
             *parity("t_half", "two", "is_half"),
-            helper.make_node(
-                "If", ["is_half"], ["odd"], then_branch=half, else_branch=negative
-            ),
+            helper.make_node("If", ["is_half"], ["odd"], then_branch=half, else_branch=negative),
         ],
     )
     body = _graph(

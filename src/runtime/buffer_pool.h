@@ -18,14 +18,15 @@ class BufferPool : public std::enable_shared_from_this<BufferPool> {
   Tensor Allocate(DType dtype, const std::vector<int64_t>& dims);
 
  private:
-  static constexpr size_t kMaxKept = 8;
-
   struct Kept {
     int64_t bytes;
     Tensor memory;
   };
+  void Return(Kept kept);
+
   std::mutex mutex_;
-  std::vector<Kept> kept_;
+  std::vector<Kept> kept_;  // oldest first
+  int64_t kept_bytes_ = 0;
 };
 
 }  // namespace sardonyx

@@ -85,8 +85,10 @@ std::vector<Datum> Executor::Run(std::span<const Datum> inputs) {
 
 void Executor::Prepare(std::span<const Datum> inputs, std::vector<Datum>* outputs) {
   if (state_.arena.bytes() < plan_.arena_bytes) {
+    // With room for shapes that grow; pages that nothing touches cost nothing.
+    const bool again = state_.arena.defined();
     state_.arena = Tensor();
-    state_.arena = Tensor(DType::kUInt8, {plan_.arena_bytes});
+    state_.arena = Tensor(DType::kUInt8, {plan_.arena_bytes + (again ? plan_.arena_bytes / 8 : 0)});
   }
   state_.bases.assign(kBaseFirst + inputs.size() + outputs->size() + plan_.dynamic_count, nullptr);
   state_.dynamic.resize(plan_.dynamic_count);
@@ -117,7 +119,7 @@ std::string_view Executor::RunStep(const Step& step) {
     case Step::Kind::kDynamic: return RunDynamic(step);
     case Step::Kind::kControl: RunControl(step); break;
   }
-  return step.implementation;
+  return step.binding->implementation;
 }
 
 void Executor::RunBound(const Step& step) {
@@ -133,7 +135,7 @@ void Executor::RunBound(const Step& step) {
                       .out = state_.outputs.data(),
                       .scratch = step.scratch.base >= 0 ? Pointer(step.scratch) : nullptr,
                       .parallel = {&ThreadPool::Process(), program_.options().threads}};
-  step.bound.run(args);
+  step.binding->bound.run(args);
 }
 
 void Executor::RunReferenceStep(const Step& step) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <deque>
 
 #include "ops/core/core.h"
 #include "runtime/memory_planner.h"
@@ -20,21 +19,27 @@ bool IsControl(const CoreOp* op) {
 
 class PlanMaker {
  public:
-  PlanMaker(Program& program, std::vector<std::vector<int64_t>> input_dims)
-      : program_(program), input_dims_(std::move(input_dims)) {}
+  PlanMaker(Program& program, PlanMemo& memo, const std::vector<std::vector<int64_t>>& input_dims)
+      : program_(program), memo_(memo), input_dims_(input_dims) {}
 
   std::shared_ptr<const Plan> Run() {
-    plan_ = std::make_shared<Plan>();
     const size_t count = program_.values().size();
-    facts_.resize(count, nullptr);
-    plan_->values.resize(count);
+    plan_ = std::make_shared<Plan>();
+    changed_.resize(count, !memo_.is_valid);
     roots_.resize(count, -1);
     offsets_.resize(count, 0);
-    last_use_.resize(count, -1);
-    constant_ids_.resize(count);
-    AddInputsAndConstants();
+    if (!memo_.is_valid) AddConstants(count);
+    memo_.is_valid = false;  // should an error leave it half made
+    AddInputs();
+    for (size_t id = 0; id < count; ++id) {
+      if (memo_.values[id].constant.defined()) roots_[id] = static_cast<int>(id);
+    }
     const auto& nodes = program_.graph().nodes();
-    for (size_t i = 0; i < nodes.size(); ++i) AddNode(*nodes[i], program_.node_ids()[i]);
+    for (size_t i = 0; i < nodes.size(); ++i) {
+      AddNode(*nodes[i], program_.node_ids()[i], &memo_.choices[i]);
+    }
+    memo_.is_valid = true;
+    plan_->values = memo_.values;
     AddOutputs();
     FindLastUses();
     PlaceValues();
@@ -52,18 +57,57 @@ class PlanMaker {
     bool placed = false;  // an input, a constant or a dynamic value: not the arena's
   };
 
-  const Fact& Keep(Fact fact) { return kept_.emplace_back(std::move(fact)); }
-
-  void SetStatic(int id, const Fact& fact) {
-    PlannedValue& value = plan_->values[id];
+  // Takes a new fact of a value that is not constant.
+  void SetFact(int id, Fact fact) {
+    PlannedValue& value = memo_.values[id];
+    const PlannedValue before = std::move(value);
+    value = {};
     value.dtype = fact.type.dtype;
-    value.dims.clear();
-    for (Dim dim : *fact.shape) value.dims.push_back(dim.value());
-    ElementCount(value.dims);  // throws when it overflows
-    value.is_static = fact.type.is_tensor() && fact.type.dtype != DType::kString;
+    if (fact.static_shape()) {
+      for (Dim dim : *fact.shape) value.dims.push_back(dim.value());
+      ElementCount(value.dims);  // throws when it overflows
+      value.is_static = fact.type.is_tensor() && fact.type.dtype != DType::kString;
+    }
+    // Elements may have symbols, which are of one plan alone.
+    changed_[id] = changed_[id] || !value.is_static || fact.elements || !before.is_static ||
+                   memo_.facts[id].elements || before.constant.defined() ||
+                   before.dtype != value.dtype || before.dims != value.dims;
+    memo_.facts[id] = std::move(fact);
+    memo_.constant_ids[id] = {};
+    roots_[id] = id;
   }
 
-  void AddInputsAndConstants() {
+  // A value that is constant in this plan. The same one stays what it was: bindings that are shared
+  // may refer to its memory.
+  void SetKnown(int id, const Tensor& tensor) {
+    const Tensor& before = memo_.values[id].constant;
+    roots_[id] = id;
+    if (!changed_[id] && before.defined() && before.raw() != nullptr &&
+        memo_.constant_ids[id] == ConstantId() && BitEqual(before, tensor)) {
+      return;
+    }
+    changed_[id] = true;
+    SetConstant(id, tensor);
+    memo_.facts[id] = Fact::Of(tensor);
+    memo_.constant_ids[id] = {};
+  }
+
+  void AddConstants(size_t count) {
+    memo_ = {};
+    memo_.choices.resize(program_.graph().nodes().size());
+    memo_.facts.resize(count);
+    memo_.values.resize(count);
+    memo_.constant_ids.resize(count);
+    for (size_t id = program_.graph().inputs.size(); id < count; ++id) {
+      const Value* value = program_.values()[id];
+      if (!value->is_constant()) continue;
+      memo_.facts[id] = value->fact;
+      SetConstant(static_cast<int>(id), value->fact.constant);
+      memo_.constant_ids[id] = program_.constant_id(static_cast<int>(id));
+    }
+  }
+
+  void AddInputs() {
     const Graph& graph = program_.graph();
     for (size_t i = 0; i < graph.inputs.size(); ++i) {
       Fact fact;
@@ -71,80 +115,92 @@ class PlanMaker {
       plan_->key.push_back(static_cast<int64_t>(input_dims_[i].size()));
       plan_->key.insert(plan_->key.end(), input_dims_[i].begin(), input_dims_[i].end());
       const int id = static_cast<int>(i);
-      if (fact.type.is_tensor()) {
-        fact.shape.emplace(input_dims_[i].begin(), input_dims_[i].end());
-        SetStatic(id, fact);
-      }
-      PlannedValue& value = plan_->values[id];
-      value.dtype = fact.type.dtype;
+      if (fact.type.is_tensor()) fact.shape.emplace(input_dims_[i].begin(), input_dims_[i].end());
+      SetFact(id, std::move(fact));
+      PlannedValue& value = memo_.values[id];
       if (value.is_static) {
         value.address = {kBaseFirst + id, 0};
       } else {
         value.dynamic = plan_->dynamic_count++;
       }
-      roots_[id] = id;
-      facts_[id] = &Keep(std::move(fact));
-    }
-    for (size_t id = graph.inputs.size(); id < program_.values().size(); ++id) {
-      const Value* value = program_.values()[id];
-      if (!value->is_constant()) continue;
-      facts_[id] = &value->fact;
-      SetConstant(static_cast<int>(id), value->fact.constant);
-      constant_ids_[id] = program_.constant_id(static_cast<int>(id));
     }
   }
 
   void SetConstant(int id, Tensor tensor) {
-    PlannedValue& value = plan_->values[id];
-    value.constant = tensor;
+    PlannedValue& value = memo_.values[id];
+    value = {};
     value.dtype = tensor.dtype();
     value.dims = tensor.dims();
     value.is_static = tensor.dtype() != DType::kString;
     value.address = {kBaseConstant, static_cast<int64_t>(reinterpret_cast<intptr_t>(tensor.raw()))};
+    value.constant = std::move(tensor);
     roots_[id] = id;
   }
 
-  void AddNode(const Node& node, const Program::NodeIds& ids) {
+  void AddNode(const Node& node, const Program::NodeIds& ids, PlanMemo::Choice* choice) {
+    using Outcome = PlanMemo::Outcome;
+    const bool again = choice->outcome != Outcome::kNew && choice->outcome != Outcome::kDynamic &&
+                       std::none_of(ids.inputs.begin(), ids.inputs.end(),
+                                    [&](int id) { return id >= 0 && changed_[id]; });
+    if (!again) {
+      for (int id : ids.outputs) changed_[id] = choice->outcome == Outcome::kNew;
+      Choose(node, ids, choice);
+    }
+    if (choice->outcome == Outcome::kFolded) return;
+    if (choice->outcome == Outcome::kView) return AddViews(ids, *choice);
+    Step step;
+    step.kind = choice->kind;
+    step.node = &node;
+    step.inputs = ids.inputs;
+    step.outputs = ids.outputs;
+    step.binding = choice->binding;
+    for (int id : ids.outputs) roots_[id] = id;
+    AlignConstants(step);
+    if (choice->outcome == Outcome::kDynamic) {
+      for (int id : ids.outputs) memo_.values[id].dynamic = plan_->dynamic_count++;
+    } else if (!again) {
+      DropPacked(step);
+    }
+    plan_->steps.push_back(std::move(step));
+  }
+
+  void Choose(const Node& node, const Program::NodeIds& ids, PlanMemo::Choice* choice) {
+    using Outcome = PlanMemo::Outcome;
     arguments_.clear();
-    for (int id : ids.inputs) arguments_.push_back(id >= 0 ? facts_[id] : nullptr);
+    for (int id : ids.inputs) arguments_.push_back(id >= 0 ? &memo_.facts[id] : nullptr);
     std::vector<Fact> inferred = Infer(node, arguments_, symbols_);
+    choice->binding = nullptr;
+    choice->outcome = Outcome::kFolded;
     if (FoldKnown(node, ids, inferred)) return;
     bool is_static = !IsControl(node.op);
     for (int id : ids.inputs) {
-      if (id >= 0 && !plan_->values[id].is_static) is_static = false;
+      if (id >= 0 && !memo_.values[id].is_static) is_static = false;
     }
     for (size_t i = 0; i < inferred.size(); ++i) {
       const int id = ids.outputs[i];
       try {
-        if (inferred[i].static_shape()) SetStatic(id, inferred[i]);
+        SetFact(id, std::move(inferred[i]));
       } catch (const Error& error) {
         if (node.origin == nullptr) throw;
         throw Error(error.code(), Print(*node.origin) + ": " + error.what());
       }
-      if (!plan_->values[id].is_static) is_static = false;
-      plan_->values[id].dtype = inferred[i].type.dtype;
-      roots_[id] = id;
-      facts_[id] = &Keep(std::move(inferred[i]));
+      if (!memo_.values[id].is_static) is_static = false;
     }
-    Step step;
-    step.node = &node;
-    step.inputs = ids.inputs;
-    step.outputs = ids.outputs;
     if (!is_static) {
-      AlignConstants(step);
-      step.kind = IsControl(node.op) ? Step::Kind::kControl : Step::Kind::kDynamic;
-      step.implementation = IsControl(node.op) ? "program" : "at run time";
-      for (int id : ids.outputs) plan_->values[id].dynamic = plan_->dynamic_count++;
-      plan_->steps.push_back(std::move(step));
+      static const auto program = std::make_shared<const Binding>(Binding{"program", {}, {}});
+      static const auto late = std::make_shared<const Binding>(Binding{"at run time", {}, {}});
+      for (int id : ids.outputs) changed_[id] = true;
+      choice->outcome = Outcome::kDynamic;
+      choice->kind = IsControl(node.op) ? Step::Kind::kControl : Step::Kind::kDynamic;
+      choice->binding = IsControl(node.op) ? program : late;
       return;
     }
     inputs_.clear();
     outputs_.clear();
     for (int id : ids.inputs) inputs_.push_back(OperandOf(id));
     for (int id : ids.outputs) outputs_.push_back(OperandOf(id));
-    if (AddViews(node, ids)) return;
-    Bind(node, &step);
-    plan_->steps.push_back(std::move(step));
+    choice->outcome = FindViews(node, ids, choice) ? Outcome::kView : Outcome::kStep;
+    if (choice->outcome == Outcome::kStep) Bind(node, choice);
   }
 
   // Outputs whose values follow from the shapes become constants of the plan.
@@ -177,77 +233,79 @@ class PlanMaker {
         results.push_back(*datum.tensor());
       }
     }
-    for (size_t i = 0; i < results.size(); ++i) {
-      SetConstant(ids.outputs[i], results[i]);
-      facts_[ids.outputs[i]] = &Keep(Fact::Of(results[i]));
-    }
+    for (size_t i = 0; i < results.size(); ++i) SetKnown(ids.outputs[i], results[i]);
     return true;
   }
 
   Operand OperandOf(int id) const {
     if (id < 0) return {};
-    const PlannedValue& value = plan_->values[id];
+    const PlannedValue& value = memo_.values[id];
     return {value.dtype, value.dims, value.constant.defined() ? &value.constant : nullptr,
-            constant_ids_[id]};
+            memo_.constant_ids[id]};
   }
 
-  bool AddViews(const Node& node, const Program::NodeIds& ids) {
+  bool FindViews(const Node& node, const Program::NodeIds& ids, PlanMemo::Choice* choice) const {
+    choice->offsets.clear();
     if (ids.inputs.empty() || ids.inputs[0] < 0) return false;
-    std::vector<int64_t> offsets;
     for (size_t i = 0; i < ids.outputs.size(); ++i) {
-      offsets.push_back(ViewOffset(node, inputs_, outputs_, i));
-      if (offsets.back() < 0) return false;
-    }
-    const int from = ids.inputs[0];
-    for (size_t i = 0; i < ids.outputs.size(); ++i) {
-      const int to = ids.outputs[i];
-      roots_[to] = roots_[from];
-      offsets_[to] = offsets_[from] + offsets[i];
-      const PlannedValue& source = plan_->values[from];
-      if (source.constant.defined()) {
-        // A view of a constant is a constant: kernels may pack it.
-        PlannedValue& value = plan_->values[to];
-        SetConstant(to, Tensor(value.dtype, value.dims,
-                               static_cast<char*>(source.constant.raw()) + offsets[i],
-                               source.constant.owner()));
-        constant_ids_[to] = {constant_ids_[from].base, constant_ids_[from].offset + offsets[i]};
-        offsets_[to] = 0;
-      }
+      choice->offsets.push_back(ViewOffset(node, inputs_, outputs_, i));
+      if (choice->offsets.back() < 0) return false;
     }
     return true;
   }
 
-  void Bind(const Node& node, Step* step) {
+  void AddViews(const Program::NodeIds& ids, const PlanMemo::Choice& choice) {
+    const int from = ids.inputs[0];
+    for (size_t i = 0; i < ids.outputs.size(); ++i) {
+      const int to = ids.outputs[i];
+      const PlannedValue& source = memo_.values[from];
+      if (source.constant.defined()) {
+        // A view of a constant is a constant: kernels may pack it.
+        const PlannedValue& value = memo_.values[to];
+        if (value.constant.defined()) continue;
+        SetConstant(to, Tensor(value.dtype, value.dims,
+                               static_cast<char*>(source.constant.raw()) + choice.offsets[i],
+                               source.constant.owner()));
+        const ConstantId id = memo_.constant_ids[from];
+        memo_.constant_ids[to] = {id.base, id.offset + choice.offsets[i]};
+        changed_[to] = true;
+      } else {
+        roots_[to] = roots_[from];
+        offsets_[to] = offsets_[from] + choice.offsets[i];
+      }
+    }
+  }
+
+  void Bind(const Node& node, PlanMemo::Choice* choice) {
+    auto binding = std::make_shared<Binding>();
     const BindRequest request{node, inputs_, outputs_, program_.packs(),
                               program_.options().threads};
+    choice->kind = Step::Kind::kReference;
+    binding->implementation = "reference";
     for (const Implementation& candidate : program_.device().Implementations(*node.op)) {
       BindResult result = candidate.bind(request);
       if (Bound* bound = std::get_if<Bound>(&result)) {
-        step->bound = std::move(*bound);
-        step->implementation = candidate.name;
-        AlignConstants(*step);
-        DropPacked(*step);
-        return;
+        binding->bound = std::move(*bound);
+        binding->implementation = candidate.name;
+        choice->kind = Step::Kind::kBound;
+        break;
       }
-      step->refusals.push_back(
-          fmt::format("{}: {}", candidate.name, std::get<std::string>(result)));
+      binding->refusals.emplace_back(candidate.name, std::move(std::get<std::string>(result)));
     }
-    step->kind = Step::Kind::kReference;
-    step->implementation = "reference";
-    AlignConstants(*step);
+    choice->binding = std::move(binding);
   }
 
   // Weights that a step reads as they are must be aligned for their type; a copy serves all plans.
   void AlignConstants(const Step& step) {
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       const int id = step.inputs[i];
-      if (id < 0 || !plan_->values[id].constant.defined()) continue;
-      if (i < 32 && ((step.bound.packed >> i) & 1) != 0) continue;
-      const Tensor& constant = plan_->values[id].constant;
+      if (id < 0 || !memo_.values[id].constant.defined()) continue;
+      if (i < 32 && ((step.binding->bound.packed >> i) & 1) != 0) continue;
+      const Tensor constant = memo_.values[id].constant;
       if (constant.raw() == nullptr) throw ConstantDropped{};
       if (IsAligned(constant)) continue;
       auto copy = program_.packs().Get(
-          constant, constant_ids_[id], "aligned", constant.bytes(),
+          constant, memo_.constant_ids[id], "aligned", constant.bytes(),
           [](const Tensor& source, void* to) { std::memcpy(to, source.raw(), source.bytes()); });
       void* data = const_cast<void*>(copy.get());
       SetConstant(id, Tensor(constant.dtype(), constant.dims(), data, std::move(copy)));
@@ -258,8 +316,9 @@ class PlanMaker {
   void DropPacked(const Step& step) {
     for (size_t i = 0; i < step.inputs.size() && i < 32; ++i) {
       const int id = step.inputs[i];
-      if (id < 0 || ((step.bound.packed >> i) & 1) == 0 || !program_.Drop(id)) continue;
-      SetConstant(id, program_.values()[id]->fact.constant);
+      if (id < 0 || ((step.binding->bound.packed >> i) & 1) == 0 || !program_.Drop(id)) continue;
+      memo_.facts[id] = program_.values()[id]->fact;
+      SetConstant(id, memo_.facts[id].constant);
     }
   }
 
@@ -269,6 +328,7 @@ class PlanMaker {
 
   void FindLastUses() {
     const int end = static_cast<int>(plan_->steps.size());
+    last_use_.resize(plan_->values.size(), -1);
     for (int s = 0; s < end; ++s) {
       for (int id : plan_->steps[s].inputs) {
         if (id >= 0) last_use_[id] = s;
@@ -305,7 +365,7 @@ class PlanMaker {
     for (size_t i = 0; i < plan_->outputs.size(); ++i) {
       const int id = plan_->outputs[i].value;
       if (!plan_->values[id].is_static || plan_->values[id].constant.defined()) continue;
-      Block& block = blocks_[roots_[id]];
+      Block& block = blocks_[Root(id)];
       const PlannedValue& value = plan_->values[id];
       if (block.placed || block.output >= 0 || offsets_[id] != 0 ||
           block.bytes != ByteSize(value.dtype, ElementCount(value.dims))) {
@@ -327,8 +387,9 @@ class PlanMaker {
       owners.push_back(static_cast<int>(id));
     }
     for (int s = 0; s < end; ++s) {
-      if (plan_->steps[s].bound.scratch_bytes > 0) {
-        lifetimes.push_back({plan_->steps[s].bound.scratch_bytes, s, s, 0});
+      const int64_t scratch = plan_->steps[s].binding->bound.scratch_bytes;
+      if (scratch > 0) {
+        lifetimes.push_back({scratch, s, s, 0});
         owners.push_back(-1 - s);
       }
     }
@@ -361,18 +422,16 @@ class PlanMaker {
   bool ShareInput(const Step& step, int s, int output, int64_t bytes) {
     for (size_t i = 0; i < step.inputs.size() && i < 32; ++i) {
       const int input = step.inputs[i];
-      if (input < 0 || ((step.bound.inplace >> i) & 1) == 0) continue;
-      const int root = roots_[input];
+      if (input < 0 || ((step.binding->bound.inplace >> i) & 1) == 0) continue;
+      const int root = Root(input);
       Block& block = blocks_[root];
       if (block.placed || block.last != s || block.bytes != bytes || offsets_[input] != 0) continue;
       const bool alone = std::none_of(step.inputs.begin(), step.inputs.end(), [&](int other) {
-        return other >= 0 && other != input && roots_[other] == root;
+        return other >= 0 && other != input && Root(other) == root;
       });
       if (!alone) continue;
       block.last = std::max(block.last, blocks_[output].last);
-      for (int& r : roots_) {
-        if (r == output) r = root;
-      }
+      roots_[output] = root;
       return true;
     }
     return false;
@@ -391,7 +450,7 @@ class PlanMaker {
         value.address = {dynamic_base + value.dynamic, 0};
         continue;
       }
-      const int root = roots_[id];
+      const int root = Root(static_cast<int>(id));
       if (root < 0) continue;
       const PlannedValue& base = plan_->values[root];
       value.address = base.dynamic >= 0
@@ -409,26 +468,31 @@ class PlanMaker {
     }
   }
 
+  // The block of a value. One that took over the block of another leads on to it.
+  int Root(int id) const {
+    while (id >= 0 && roots_[id] != id) id = roots_[id];
+    return id;
+  }
+
   Program& program_;
-  std::vector<std::vector<int64_t>> input_dims_;
+  PlanMemo& memo_;
+  const std::vector<std::vector<int64_t>>& input_dims_;
   std::shared_ptr<Plan> plan_;
-  SymbolTable symbols_;  // for dimensions that depend on data
-  std::deque<Fact> kept_;
-  std::vector<const Fact*> facts_;
+  SymbolTable symbols_;        // for dimensions that depend on data
+  std::vector<bool> changed_;  // by id, against the plan before
   std::vector<const Fact*> arguments_;
   std::vector<Operand> inputs_, outputs_;
   std::vector<int> roots_;
   std::vector<int64_t> offsets_;  // in the root, bytes
   std::vector<int> last_use_;
   std::vector<Block> blocks_;
-  std::vector<ConstantId> constant_ids_;
 };
 
 }  // namespace
 
-std::shared_ptr<const Plan> MakePlan(Program& program,
-                                     std::vector<std::vector<int64_t>> input_dims) {
-  return PlanMaker(program, std::move(input_dims)).Run();
+std::shared_ptr<const Plan> MakePlan(Program& program, PlanMemo& memo,
+                                     const std::vector<std::vector<int64_t>>& input_dims) {
+  return PlanMaker(program, memo, input_dims).Run();
 }
 
 std::string Explain(const Plan& plan) {
@@ -443,9 +507,11 @@ std::string Explain(const Plan& plan) {
                                                      : fmt::format("output+{}", address.offset);
     text += fmt::format("{:<4} {:<39} {:<17} {:<19} {:<21} {}\n", s,
                         step.node->origin ? step.node->origin->name : "", step.node->op->name,
-                        step.implementation,
+                        step.binding->implementation,
                         output.is_static ? PrintDims(output.dims) : std::string("?"), buffer);
-    for (const std::string& refusal : step.refusals) text += "       refused " + refusal + "\n";
+    for (const auto& [name, reason] : step.binding->refusals) {
+      text += fmt::format("       refused {}: {}\n", name, reason);
+    }
   }
   text += fmt::format("arena: {} bytes, steps: {}\n", plan.arena_bytes, plan.steps.size());
   return text;

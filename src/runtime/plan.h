@@ -4,8 +4,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ir/graph.h"
@@ -38,6 +40,13 @@ struct PlannedValue {
   Tensor constant;
 };
 
+// An implementation bound to a node for certain operands; shared by the plans that have these.
+struct Binding {
+  std::string_view implementation;
+  Bound bound;
+  std::vector<std::pair<std::string_view, std::string>> refusals;  // "winograd", "kernel is 1x1"
+};
+
 struct Step {
   enum class Kind : uint8_t {
     kBound,      // pointers in, pointers out
@@ -47,13 +56,11 @@ struct Step {
   };
   Kind kind = Kind::kBound;
   const Node* node = nullptr;
-  std::string_view implementation;
-  Bound bound;
+  std::shared_ptr<const Binding> binding;
   uint32_t first_address = 0;  // of inputs then outputs in Plan::addresses
   Address scratch;
-  std::vector<int> inputs, outputs;   // ids of values, -1 absent
-  std::vector<int> releases;          // dynamic values that no later step reads
-  std::vector<std::string> refusals;  // "winograd: kernel is 1x1"
+  std::span<const int> inputs, outputs;  // ids of values, -1 absent; the Program's
+  std::vector<int> releases;             // dynamic values that no later step reads
 };
 
 struct Plan {
@@ -73,9 +80,26 @@ struct Plan {
   std::vector<Output> outputs;
 };
 
+// What the last plan of a program found, so that the next infers and binds only what its shapes
+// change: a step of a model that decodes with a growing past changes little.
+struct PlanMemo {
+  enum class Outcome : uint8_t { kNew, kFolded, kView, kStep, kDynamic };
+  struct Choice {
+    Outcome outcome = Outcome::kNew;
+    std::vector<int64_t> offsets;  // of views
+    Step::Kind kind = Step::Kind::kBound;
+    std::shared_ptr<const Binding> binding;
+  };
+  bool is_valid = false;
+  std::vector<Choice> choices;  // by node
+  std::vector<Fact> facts;      // the others by id of a value
+  std::vector<PlannedValue> values;
+  std::vector<ConstantId> constant_ids;
+};
+
 // Throws sardonyx::Error, naming the node, where shapes do not fit.
-std::shared_ptr<const Plan> MakePlan(Program& program,
-                                     std::vector<std::vector<int64_t>> input_dims);
+std::shared_ptr<const Plan> MakePlan(Program& program, PlanMemo& memo,
+                                     const std::vector<std::vector<int64_t>>& input_dims);
 
 // A table: step, ONNX node, core operation, implementation, refused ones, output, address.
 std::string Explain(const Plan& plan);

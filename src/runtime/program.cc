@@ -115,10 +115,10 @@ std::shared_ptr<const Plan> Program::PlanFor(const std::vector<std::vector<int64
   std::shared_ptr<const Plan> plan = FindPlan(key);
   if (plan != nullptr) return plan;
   try {
-    plan = MakePlan(*this, input_dims);
+    plan = MakePlan(*this, memo_, input_dims);
   } catch (const ConstantDropped&) {
     Restore();
-    plan = MakePlan(*this, input_dims);
+    plan = MakePlan(*this, memo_, input_dims);
   }
   std::lock_guard lock(mutex_);
   plans_.insert(plans_.begin(), plan);
@@ -179,12 +179,18 @@ std::vector<Datum> Program::Run(std::span<const Datum> inputs, const RunOptions&
 std::unique_ptr<Program::RunState> Program::TakeState() {
   std::lock_guard lock(mutex_);
   if (states_.empty()) return std::make_unique<RunState>();
-  std::unique_ptr<RunState> state = std::move(states_.back());
-  states_.pop_back();
+  // The one that this thread had last, else the one used last.
+  auto it = std::find_if(states_.rbegin(), states_.rend(), [](const auto& state) {
+    return state->user == std::this_thread::get_id();
+  });
+  if (it == states_.rend()) it = states_.rbegin();
+  std::unique_ptr<RunState> state = std::move(*it);
+  states_.erase(std::next(it).base());
   return state;
 }
 
 void Program::ReturnState(std::unique_ptr<RunState> state) {
+  state->user = std::this_thread::get_id();
   std::lock_guard lock(mutex_);
   if (states_.size() < kMaxStates) states_.push_back(std::move(state));
 }

@@ -10,6 +10,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <thread>
 #include <unordered_map>
 #include <vector>
 
@@ -81,6 +82,7 @@ class Program {
   friend class Executor;
   // What one run needs; kept for the next.
   struct RunState {
+    std::thread::id user;  // whose caches hold it
     Tensor arena;
     std::vector<char*> bases;
     std::vector<const void*> inputs;
@@ -106,6 +108,7 @@ class Program {
   std::shared_ptr<BufferPool> buffers_ = std::make_shared<BufferPool>();
 
   std::mutex plan_mutex_;                           // one plan is made at a time
+  PlanMemo memo_;                                   // guarded by it
   mutable std::mutex mutex_;                        // of what follows
   std::vector<std::shared_ptr<const Plan>> plans_;  // most recently used first
   std::vector<std::unique_ptr<RunState>> states_;
