@@ -1,8 +1,8 @@
 """What the engine itself takes, ONNX Runtime beside it where it can do the same.
 
-`python -m bench.overhead [TABLE...]` prints tables: `call`, a model of one Add; `iterations` of Loop,
-Scan and If; `shapes`, a new one in every run; `callers`, several of one session against as many
-sessions. Engines and variants take turns; figures are medians of turns.
+`python -m bench.overhead [TABLE...]` prints tables: `call`, a model of one Add; `iterations` of
+Loop, Scan and If; `shapes`, a new one in every run; `callers`, several of one session against as
+many sessions. Engines and variants take turns; figures are medians of turns.
 """
 
 from __future__ import annotations
