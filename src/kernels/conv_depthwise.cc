@@ -337,6 +337,8 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
                          s.out[2] * (segment + 1) / segments,
                          prepared.InRegisters() ? prepared.Tile(pixel, 0) : TileEpilogue()};
       HWY_DYNAMIC_DISPATCH(Line)(line);
+      ApplyActivation(line.epilogue.activation, line.y + line.first * s.y_stride, s.y_stride,
+                      line.last - line.first, s.cout);
       if (!prepared.InRegisters()) {
         prepared.Apply(line.y + line.first * s.y_stride, s.y_stride, pixel + line.first,
                        line.last - line.first, 0, s.cout);

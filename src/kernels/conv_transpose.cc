@@ -139,8 +139,7 @@ void RunLine(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, int6
     // registers.
     TileEpilogue tile = prepared.Tile(pixel, group * cut.n);
     tile.residual_ld *= s.stride[2];
-    if (!args.accumulate || (prepared.InRegisters() &&
-                             (tile.bias != nullptr || tile.residual != nullptr || tile.clamp))) {
+    if (!args.accumulate || (prepared.InRegisters() && !tile.DoesNothing())) {
       args.a = x;
       args.k0 = args.kc = 0;
       args.b = packed;

@@ -10,6 +10,7 @@
 
 #include "base/expression.h"
 #include "base/thread_pool.h"
+#include "kernels/activation.h"
 #include "kernels/epilogue.h"
 #include "kernels/tile_program.h"
 
@@ -42,16 +43,18 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
 void RunElementwise(const ElementwiseKernel& kernel, const void* const* in, void* out,
                     const Parallel& par);
 
-// What most epilogues are: value = clamp(acc + operand[addend[0]] + operand[addend[1]], lo, hi),
-// in this order of additions. Lets a kernel apply it in registers.
+// What most epilogues are: value = activation(clamp(acc + operand[addend[0]] + operand[addend[1]],
+// lo, hi)), in this order of additions. Lets a kernel apply it in registers, or nearly so.
 struct SimpleEpilogue {
   int addend[2] = {-1, -1};  // index into Epilogue::operands, -1 for none
   float lo = -std::numeric_limits<float>::infinity();
   float hi = std::numeric_limits<float>::infinity();
   bool clamps = false;  // NaN passes through clamp
+  Activation activation;
 };
 
-// True if `expression` (of float32 inputs, input 0 the accumulated value) has that form.
+// True if `expression` (of float32 inputs, input 0 the accumulated value) has that form. Chains
+// count as what they say: x * sigmoid(x) is a swish, and so on (kernels/tile_graph.h).
 bool MatchSimpleEpilogue(const Expression& expression, SimpleEpilogue* simple);
 
 // An epilogue made ready for its operands' strides, without heap memory: about 20 KiB, made in

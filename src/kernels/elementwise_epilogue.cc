@@ -4,6 +4,7 @@
 
 #include "base/dtype.h"
 #include "kernels/elementwise.h"
+#include "kernels/tile_graph.h"
 #include "kernels/tile_ops.h"
 #include "kernels/tile_runner.h"
 
@@ -32,9 +33,8 @@ std::string_view Lower(const Epilogue& epilogue, TileProgram* program) {
   return LowerToTiles(expression, inputs, program);
 }
 
-}  // namespace
-
-bool MatchSimpleEpilogue(const Expression& expression, SimpleEpilogue* simple) {
+// Additions, then a clamp.
+bool MatchSumAndClamp(const Expression& expression, SimpleEpilogue* simple) {
   const int inputs = static_cast<int>(expression.inputs.size());
   const int first_result = inputs + static_cast<int>(expression.constants.size());
   for (const DType type : expression.inputs) {
@@ -79,6 +79,86 @@ bool MatchSimpleEpilogue(const Expression& expression, SimpleEpilogue* simple) {
     value = reg++;
   }
   return true;
+}
+
+using Kind = Activation::Kind;
+
+// Additions, then an activation, then perhaps a constant scale and shift.
+bool MatchActivation(const Expression& expression, SimpleEpilogue* simple) {
+  TileGraph graph;
+  if (!graph.Build(expression).empty()) return false;
+  *simple = SimpleEpilogue();
+  Activation& activation = simple->activation;
+  int at = graph.result;
+  const auto is = [&](TileOpcode op) {
+    const TileGraph::Node& node = graph.nodes[at];
+    return node.kind == TileGraph::Kind::kOp && node.op == op && node.type == DType::kFloat32;
+  };
+  const auto constant = [&](int node, float* value) {
+    if (graph.nodes[node].kind != TileGraph::Kind::kConstant) return false;
+    *value = static_cast<float>(graph.nodes[node].value);
+    return true;
+  };
+  // Descends through op(x, constant) in either order.
+  const auto strip = [&](TileOpcode op, float* value) {
+    if (!is(op)) return false;
+    const auto& args = graph.nodes[at].args;
+    const int other = constant(args[1], value) ? 0 : constant(args[0], value) ? 1 : -1;
+    if (other < 0) return false;
+    at = args[other];
+    return true;
+  };
+  if (is(TileOpcode::kFma)) {
+    const int addend = graph.nodes[at].args[2];
+    if (!constant(addend, &activation.shift)) return false;
+    const auto args = graph.nodes[at].args;
+    const int other = constant(args[1], &activation.scale)   ? 0
+                      : constant(args[0], &activation.scale) ? 1
+                                                             : -1;
+    if (other < 0) return false;
+    at = args[other];
+    activation.affine = true;
+  } else {
+    activation.affine = strip(TileOpcode::kAdd, &activation.shift);
+    activation.affine |= strip(TileOpcode::kMul, &activation.scale);
+  }
+  activation.kind = is(TileOpcode::kClamp)       ? Kind::kClamp
+                    : is(TileOpcode::kSwish)     ? Kind::kSwish
+                    : is(TileOpcode::kHardSwish) ? Kind::kHardSwish
+                    : is(TileOpcode::kSigmoid)   ? Kind::kSigmoid
+                    : is(TileOpcode::kTanh)      ? Kind::kTanh
+                    : is(TileOpcode::kGelu)      ? Kind::kGelu
+                    : is(TileOpcode::kGeluTanh)  ? Kind::kGeluTanh
+                                                 : Kind::kNone;
+  if (activation.kind == Kind::kNone) return false;
+  const TileGraph::Node& node = graph.nodes[at];
+  for (int i = 1; i < node.arity; ++i) {
+    if (!constant(node.args[i], &activation.p[i - 1])) return false;
+  }
+  at = node.args[0];
+  // The sum, last addend first.
+  int addends[2] = {-1, -1};
+  int added = 0;
+  const auto input = [&](int index) {
+    const TileGraph::Node& n = graph.nodes[index];
+    return n.kind == TileGraph::Kind::kInput && n.type == DType::kFloat32 ? n.input : -1;
+  };
+  for (; input(at) != 0; ++added) {
+    if (!is(TileOpcode::kAdd) || added == 2) return false;
+    const auto& args = graph.nodes[at].args;
+    const int other = input(args[0]) > 0 ? 0 : input(args[1]) > 0 ? 1 : -1;
+    if (other < 0) return false;
+    addends[added] = input(args[other]) - 1;
+    at = args[1 - other];
+  }
+  for (int i = 0; i < added; ++i) simple->addend[i] = addends[added - 1 - i];
+  return true;
+}
+
+}  // namespace
+
+bool MatchSimpleEpilogue(const Expression& expression, SimpleEpilogue* simple) {
+  return MatchSumAndClamp(expression, simple) || MatchActivation(expression, simple);
 }
 
 bool CanPrepareEpilogue(const Epilogue& epilogue, std::string* why) {

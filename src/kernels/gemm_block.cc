@@ -251,6 +251,9 @@ void Block(const GemmBlockArgs& args) {
         functions[height - 1](rows, panel, buffer, width, plain);
         FinishPartial(buffer, width, height, columns, c, args.ldc, store);
       }
+      if (args.epilogue != nullptr && args.epilogue->activation.kind != Activation::Kind::kNone) {
+        ApplyActivation(args.epilogue->activation, c, args.ldc, height, columns);
+      }
     }
   }
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "base/thread_pool.h"
+#include "kernels/activation.h"
 
 namespace sardonyx {
 
@@ -23,13 +24,20 @@ int64_t GemmTileRows();
 inline int64_t RoundUp(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 inline int64_t CeilDiv(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
-// clamp(value + bias[j] + residual(i,j), lo, hi), applied in registers; null pointers are left out.
+// activation(clamp(value + bias[j] + residual(i,j), lo, hi)), all but the activation applied in
+// registers; null pointers are left out.
 struct TileEpilogue {
   const float* bias = nullptr;
   const float* residual = nullptr;
   int64_t residual_ld = 0;
   bool clamp = false;
   float lo = 0.0f, hi = 0.0f;
+  Activation activation;
+
+  bool DoesNothing() const {
+    return bias == nullptr && residual == nullptr && !clamp &&
+           activation.kind == Activation::Kind::kNone;
+  }
 };
 
 // C[0:rows, n0:n1] (+)= A[0:rows, 0:kc] * B[k0:k0+kc, n0:n1]. A row of A may lie in several pieces

@@ -94,6 +94,7 @@ PreparedEpilogue::PreparedEpilogue(const Epilogue& epilogue, bool registers) : e
     tile_.clamp = simple.clamps;
     tile_.lo = simple.lo;
     tile_.hi = simple.hi;
+    tile_.activation = simple.activation;
     return;
   }
   PrepareEpilogue(epilogue, &kernel_);

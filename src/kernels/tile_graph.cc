@@ -96,6 +96,12 @@ bool TileGraph::WithConstant(int node, TileOpcode op, int* x, double* constant) 
 
 // min(max(x, lo), hi), merged with a clamp below.
 int TileGraph::Clamp(int x, double lo, double hi) {
+  if (Absorbable(x, TileOpcode::kAddRelu) && hi >= 0) {
+    const auto args = nodes[x].args;
+    return FloatOp(TileOpcode::kClamp,
+                   {FloatOp(TileOpcode::kAdd, {args[0], args[1]}),
+                    Constant(DType::kFloat32, std::max(lo, 0.0)), Constant(DType::kFloat32, hi)});
+  }
   if (Absorbable(x, TileOpcode::kClamp)) {
     const Node& inner = nodes[x];
     const double inner_lo = nodes[inner.args[1]].value;
@@ -286,6 +292,16 @@ int TileGraph::Float(TileOpcode op, const int* args) {
         // Exact when the reciprocal of the power of two is a normal number.
         if (std::abs(mantissa) == 0.5 && std::abs(exponent) < 120) {
           return Mul(a, Constant(DType::kFloat32, 1 / nodes[b].value));
+        }
+        // x * clamp(x + 3, 0, 6) / 6: the divisor goes into the line and its bounds.
+        if (nodes[b].value > 0 && Absorbable(a, TileOpcode::kHardSwish)) {
+          const Node hard = nodes[a];
+          int scaled[4];
+          for (int i = 0; i < 4; ++i) {
+            scaled[i] = Constant(DType::kFloat32, nodes[hard.args[1 + i]].value / nodes[b].value);
+          }
+          return FloatOp(TileOpcode::kHardSwish,
+                         {hard.args[0], scaled[0], scaled[1], scaled[2], scaled[3]});
         }
       }
       break;

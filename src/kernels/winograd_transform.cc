@@ -213,6 +213,10 @@ HWY_NOINLINE void Output(const ConvShape& s, const WinogradValues& values, int64
                            s.y_stride, e.bias, residual, residual_line, e.residual_ld, e);
     OutputChannels<kM>(One(), from, values.t_stride, c, s.cout, rows, columns, to, line, s.y_stride,
                        e.bias, residual, residual_line, e.residual_ld, e);
+    if (e.activation.kind == Activation::Kind::kNone) continue;
+    for (int i = 0; i < rows; ++i) {
+      ApplyActivation(e.activation, to + i * line, s.y_stride, columns, s.cout);
+    }
   }
 }
 

@@ -103,7 +103,7 @@ Reference Direct(const ConvShape& s, bool transposed, const float* x, const floa
   return r;
 }
 
-enum class Finish { kNone, kBiasRelu, kResidual, kInterpreted };
+enum class Finish { kNone, kBiasRelu, kResidual, kInterpreted, kActivation };
 
 void Check(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish,
            bool strided = false) {
@@ -122,7 +122,9 @@ void Check(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish,
   const Expression expressions[] = {
       Expression(), Expression::Parse("(float, float) add(0,1):float relu(2):float"),
       Expression::Parse("(float, float, float) add(0,1):float add(3,2):float"),
-      Expression::Parse("(float, float) add(0,1):float tanh(2):float")};
+      Expression::Parse("(float, float) add(0,1):float sin(2):float"),
+      Expression::Parse("(float, float; 0.5:float, 0.25:float) add(0,1):float sigmoid(4):float "
+                        "mul(4,5):float mul(6,2):float add(7,3):float")};
   const EpilogueOperand operands[2] = {{bias.get(), DType::kFloat32, 0, 1, {0, 0}},
                                        {residual.get(), DType::kFloat32, s.cout + 1, 1, {0, 0}}};
   Epilogue epilogue;
@@ -163,7 +165,8 @@ void Check(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish,
         if (finish != Finish::kNone) wanted += bias[c];
         if (finish == Finish::kBiasRelu) wanted = std::max(wanted, 0.0);
         if (finish == Finish::kResidual) wanted += residual[i * (s.cout + 1) + c];
-        if (finish == Finish::kInterpreted) wanted = std::tanh(wanted);
+        if (finish == Finish::kInterpreted) wanted = std::sin(wanted);
+        if (finish == Finish::kActivation) wanted = 0.25 + 0.5 * wanted / (1 + std::exp(-wanted));
         ASSERT_NEAR(y[i * s.y_stride + c], wanted,
                     winograd ? 4e-6 + 1e-6 * size : 1e-6 + 4e-7 * size)
             << "pixel " << i << " channel " << c;
@@ -180,8 +183,8 @@ void CheckConv(const ConvShape& s) {
   for (int a = 0; a < kConvAlgorithmCount; ++a) {
     const auto algorithm = static_cast<ConvAlgorithm>(a);
     if (!ConvRefusal(algorithm, s).empty()) continue;
-    for (const Finish finish :
-         {Finish::kNone, Finish::kBiasRelu, Finish::kResidual, Finish::kInterpreted}) {
+    for (const Finish finish : {Finish::kNone, Finish::kBiasRelu, Finish::kResidual,
+                                Finish::kInterpreted, Finish::kActivation}) {
       Check(s, algorithm, false, finish, finish == Finish::kResidual);
       if (testing::Test::HasFatalFailure()) return;
     }
@@ -189,8 +192,8 @@ void CheckConv(const ConvShape& s) {
 }
 
 void CheckTransposed(const ConvShape& s) {
-  for (const Finish finish :
-       {Finish::kNone, Finish::kBiasRelu, Finish::kResidual, Finish::kInterpreted}) {
+  for (const Finish finish : {Finish::kNone, Finish::kBiasRelu, Finish::kResidual,
+                              Finish::kInterpreted, Finish::kActivation}) {
     Check(s, ConvAlgorithm::kGemm, true, finish, finish == Finish::kResidual);
     if (testing::Test::HasFatalFailure()) return;
   }

@@ -522,8 +522,38 @@ TEST(Epilogue, MatchesSimpleForms) {
   EXPECT_TRUE(MatchSimpleEpilogue(
       Expression::Parse("(float; 0:float, 6:float) max(0,1):float min(2,3):float"), &simple));
   EXPECT_EQ(simple.hi, 6.0f);
+  using Kind = Activation::Kind;
+  const auto activation = [&](const char* text) {
+    EXPECT_TRUE(MatchSimpleEpilogue(Expression::Parse(text), &simple)) << text;
+    return simple.activation;
+  };
+  EXPECT_EQ(activation("(float, float) add(0,1):float sigmoid(2):float mul(2,3):float").kind,
+            Kind::kSwish);
+  EXPECT_EQ(simple.addend[0], 0);
+  EXPECT_EQ(activation("(float, float) add(1,0):float sigmoid(2):float").kind, Kind::kSigmoid);
+  EXPECT_EQ(activation("(float; 1.4142135:float, 1:float, 0.5:float) div(0,1):float erf(4):float "
+                       "add(5,2):float mul(0,6):float mul(7,3):float")
+                .kind,
+            Kind::kGelu);
+  // x * clip(x + 3, 0, 6) / 6, then a scale and a shift.
+  const Activation hard = activation(
+      "(float, float, float; 3:float, 0:float, 6:float, 0.5:float, 7:float) add(0,2):float "
+      "add(8,1):float add(9,3):float max(10,4):float min(11,5):float mul(9,12):float "
+      "div(13,5):float mul(6,14):float add(15,7):float");
+  EXPECT_EQ(hard.kind, Kind::kHardSwish);
+  EXPECT_FLOAT_EQ(hard.p[0], 1.0f / 6);
+  EXPECT_FLOAT_EQ(hard.p[1], 0.5f);
+  EXPECT_FLOAT_EQ(hard.p[3], 1.0f);
+  EXPECT_TRUE(hard.affine);
+  EXPECT_EQ(hard.scale, 0.5f);
+  EXPECT_EQ(hard.shift, 7.0f);
+  EXPECT_EQ(simple.addend[0], 1);
+  EXPECT_EQ(simple.addend[1], 0);
   for (const char* text :
-       {"(float) add(0,0):float", "(float) exp(0):float", "(float, float) mul(0,1):float",
+       {"(float) add(0,0):float", "(float) exp(0):float",
+        "(float, float) sigmoid(1):float mul(0,2):float",
+        "(float, float) sigmoid(0):float mul(1,2):float",
+        "(float; 2:float) add(0,1):float sigmoid(2):float", "(float, float) mul(0,1):float",
         "(float, float) relu(0):float add(2,1):float", "(float, float) add(0,1):float exp(0):float",
         "(float; 6:float) min(1,0):float add(0,2):float", "(float, float16) add(0,1):float",
         "(float; 1:float, 0:float) max(0,1):float min(3,2):float"}) {

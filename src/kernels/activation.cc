@@ -1,0 +1,108 @@
+#include "kernels/activation.h"
+
+#include <cstring>
+
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/activation.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include "kernels/vector_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+namespace {
+
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+using Kind = Activation::Kind;
+
+template <Kind kKind>
+struct Function {
+  D d;
+  V p0, p1, p2, p3;
+  explicit Function(const Activation& a)
+      : p0(hn::Set(d, a.p[0])),
+        p1(hn::Set(d, a.p[1])),
+        p2(hn::Set(d, a.p[2])),
+        p3(hn::Set(d, a.p[3])) {}
+
+  HWY_INLINE V operator()(V x) const {
+    if constexpr (kKind == Kind::kClamp) return AtMost(d, p1, AtLeast(d, p0, x));
+    if constexpr (kKind == Kind::kSwish) return VecSwish(d, x, p0);
+    if constexpr (kKind == Kind::kHardSwish) {
+      return hn::Mul(x, AtMost(d, p3, AtLeast(d, p2, hn::MulAdd(x, p0, p1))));
+    }
+    if constexpr (kKind == Kind::kSigmoid) return VecSigmoid(d, x);
+    if constexpr (kKind == Kind::kTanh) return VecTanh(d, x);
+    if constexpr (kKind == Kind::kGelu) return VecGelu(d, x);
+    if constexpr (kKind == Kind::kGeluTanh) return VecGeluTanh(d, x);
+    return x;
+  }
+};
+
+template <class F>
+HWY_INLINE void Rows(const F& f, float* y, int64_t ld, int64_t rows, int64_t columns) {
+  const D d;
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  if (ld == columns) {  // one long row
+    columns *= rows;
+    rows = 1;
+  }
+  for (; rows > 0; --rows, y += ld) {
+    int64_t j = 0;
+    for (; j + kL <= columns; j += kL) hn::StoreU(f(hn::LoadU(d, y + j)), d, y + j);
+    const int64_t rest = columns - j;
+    if (rest == 0) continue;
+#if HWY_TARGET <= HWY_AVX2
+    const auto mask = hn::FirstN(d, static_cast<size_t>(rest));
+    hn::BlendedStore(f(hn::MaskedLoad(mask, d, y + j)), mask, d, y + j);
+#else
+    HWY_ALIGN float buffer[kL] = {};
+    std::memcpy(buffer, y + j, static_cast<size_t>(rest) * sizeof(float));
+    hn::Store(f(hn::Load(d, buffer)), d, buffer);
+    std::memcpy(y + j, buffer, static_cast<size_t>(rest) * sizeof(float));
+#endif
+  }
+}
+
+template <Kind kKind>
+void Run(const Activation& a, float* y, int64_t ld, int64_t rows, int64_t columns) {
+  const Function<kKind> function(a);
+  if (!a.affine) return Rows(function, y, ld, rows, columns);
+  const D d;
+  const V scale = hn::Set(d, a.scale), shift = hn::Set(d, a.shift);
+  Rows([&](V x) HWY_ATTR { return hn::MulAdd(function(x), scale, shift); }, y, ld, rows, columns);
+}
+
+void Apply(const Activation& a, float* y, int64_t ld, int64_t rows, int64_t columns) {
+  switch (a.kind) {
+    case Kind::kNone: return;
+    case Kind::kClamp: return Run<Kind::kClamp>(a, y, ld, rows, columns);
+    case Kind::kSwish: return Run<Kind::kSwish>(a, y, ld, rows, columns);
+    case Kind::kHardSwish: return Run<Kind::kHardSwish>(a, y, ld, rows, columns);
+    case Kind::kSigmoid: return Run<Kind::kSigmoid>(a, y, ld, rows, columns);
+    case Kind::kTanh: return Run<Kind::kTanh>(a, y, ld, rows, columns);
+    case Kind::kGelu: return Run<Kind::kGelu>(a, y, ld, rows, columns);
+    case Kind::kGeluTanh: return Run<Kind::kGeluTanh>(a, y, ld, rows, columns);
+  }
+}
+
+}  // namespace
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(Apply);
+
+void ApplyActivation(const Activation& activation, float* y, int64_t ld, int64_t rows,
+                     int64_t columns) {
+  HWY_DYNAMIC_DISPATCH(Apply)(activation, y, ld, rows, columns);
+}
+
+}  // namespace sardonyx
+#endif  // HWY_ONCE

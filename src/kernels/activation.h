@@ -1,0 +1,31 @@
+#pragma once
+// Functions of one value that follow convolutions and matrix products, applied to rows that were
+// just stored and so are still in the first-level cache.
+
+#include <cstdint>
+
+namespace sardonyx {
+
+// y = scale * f(y) + shift. What f's parameters p mean is said beside each.
+struct Activation {
+  enum class Kind : uint8_t {
+    kNone,
+    kClamp,      // min(max(y, p0), p1); NaN passes through
+    kSwish,      // y / (1 + exp(p0 * y))
+    kHardSwish,  // y * min(max(y * p0 + p1, p2), p3)
+    kSigmoid,
+    kTanh,
+    kGelu,
+    kGeluTanh,
+  };
+  Kind kind = Kind::kNone;
+  bool affine = false;  // scale and shift are more than 1 and 0
+  float p[4] = {};
+  float scale = 1.0f, shift = 0.0f;
+};
+
+// Applies it to y[i * ld + j], i < rows, j < columns.
+void ApplyActivation(const Activation& activation, float* y, int64_t ld, int64_t rows,
+                     int64_t columns);
+
+}  // namespace sardonyx

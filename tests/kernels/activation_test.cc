@@ -1,0 +1,70 @@
+#include "kernels/activation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "each_target.h"
+
+namespace sardonyx {
+namespace {
+
+using Kind = Activation::Kind;
+
+double Wanted(const Activation& a, double x) {
+  switch (a.kind) {
+    case Kind::kNone: return x;
+    case Kind::kClamp: x = std::min<double>(std::max<double>(x, a.p[0]), a.p[1]); break;
+    case Kind::kSwish: x = x / (1 + std::exp(a.p[0] * x)); break;
+    case Kind::kHardSwish:
+      x *= std::min<double>(std::max<double>(x * a.p[0] + a.p[1], a.p[2]), a.p[3]);
+      break;
+    case Kind::kSigmoid: x = 1 / (1 + std::exp(-x)); break;
+    case Kind::kTanh: x = std::tanh(x); break;
+    case Kind::kGelu: x = 0.5 * x * (1 + std::erf(x * std::sqrt(0.5))); break;
+    case Kind::kGeluTanh:
+      x = 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
+      break;
+  }
+  return a.affine ? x * a.scale + a.shift : x;
+}
+
+TEST(Activation, OfRows) {
+  ForEachTarget([] {
+    for (int kind = 0; kind <= static_cast<int>(Kind::kGeluTanh); ++kind) {
+      for (const bool affine : {false, true}) {
+        Activation a;
+        a.kind = static_cast<Kind>(kind);
+        a.affine = affine;
+        if (affine) a.scale = 0.75f, a.shift = -0.5f;
+        if (a.kind == Kind::kClamp) a.p[0] = -1, a.p[1] = 2.5f;
+        if (a.kind == Kind::kSwish) a.p[0] = -1.5f;
+        if (a.kind == Kind::kHardSwish) a.p[0] = 1.0f / 6, a.p[1] = 0.5f, a.p[3] = 1;
+        for (const int64_t columns : {1, 3, 8, 17, 24, 33}) {
+          const int64_t rows = 5;
+          for (const int64_t ld : {columns, columns + 3}) {
+            std::vector<float> x(static_cast<size_t>(rows * ld));
+            for (size_t i = 0; i < x.size(); ++i) x[i] = std::sin(0.7f * i) * 0.1f * (i % 100);
+            std::vector<float> y = x;
+            ApplyActivation(a, y.data(), ld, rows, columns);
+            for (int64_t i = 0; i < rows * ld; ++i) {
+              const auto at = static_cast<size_t>(i);
+              if (i % ld >= columns || a.kind == Kind::kNone) {
+                ASSERT_EQ(y[at], x[at]);
+              } else {
+                const double wanted = Wanted(a, x[at]);
+                ASSERT_NEAR(y[at], wanted, 2e-7 + 4e-7 * std::fabs(wanted))
+                    << "kind " << kind << " of " << x[at];
+              }
+            }
+          }
+        }
+      }
+    }
+  });
+}
+
+}  // namespace
+}  // namespace sardonyx
