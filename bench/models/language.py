@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from bench.models.export import enliven, export, seeded
-from bench.models.table import masked_tokens, tokens
+from bench.models.table import GPT2_HEADS, GPT2_LAYERS, decoding, masked_tokens, tokens
 
 
 class Encoder(nn.Module):
@@ -76,3 +76,43 @@ def write_gpt2(path: Path) -> None:
             external_data=True,
             verbose=False,
         )
+
+
+class CachedDecoder(nn.Module):
+    """GPT-2 with keys and values of the past as inputs and of all as outputs, a pair a layer."""
+
+    def __init__(self) -> None:
+        from transformers import GPT2Config, GPT2LMHeadModel
+
+        super().__init__()
+        self.gpt2 = GPT2LMHeadModel(GPT2Config())
+
+    def forward(self, input_ids: torch.Tensor, *past: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        from transformers import DynamicCache
+
+        cache = DynamicCache()
+        for layer in range(GPT2_LAYERS):
+            cache.update(past[2 * layer], past[2 * layer + 1], layer)
+        result = self.gpt2(input_ids, past_key_values=cache, use_cache=True)
+        present = [x for layer in result.past_key_values.layers for x in (layer.keys, layer.values)]
+        return result.logits, *present
+
+
+def write_gpt2_decode(path: Path) -> None:
+    """Export GPT-2 with a cache; batch, new tokens and length of the past are dynamic."""
+    sample = {
+        name: torch.from_numpy(array)
+        for name, array in decoding(np.random.default_rng(2), 2, 3, 5).items()
+    }
+    past = tuple(name for name in sample if name != "input_ids")
+    present = tuple(name.replace("past", "present") for name in past)
+    axes = {
+        "input_ids": {0: "batch", 1: "sequence"},
+        "logits": {0: "batch", 1: "sequence"},
+        **{name: {0: "batch", 2: "past"} for name in past},
+        **{name: {0: "batch", 2: "total"} for name in present},
+    }
+    assert len(past) == 2 * GPT2_LAYERS and sample[past[0]].shape[1] == GPT2_HEADS
+    module = enliven(seeded(CachedDecoder))
+    inputs, outputs = ("input_ids", *past), ("logits", *present)
+    export(module, tuple(sample.values()), path, inputs=inputs, outputs=outputs, axes=axes)

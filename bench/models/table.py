@@ -15,6 +15,7 @@ from bench.models import Model
 
 BERT_VOCABULARY = 30522
 GPT2_VOCABULARY = 50257
+GPT2_LAYERS, GPT2_HEADS, GPT2_HEAD_SIZE = 12, 12, 64
 LSTM_FEATURES = 128
 LIGHT_MODELS = {  # name in the onnx package: name of its input
     "bvlc_alexnet": "data_0",
@@ -92,6 +93,16 @@ def tokens(rng: np.random.Generator, batch: int, length: int) -> Arrays:
     return {"input_ids": rng.integers(0, GPT2_VOCABULARY, (batch, length))}
 
 
+def decoding(rng: np.random.Generator, batch: int, length: int, past: int) -> Arrays:
+    """Random tokens, and keys and values of those before them."""
+    shape = (batch, GPT2_HEADS, past, GPT2_HEAD_SIZE)
+    result: Arrays = {"input_ids": rng.integers(0, GPT2_VOCABULARY, (batch, length))}
+    for layer in range(GPT2_LAYERS):
+        for kind in ("key", "value"):
+            result[f"past_{kind}_{layer}"] = rng.standard_normal(shape, dtype=np.float32)
+    return result
+
+
 def features(rng: np.random.Generator, batch: int, length: int) -> Arrays:
     """Sequences of feature vectors."""
     return {"x": rng.standard_normal((batch, length, LSTM_FEATURES), dtype=np.float32)}
@@ -159,6 +170,12 @@ MODELS = (
         ((1, 128), (3, 32), (1, 17)),
     ),
     Model("gpt2", exported("language", "write_gpt2"), tokens, ((1, 64), (3, 16), (1, 5))),
+    Model(
+        "gpt2_decode",
+        exported("language", "write_gpt2_decode"),
+        decoding,
+        ((1, 1, 128), (3, 1, 16), (1, 5, 7)),
+    ),
     Model("lstm", exported("small", "write_lstm"), features, ((1, 50), (3, 20), (1, 7))),
     Model(
         "branch",

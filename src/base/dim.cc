@@ -164,6 +164,12 @@ Dim SymbolTable::Broadcast(Dim a, Dim b) {
   // One known size above 1 decides: the other must equal it or be 1.
   if (a.known()) return a;
   if (b.known()) return b;
+  const auto holds = [&](Dim whole, Dim part) {
+    const Entry& entry = entries_[whole.symbol()];
+    return entry.kind == Kind::kBroadcast && (entry.a == part || entry.b == part);
+  };
+  if (holds(a, b)) return a;
+  if (holds(b, a)) return b;
   if (a.symbol() > b.symbol()) std::swap(a, b);
   return Intern(Kind::kBroadcast, a, b);
 }

@@ -1,7 +1,9 @@
 // t = transpose(k) {perm=[0,2,3,1]}
 // s = matmul(q, t)                      ->   s = matmul(q, k) {perm_b=[0,2,3,1]}
 //
-// and for a transpose of the result (perm_y), where rows stay contiguous.
+// and for a transpose of the result (perm_y), where rows stay contiguous; so for attention.
+
+#include <span>
 
 #include "passes/passes.h"
 
@@ -14,20 +16,28 @@ bool IsReadable(const std::vector<int64_t>& perm) {
   return perm.size() >= 2 && (perm[last] == last || perm[last - 1] == last);
 }
 
+// Attention reads queries and values by rows.
+bool IsReadableAs(std::string_view attribute, const std::vector<int64_t>& perm) {
+  const bool by_rows = attribute == "perm_q" || attribute == "perm_v";
+  return by_rows ? perm.back() == static_cast<int64_t>(perm.size()) - 1 : IsReadable(perm);
+}
+
 Rewrite AbsorbInput(Node& node, PassContext& context, size_t i, const char* attribute) {
   Value* input = node.input(i);
   if (!IsFrom(input, core::transpose) || node.attributes.Find(attribute) != nullptr) {
     return NoMatch{};
   }
   const auto& perm = input->producer->attributes.Ints("perm");
-  if (!IsReadable(perm)) return CheckFailed{"neither rows nor columns would be contiguous"};
+  if (!IsReadableAs(attribute, perm)) {
+    return CheckFailed{"neither rows nor columns would be contiguous"};
+  }
   PatchMaker maker(context, node);
   std::vector<Val> inputs;
   for (Value* value : node.inputs) inputs.push_back(maker.Wrap(value));
   inputs[i] = maker.Wrap(input->producer->input(0));
   Attributes attributes = node.attributes;
   attributes.Set(attribute, perm);
-  return maker.Replace(node, {maker.builder().Make(core::matmul, inputs, std::move(attributes))});
+  return maker.Replace(node, {maker.builder().Make(*node.op, inputs, std::move(attributes))});
 }
 
 Rewrite AbsorbOutput(Node& node, PassContext& context) {
@@ -47,20 +57,28 @@ Rewrite AbsorbOutput(Node& node, PassContext& context) {
   Attributes attributes = source.attributes;
   attributes.Set("perm_y", perm);
   maker.builder().SetOrigin(source.origin);
-  return maker.Replace(node, {maker.builder().Make(core::matmul, inputs, std::move(attributes))});
+  return maker.Replace(node, {maker.builder().Make(*source.op, inputs, std::move(attributes))});
 }
 
 }  // namespace
 
 Rewrite AbsorbTransposes(Node& node, PassContext& context) {
-  if (node.op == &core::transpose && IsFrom(node.input(0), core::matmul)) {
+  static constexpr const char* kProduct[] = {"perm_a", "perm_b"};
+  static constexpr const char* kAttention[] = {"perm_q", "perm_k", "perm_v"};
+  if (node.op == &core::transpose &&
+      (IsFrom(node.input(0), core::matmul) || IsFrom(node.input(0), core::attention))) {
     return AbsorbOutput(node, context);
   }
-  if (node.op != &core::matmul) return NoMatch{};
-  Rewrite a = AbsorbInput(node, context, 0, "perm_a");
-  if (std::holds_alternative<Patch>(a)) return a;
-  Rewrite b = AbsorbInput(node, context, 1, "perm_b");
-  return std::holds_alternative<NoMatch>(b) ? std::move(a) : std::move(b);
+  std::span<const char* const> attributes;
+  if (node.op == &core::matmul) attributes = kProduct;
+  if (node.op == &core::attention) attributes = kAttention;
+  Rewrite outcome = NoMatch{};
+  for (size_t i = 0; i < attributes.size(); ++i) {
+    Rewrite input = AbsorbInput(node, context, i, attributes[i]);
+    if (std::holds_alternative<Patch>(input)) return input;
+    if (std::holds_alternative<CheckFailed>(input)) outcome = std::move(input);
+  }
+  return outcome;
 }
 
 }  // namespace sardonyx::passes

@@ -12,6 +12,7 @@ int MergeDuplicates(PassContext& context);
 Rewrite SinkTransposes(Node& node, PassContext& context);
 Rewrite AbsorbPads(Node& node, PassContext& context);
 Rewrite FoldScales(Node& node, PassContext& context);
+Rewrite FuseAttention(Node& node, PassContext& context);
 int FuseElementwise(PassContext& context);
 Rewrite FuseEpilogues(Node& node, PassContext& context);
 Rewrite AbsorbTransposes(Node& node, PassContext& context);

@@ -20,6 +20,7 @@ const std::vector<Pass>& Pipeline() {
       {"fold_scales", "factors on channels (BatchNorm) go into the weights", FoldScales},
       {"fold_scaled_weights", "which are constants again", FoldConstants},
       {"merge_sunk_duplicates", "sinking and scaling make equal nodes", nullptr, MergeDuplicates},
+      {"fuse_attention", "while its factors and masks are nodes of their own", FuseAttention},
       {"fuse_elementwise", "a chain is one sweep over memory", nullptr, FuseElementwise},
       {"fuse_epilogues", "and none behind a product or convolution", FuseEpilogues},
       {"absorb_transposes", "a product reads and writes through strides", AbsorbTransposes},

@@ -208,6 +208,31 @@ TEST(Infer, DataDependentSizesAreFresh) {
             "cannot take the top 4 of axis 1 of [n,3]");
 }
 
+TEST(Infer, Attention) {
+  Facts f;
+  Value* q = f.Input({"b", "s", "12", "64"});
+  Value* k = f.Input({"b", "4", "t", "64"});
+  const std::vector<int64_t> heads_first = Axes({0, 2, 1, 3});
+  EXPECT_EQ(f.Infer(core::attention, {q, k, k, f.Input(DType::kBool, {"s", "t"})},
+                    {{"perm_q", heads_first}, {"perm_y", heads_first}}),
+            "float[b,s,12,64]");
+  EXPECT_EQ(f.Infer(core::attention,
+                    {f.Input({"2", "5", "8"}), f.Input({"2", "7", "8"}), f.Input({"2", "7", "3"})}),
+            "float[2,5,3]");
+  EXPECT_EQ(f.Error(core::attention, {q, k, k}, {{"perm_q", Axes({0, 1})}}),
+            "attention takes tensors of rank 3 and more, permuted by as many axes, not "
+            "[b,s,12,64]");
+  EXPECT_EQ(f.Error(core::attention,
+                    {f.Input({"6", "5", "8"}), f.Input({"4", "7", "8"}), f.Input({"4", "7", "3"})}),
+            "6 query heads cannot share 4 key heads");
+  EXPECT_EQ(f.Error(core::attention,
+                    {f.Input({"2", "5", "8"}), f.Input({"2", "7", "8"}), f.Input({"2", "6", "3"})}),
+            "keys and values have lengths of 7 and of 6");
+  EXPECT_EQ(f.Error(core::attention, {f.Input({"2", "5", "8"}), f.Input({"2", "7", "8"}),
+                                      f.Input({"2", "7", "3"}), f.Input({"4", "7"})}),
+            "a mask [4,7] does not broadcast to scores [2,5,7]");
+}
+
 TEST(Infer, RecurrentAndResize) {
   Facts f;
   EXPECT_EQ(

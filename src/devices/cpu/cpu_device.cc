@@ -15,6 +15,7 @@ class Cpu : public Device {
     ApplyTargetFromEnvironment();
     using namespace cpu;  // NOLINT: a table reads better without
     lists_ = {{&core::matmul, MatMulList()},
+              {&core::attention, AttentionList()},
               {&core::conv, ConvList()},
               {&core::conv_transpose, ConvTransposeList()},
               {&core::max_pool, MaxPoolList()},

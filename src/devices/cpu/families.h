@@ -10,6 +10,7 @@ namespace sardonyx::cpu {
 
 std::span<const Implementation> ElementwiseList();
 std::span<const Implementation> MatMulList();
+std::span<const Implementation> AttentionList();
 std::span<const Implementation> ConvList();
 std::span<const Implementation> ConvTransposeList();
 std::span<const Implementation> MaxPoolList();

@@ -1,0 +1,231 @@
+#include "kernels/attention.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "kernels/attention_rows.h"
+#include "kernels/gemm.h"
+#include "kernels/gemm_block.h"
+#include "kernels/gemv.h"
+#include "kernels/scratch_slots.h"
+
+namespace sardonyx {
+namespace {
+
+constexpr int64_t kBlockKeys = 512;
+constexpr int64_t kPartQueries = 256;  // of a task: keys and values are packed once for them
+constexpr int64_t kMaxGroup = 32;      // queries whose scores are held at a time
+
+// How a call is cut; depends on the shape and the SIMD target alone.
+struct Cut {
+  bool few = false;      // queries: no packing
+  int64_t parts = 1;     // of the queries
+  int64_t per_task = 1;  // (item, head, part)s
+  int64_t items = 0;
+  int64_t group = 0;  // queries at a time
+  int64_t keys = 0;   // of a block, at most
+  int64_t scores_ld = 0;
+  // Floats in a slot of scratch.
+  int64_t scores = 0, packed_keys = 0, packed_values = 0;
+
+  size_t SlotBytes() const {
+    return static_cast<size_t>((scores + packed_keys + packed_values) * 4);
+  }
+};
+
+Cut CutAttention(const AttentionShape& s) {
+  Cut cut;
+  cut.few = s.queries <= kGemvRows && !s.k_transposed;
+  cut.keys = std::min(s.keys, kBlockKeys);
+  cut.scores_ld = RoundUp(cut.keys, 16) + 16;
+  if (cut.few) {
+    cut.group = s.queries;
+    cut.packed_values = RoundUp(s.queries * s.width, 16);  // of one block, before they are added
+  } else {
+    const int64_t tile = GemmTileRows();
+    cut.parts = CeilDiv(s.queries, kPartQueries);
+    cut.group = std::min(s.queries, kMaxGroup / tile * tile);
+    cut.packed_keys = RoundUp(static_cast<int64_t>(GemmPackedBytes(s.size, cut.keys)) / 4, 16);
+    cut.packed_values = RoundUp(static_cast<int64_t>(GemmPackedBytes(cut.keys, s.width)) / 4, 16);
+  }
+  cut.scores = RoundUp(cut.group * cut.scores_ld, 16);
+  cut.items = s.batch * s.heads * cut.parts;
+  // Nanoseconds at 50 products each, or 4 bytes.
+  const int64_t cost =
+      std::max<int64_t>(1, s.keys * (s.size + s.width) *
+                               (cut.few ? s.queries + 3 : CeilDiv(s.queries, cut.parts)) / 50);
+  cut.per_task = std::clamp<int64_t>(CeilDiv(10'000, cost), 1, std::max<int64_t>(cut.items, 1));
+  return cut;
+}
+
+struct Context {
+  const AttentionShape& shape;
+  const Cut& cut;
+  const float* q;
+  const float* k;
+  const float* v;
+  const AttentionMask& mask;
+  float* y;
+};
+
+// Queries [begin, end) of one head: where its operands are.
+struct Part {
+  const float* q;
+  const float* k;
+  const float* v;
+  float* y;
+  int64_t rows;
+};
+
+// Part `index` of the call, and what its queries may see.
+Part Locate(const Context& x, int64_t index, AttentionRow* rows) {
+  const AttentionShape& s = x.shape;
+  const int64_t part = index % x.cut.parts, head = index / x.cut.parts % s.heads,
+                item = index / x.cut.parts / s.heads;
+  const int64_t begin = s.queries * part / x.cut.parts, end = s.queries * (part + 1) / x.cut.parts;
+  const auto at = [&](const int64_t(&stride)[3], int64_t h, int64_t row) {
+    return item * stride[0] + h * stride[1] + row * stride[2];
+  };
+  const int64_t shared = head / s.group;
+  const AttentionMask& mask = x.mask;
+  const bool masked = mask.terms != nullptr || mask.seen != nullptr;
+  for (int64_t i = begin; i < end; ++i) {
+    AttentionRow& row = rows[i - begin];
+    row = {s.keys, -std::numeric_limits<float>::infinity(), 0.0f, nullptr};
+    if (s.causal) row.end = std::clamp<int64_t>(i + s.ahead + 1, 0, s.keys);
+    if (!masked) continue;
+    const int64_t offset = item * mask.stride[0] + head * mask.stride[1] + i * mask.stride[2];
+    row.mask = mask.seen != nullptr ? static_cast<const void*>(mask.seen + offset)
+                                    : static_cast<const void*>(mask.terms + offset);
+    row.end = SeenKeys(row.mask, mask.seen != nullptr, mask.stride[3], row.end);
+  }
+  return {x.q + at(s.q_stride, head, begin), x.k + at(s.k_stride, shared, 0),
+          x.v + at(s.v_stride, shared, 0), x.y + at(s.y_stride, head, begin), end - begin};
+}
+
+int64_t LongestRow(const AttentionRow* rows, int64_t count) {
+  int64_t end = 0;
+  for (int64_t i = 0; i < count; ++i) end = std::max(end, rows[i].end);
+  return end;
+}
+
+AttentionBlock BlockOf(const Context& x, AttentionRow* rows, int64_t count, int64_t first,
+                       int64_t keys, float* scores, float* y) {
+  const AttentionShape& s = x.shape;
+  return {rows, count,         scores,    x.cut.scores_ld,        first,
+          keys, s.scale,       s.softcap, x.mask.seen != nullptr, x.mask.stride[3],
+          y,    s.y_stride[2], s.width};
+}
+
+// Few queries: keys and values are read once, where they lie.
+void RunFew(const Context& x, int64_t index, float* scratch) {
+  const AttentionShape& s = x.shape;
+  AttentionRow rows[kGemvRows];
+  const Part part = Locate(x, index, rows);
+  float* const products = scratch + x.cut.scores;
+  const int64_t end = LongestRow(rows, part.rows);
+  for (int64_t first = 0; first < end; first += x.cut.keys) {
+    const int64_t keys = std::min(x.cut.keys, end - first);
+    GemvBlock(part.rows, 0, keys, s.size, part.q, s.q_stride[2], part.k + first * s.k_stride[2],
+              s.k_stride[2], true, scratch, x.cut.scores_ld);
+    SoftenBlock(BlockOf(x, rows, part.rows, first, keys, scratch, first > 0 ? part.y : nullptr));
+    float* const out = first > 0 ? products : part.y;
+    const int64_t out_ld = first > 0 ? s.width : s.y_stride[2];
+    GemvBlock(part.rows, 0, s.width, keys, scratch, x.cut.scores_ld, part.v + first * s.v_stride[2],
+              s.v_stride[2], false, out, out_ld);
+    if (first == 0) continue;
+    for (int64_t r = 0; r < part.rows; ++r) {
+      float* const y = part.y + r * s.y_stride[2];
+      for (int64_t e = 0; e < s.width; ++e) y[e] += products[r * s.width + e];
+    }
+  }
+  FinishRows(rows, part.rows, s.zero_blind, s.zero_nan, part.y, s.y_stride[2], s.width);
+}
+
+void RunMany(const Context& x, int64_t index, float* scratch) {
+  const AttentionShape& s = x.shape;
+  AttentionRow rows[kPartQueries];
+  const Part part = Locate(x, index, rows);
+  float* const packed_keys = scratch + x.cut.scores;
+  float* const packed_values = packed_keys + x.cut.packed_keys;
+  const int64_t panel = GemmPanelWidth(), end = LongestRow(rows, part.rows);
+  for (int64_t first = 0; first < end; first += x.cut.keys) {
+    const int64_t keys = std::min(x.cut.keys, end - first);
+    const float* const k = part.k + (s.k_transposed ? first : first * s.k_stride[2]);
+    PackPanels(s.size, keys, k, s.k_stride[2], !s.k_transposed, 0, keys, packed_keys);
+    PackPanels(keys, s.width, part.v + first * s.v_stride[2], s.v_stride[2], false, 0, s.width,
+               packed_values);
+    for (int64_t row = 0; row < part.rows; row += x.cut.group) {
+      const int64_t count = std::min(x.cut.group, part.rows - row);
+      const int64_t seen = std::min(keys, LongestRow(rows + row, count) - first);
+      if (seen <= 0) continue;
+      float* const y = part.y + row * s.y_stride[2];
+      GemmBlockArgs args{};
+      args.rows = count;
+      args.a = part.q + row * s.q_stride[2];
+      args.lda = s.q_stride[2];
+      args.b = packed_keys;
+      args.k_total = args.kc = s.size;
+      args.n_total = keys;
+      args.n1 = std::min(keys, RoundUp(seen, panel));
+      args.c = scratch;
+      args.ldc = x.cut.scores_ld;
+      GemmBlock(args);
+      SoftenBlock(BlockOf(x, rows + row, count, first, seen, scratch, first > 0 ? y : nullptr));
+      args.a = scratch;
+      args.lda = x.cut.scores_ld;
+      args.b = packed_values;
+      args.k_total = keys;
+      args.kc = seen;
+      args.n_total = args.n1 = s.width;
+      args.c = y;
+      args.ldc = s.y_stride[2];
+      args.accumulate = first > 0;
+      GemmBlock(args);
+    }
+  }
+  FinishRows(rows, part.rows, s.zero_blind, s.zero_nan, part.y, s.y_stride[2], s.width);
+}
+
+// One query of each head: heads that share keys are rows of one problem.
+void JoinGroups(AttentionShape* shape, AttentionMask* mask) {
+  if (shape->queries != 1 || shape->group == 1) return;
+  AttentionShape& s = *shape;
+  if (s.causal) s.keys = std::clamp<int64_t>(s.ahead + 1, 0, s.keys);
+  s.causal = false;
+  s.queries = s.group;
+  s.heads /= s.group;
+  for (int64_t* stride : {s.q_stride, s.y_stride, mask->stride}) {
+    stride[2] = stride[1];
+    stride[1] *= s.group;
+  }
+  s.group = 1;
+}
+
+}  // namespace
+
+size_t AttentionScratchBytes(const AttentionShape& shape, int threads) {
+  AttentionShape joined = shape;
+  AttentionMask mask;
+  JoinGroups(&joined, &mask);
+  return CutAttention(joined).SlotBytes() * static_cast<size_t>(ScratchSlots::CountFor(threads));
+}
+
+void Attention(const AttentionShape& given, const float* q, const float* k, const float* v,
+               const AttentionMask& given_mask, float* y, void* scratch, const Parallel& par) {
+  AttentionShape shape = given;
+  AttentionMask mask = given_mask;
+  JoinGroups(&shape, &mask);
+  const Cut cut = CutAttention(shape);
+  ScratchSlots slots(scratch, cut.SlotBytes(), ScratchSlots::CountFor(par.threads));
+  const Context x{shape, cut, q, k, v, mask, y};
+  par.For(CeilDiv(cut.items, cut.per_task), [&](int64_t task) {
+    const ScratchSlots::Lease lease(slots);
+    const int64_t end = std::min(cut.items, (task + 1) * cut.per_task);
+    for (int64_t i = task * cut.per_task; i < end; ++i) {
+      cut.few ? RunFew(x, i, lease.floats()) : RunMany(x, i, lease.floats());
+    }
+  });
+}
+
+}  // namespace sardonyx

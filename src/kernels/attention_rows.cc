@@ -1,0 +1,195 @@
+#include "kernels/attention_rows.h"
+
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention_rows.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/row_math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<float>;
+using V = hn::Vec<D>;
+
+constexpr float kHidden = -std::numeric_limits<float>::infinity();
+constexpr float kFarBelow = -1e37f;  // as a mask hides keys with finite numbers
+
+// Lanes [i, i + count) of a row, less than a vector filled up with `fill`.
+HWY_INLINE V LoadSome(const float* p, int64_t count, float fill) {
+  const D d;
+  return count >= static_cast<int64_t>(hn::Lanes(d)) ? hn::LoadU(d, p)
+                                                     : LoadPart(d, p, count, fill);
+}
+HWY_INLINE void StoreSome(V x, float* p, int64_t count) {
+  const D d;
+  if (count >= static_cast<int64_t>(hn::Lanes(d))) {
+    hn::StoreU(x, d, p);
+  } else {
+    StorePart(x, d, p, count);
+  }
+}
+
+// Whether bytes of the mask are not 0, for a vector of keys.
+HWY_INLINE hn::Mask<D> LoadSeen(const uint8_t* p, int64_t count) {
+  const D d;
+  const hn::Rebind<uint8_t, D> bytes;
+  const hn::RebindToSigned<D> words;
+  const auto in =
+      count >= static_cast<int64_t>(hn::Lanes(d)) ? hn::LoadU(bytes, p) : LoadPart(bytes, p, count);
+  return hn::RebindMask(d, hn::Ne(hn::PromoteTo(words, in), hn::Zero(words)));
+}
+
+// Applies scale, cap and mask; returns the largest score, or -infinity. A NaN may be lost to it.
+HWY_INLINE float Score(const AttentionBlock& block, const AttentionRow& row, float* x, int64_t n) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V scale = hn::Set(d, block.scale), hidden = hn::Set(d, kHidden);
+  const V cap = hn::Set(d, block.softcap), per_cap = hn::Set(d, 1.0f / block.softcap);
+  const auto* terms = static_cast<const float*>(row.mask);
+  const auto* seen = static_cast<const uint8_t*>(row.mask);
+  V max = hidden;
+  const auto pass = [&](auto&& masked) {
+    for (int64_t i = 0; i < n; i += lanes) {
+      V s = hn::Mul(LoadSome(x + i, n - i, kHidden), scale);
+      if (block.softcap > 0) s = hn::Mul(VecTanh(d, hn::Mul(s, per_cap)), cap);
+      s = masked(s, i);
+      StoreSome(s, x + i, n - i);
+      if (n - i < lanes) s = hn::IfThenElse(hn::FirstN(d, static_cast<size_t>(n - i)), s, hidden);
+      max = hn::Max(max, s);
+    }
+  };
+  if (row.mask == nullptr) {
+    pass([](V s, int64_t) { return s; });
+  } else if (block.mask_is_bytes) {
+    pass([&](V s, int64_t i) {
+      if (block.mask_step == 0) return *seen != 0 ? s : hidden;
+      return hn::IfThenElse(LoadSeen(seen + block.first + i, n - i), s, hidden);
+    });
+  } else if (block.mask_step == 0) {
+    const V term = hn::Set(d, *terms);
+    pass([&](V s, int64_t) { return hn::Add(s, term); });
+  } else {
+    pass(
+        [&](V s, int64_t i) { return hn::Add(s, LoadSome(terms + block.first + i, n - i, 0.0f)); });
+  }
+  return MaxLane(d, max);
+}
+
+// x = e^(x - max); returns the sum.
+HWY_INLINE float Exponentials(float* x, int64_t n, float max) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  // Where all is -infinity the terms are 0.
+  const V shift = hn::Set(d, max == kHidden ? 0.0f : max);
+  V s0 = hn::Zero(d), s1 = s0;
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const V a = ExpNonPositive(d, hn::Sub(hn::LoadU(d, x + i), shift));
+    const V b = ExpNonPositive(d, hn::Sub(hn::LoadU(d, x + i + lanes), shift));
+    hn::StoreU(a, d, x + i);
+    hn::StoreU(b, d, x + i + lanes);
+    s0 = hn::Add(s0, a);
+    s1 = hn::Add(s1, b);
+  }
+  for (; i < n; i += lanes) {
+    const V a = ExpNonPositive(d, hn::Sub(LoadSome(x + i, n - i, kHidden), shift));
+    StoreSome(a, x + i, n - i);
+    s0 = hn::Add(
+        s0, n - i >= lanes ? a : hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(n - i)), a));
+  }
+  return SumLanes(d, hn::Add(s0, s1));
+}
+
+HWY_INLINE void Multiply(float* y, int64_t n, float factor) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V f = hn::Set(d, factor);
+  for (int64_t i = 0; i < n; i += lanes) {
+    StoreSome(hn::Mul(LoadSome(y + i, n - i, 0.0f), f), y + i, n - i);
+  }
+}
+
+void Soften(const AttentionBlock& block) {
+  for (int64_t r = 0; r < block.row_count; ++r) {
+    AttentionRow& row = block.rows[r];
+    float* const x = block.scores + r * block.scores_ld;
+    const int64_t n = std::clamp<int64_t>(row.end - block.first, 0, block.keys);
+    std::fill(x + n, x + block.keys, 0.0f);
+    if (n == 0) continue;
+    const float max = std::max(row.max, Score(block, row, x, n));
+    const float sum = Exponentials(x, n, max);
+    if (max == row.max) {
+      row.sum += sum;
+      continue;
+    }
+    const float change = std::exp(row.max - max);
+    if (block.y != nullptr) Multiply(block.y + r * block.y_ld, block.width, change);
+    row.sum = row.sum * change + sum;
+    row.max = max;
+  }
+}
+
+void Finish(const AttentionRow* rows, int64_t row_count, bool zero_blind, bool zero_nan, float* y,
+            int64_t y_ld, int64_t width) {
+  for (int64_t r = 0; r < row_count; ++r, y += y_ld) {
+    const float sum = rows[r].sum;
+    if ((zero_blind && sum == 0) || (zero_nan && (sum == 0 || std::isnan(sum)))) {
+      std::fill(y, y + width, 0.0f);
+    } else {
+      Multiply(y, width, sum == 0 ? std::numeric_limits<float>::quiet_NaN() : 1.0f / sum);
+    }
+  }
+}
+
+int64_t Seen(const void* mask, bool is_bytes, int64_t step, int64_t keys) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (step == 0) return keys;
+  for (int64_t end = keys; end > 0; end -= lanes) {
+    const int64_t begin = std::max<int64_t>(end - lanes, 0), count = end - begin;
+    const auto seen =
+        is_bytes ? LoadSeen(static_cast<const uint8_t*>(mask) + begin, count)
+                 : hn::Not(hn::Le(LoadSome(static_cast<const float*>(mask) + begin, count, kHidden),
+                                  hn::Set(d, kFarBelow)));
+    if (hn::AllFalse(d, seen)) continue;
+    HWY_ALIGN float flags[HWY_MAX_BYTES / sizeof(float)];
+    hn::Store(hn::IfThenElseZero(seen, hn::Set(d, 1.0f)), d, flags);
+    for (int64_t i = count; i-- > 0;) {
+      if (flags[i] != 0) return begin + i + 1;
+    }
+  }
+  return keys;
+}
+
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(Soften);
+HWY_EXPORT(Finish);
+HWY_EXPORT(Seen);
+
+void SoftenBlock(const AttentionBlock& block) { HWY_DYNAMIC_DISPATCH(Soften)(block); }
+
+void FinishRows(const AttentionRow* rows, int64_t row_count, bool zero_blind, bool zero_nan,
+                float* y, int64_t y_ld, int64_t width) {
+  HWY_DYNAMIC_DISPATCH(Finish)(rows, row_count, zero_blind, zero_nan, y, y_ld, width);
+}
+
+int64_t SeenKeys(const void* mask, bool is_bytes, int64_t step, int64_t keys) {
+  return HWY_DYNAMIC_DISPATCH(Seen)(mask, is_bytes, step, keys);
+}
+
+}  // namespace sardonyx
+#endif  // HWY_ONCE

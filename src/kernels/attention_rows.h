@@ -1,0 +1,40 @@
+#pragma once
+// The softmax of attention: a block of scores at a time.
+
+#include <cstdint>
+
+#include "kernels/attention.h"
+
+namespace sardonyx {
+
+// One row of scores and what is known of its softmax so far.
+struct AttentionRow {
+  int64_t end;       // keys that it sees at most
+  float max, sum;    // of the scores so far; of their exponentials, relative to max
+  const void* mask;  // its terms or bytes, of key 0; or null
+};
+
+// Turns scores [rows, keys] of keys [first, first + keys) into e^(score - max), those beyond a
+// row's end into 0, and multiplies what y holds of earlier blocks by the change of max.
+struct AttentionBlock {
+  AttentionRow* rows;
+  int64_t row_count;
+  float* scores;  // products of queries and keys
+  int64_t scores_ld;
+  int64_t first, keys;
+  float scale, softcap;
+  bool mask_is_bytes;
+  int64_t mask_step;  // 0 or 1, from key to key
+  float* y;           // null in the first block
+  int64_t y_ld, width;
+};
+void SoftenBlock(const AttentionBlock& block);
+
+// y /= sum, with the rules for queries that see nothing.
+void FinishRows(const AttentionRow* rows, int64_t row_count, bool zero_blind, bool zero_nan,
+                float* y, int64_t y_ld, int64_t width);
+
+// One behind the last of `keys` keys that the mask does not hide; `keys` if it hides all.
+int64_t SeenKeys(const void* mask, bool is_bytes, int64_t step, int64_t keys);
+
+}  // namespace sardonyx

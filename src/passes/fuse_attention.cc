@@ -1,0 +1,307 @@
+// s = matmul(q * a, transpose(k)) * b + mask
+// y = matmul(softmax(s), v)              ->   y = attention(q, k, v, mask) {scale = a * b}
+//
+// and its forms: factors on either side, in any number; several masks; soft caps; NaN or blind
+// queries replaced by zeros; keys repeated for the heads that share them.
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "passes/passes.h"
+
+namespace sardonyx::passes {
+namespace {
+
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
+bool Is(const Value* value, Fn fn) { return IsFrom(value, core::Elementwise(fn)); }
+
+// A constant of one element.
+bool IsNumber(const Value* value, double* number) {
+  if (value == nullptr || !value->is_constant() || value->fact.constant.size() != 1) return false;
+  if (!IsFloat(value->fact.constant.dtype()) || BitWidth(value->fact.constant.dtype()) <= 8) {
+    return false;
+  }
+  *number = ToDoubles(Aligned(value->fact.constant))[0];
+  return true;
+}
+
+// x, where `value` is x times a number or x divided by one; null if it is neither.
+Value* Unscaled(const Value* value, double* factor) {
+  double number = 0;
+  if (value->producer == nullptr) return nullptr;
+  const Node& node = *value->producer;
+  if (Is(value, Fn::kMul)) {
+    for (size_t i : {0, 1}) {
+      if (IsNumber(node.input(1 - i), &number) && SameShape(node.input(i), value)) {
+        *factor *= number;
+        return node.input(i);
+      }
+    }
+  } else if (Is(value, Fn::kDiv) && IsNumber(node.input(1), &number) && number != 0 &&
+             SameShape(node.input(0), value)) {
+    *factor /= number;
+    return node.input(0);
+  }
+  return nullptr;
+}
+
+bool SameDims(const Dims& a, size_t a_from, const Dims& b, size_t b_from, size_t count) {
+  return std::equal(a.begin() + static_cast<int64_t>(a_from),
+                    a.begin() + static_cast<int64_t>(a_from + count),
+                    b.begin() + static_cast<int64_t>(b_from));
+}
+
+// x, where `value` is x with its last two axes exchanged by a transpose between two reshapes that
+// join and part the axes before them; else null.
+Value* SwappedBehindJoin(const Value* value) {
+  if (!IsFrom(value, core::reshape) || !IsFrom(value->producer->input(0), core::transpose)) {
+    return nullptr;
+  }
+  const Node& swap = *value->producer->input(0)->producer;
+  if (!IsFrom(swap.input(0), core::reshape)) return nullptr;
+  Value* const x = swap.input(0)->producer->input(0);
+  if (!x->fact.ranked() || !value->fact.ranked() || x->fact.rank() != value->fact.rank() ||
+      x->fact.rank() < 3) {
+    return nullptr;
+  }
+  const Dims &from = *x->fact.shape, &joined = *swap.input(0)->fact.shape, &to = *value->fact.shape;
+  const size_t leading = from.size() - 2;
+  const std::vector<int64_t> exchange = {0, 2, 1};
+  const bool swaps = swap.attributes.Ints("perm") == exchange &&
+                     SameDims(from, leading, joined, 1, 2) && SameDims(from, 0, to, 0, leading) &&
+                     to[leading] == from[leading + 1] && to[leading + 1] == from[leading];
+  return swaps ? x : nullptr;
+}
+
+// x, where `value` has each head of x repeated; else null. Heads are axis 1 of 4.
+Value* Unrepeated(const Value* value) {
+  if (!IsFrom(value, core::reshape) || !IsFrom(value->producer->input(0), core::expand)) {
+    return nullptr;
+  }
+  const Value* copies = value->producer->input(0);
+  if (!IsFrom(copies->producer->input(0), core::unsqueeze)) return nullptr;
+  const Node& unsqueeze = *copies->producer->input(0)->producer;
+  Value* const x = unsqueeze.input(0);
+  const std::vector<int64_t> axes = {2};
+  if (unsqueeze.attributes.Ints("axes") != axes || !x->fact.ranked() || x->fact.rank() != 4 ||
+      !copies->fact.ranked() || copies->fact.rank() != 5 || !value->fact.ranked() ||
+      value->fact.rank() != 4) {
+    return nullptr;
+  }
+  const Dims &from = *x->fact.shape, &wide = *copies->fact.shape, &to = *value->fact.shape;
+  const bool repeats = SameDims(from, 0, wide, 0, 2) && SameDims(from, 2, wide, 3, 2) &&
+                       from[0] == to[0] && SameDims(from, 2, to, 2, 2) && from[1].known() &&
+                       to[1].known() && wide[2].known() &&
+                       from[1].value() * wide[2].value() == to[1].value();
+  return repeats ? x : nullptr;
+}
+
+// What an operand of a product is made of: a value, its axes in order, and a factor.
+struct Source {
+  Value* value;
+  std::vector<int64_t> perm;
+  double factor = 1;
+  bool repeated = false;
+
+  explicit Source(Value* operand) : value(operand), perm(operand->fact.rank()) {
+    std::iota(perm.begin(), perm.end(), 0);
+    while (Step()) {
+    }
+  }
+  Dim dim(int from_end) const { return (*value->fact.shape)[perm[perm.size() - from_end]]; }
+  void SwapLast() { std::swap(perm.end()[-1], perm.end()[-2]); }
+  bool Step() {
+    if (Value* x = Unscaled(value, &factor)) {
+      value = x;
+    } else if (IsFrom(value, core::transpose)) {
+      const auto& inner = value->producer->attributes.Ints("perm");
+      for (int64_t& axis : perm) axis = inner[axis];
+      value = value->producer->input(0);
+    } else if (Value* swapped = SwappedBehindJoin(value)) {
+      const int64_t last = static_cast<int64_t>(perm.size()) - 1;
+      for (int64_t& axis : perm) axis = axis == last ? last - 1 : axis == last - 1 ? last : axis;
+      value = swapped;
+    } else if (Value* alone = repeated || perm.size() != 4 ? nullptr : Unrepeated(value)) {
+      value = alone;
+      repeated = true;
+    } else {
+      return false;
+    }
+    return true;
+  }
+  Val Make(PatchMaker& maker) const {
+    const Val x = maker.Wrap(value);
+    return std::is_sorted(perm.begin(), perm.end()) ? x : Transpose(x, perm);
+  }
+};
+
+// A plain product, as the importer makes it.
+bool IsProduct(const Value* value) {
+  return IsFrom(value, core::matmul) && value->producer->inputs.size() == 2 &&
+         value->producer->attributes.Find("epilogue") == nullptr &&
+         value->producer->attributes.Find("perm_a") == nullptr &&
+         value->producer->attributes.Find("perm_b") == nullptr &&
+         value->producer->attributes.Find("perm_y") == nullptr;
+}
+
+// What stands between the two products.
+struct Scores {
+  double scale = 1, softcap = 0;
+  std::string zeros;
+  Value* blind_of = nullptr;  // what the blindness of queries was computed from
+  std::vector<Value*> masks;  // all to be added but the last if `seen`
+  Value* seen = nullptr;      // boolean
+  Value* product = nullptr;
+};
+
+// where(isnan(w), 0, w), or where(max(bias) == -infinity, 0, w): w.
+Value* Weights(Value* value, const Graph& graph, Scores* scores) {
+  if (!Is(value, Fn::kWhere) || !IsConstantOf(value->producer->input(1), 0)) return value;
+  Value* const condition = value->producer->input(0);
+  Value* const weights = value->producer->input(2);
+  if (!SameShape(weights, value) || !HasOneUser(graph, value)) return value;
+  if (Is(condition, Fn::kIsNaN) && condition->producer->input(0) == weights) {
+    if (!HasOneUser(graph, condition) || weights->users.size() != 2 || graph.IsOutput(weights)) {
+      return value;
+    }
+    scores->zeros = "nan";
+    return weights;
+  }
+  if (!Is(condition, Fn::kEqual) || !HasOneUser(graph, weights)) return value;
+  for (size_t i : {0, 1}) {
+    const Value* largest = condition->producer->input(i);
+    if (!IsConstantOf(condition->producer->input(1 - i), kHidden) ||
+        !IsFrom(largest, core::reduce)) {
+      continue;
+    }
+    const Node& reduce = *largest->producer;
+    const auto& axes = reduce.attributes.Ints("axes");
+    if (reduce.attributes.String("kind") == "max" && reduce.attributes.Int("keepdims") != 0 &&
+        axes.size() == 1 && (axes[0] == -1 || axes[0] == largest->fact.rank() - 1)) {
+      scores->zeros = "blind";
+      scores->blind_of = reduce.input(0);
+      return weights;
+    }
+  }
+  return value;
+}
+
+// tanh(x / c) * c: x.
+Value* Uncapped(const Value* value, double* cap) {
+  double after = 1, before = 1;
+  const Value* tanh = Unscaled(value, &after);
+  if (!Is(tanh, Fn::kTanh)) return nullptr;
+  Value* const x = Unscaled(tanh->producer->input(0), &before);
+  if (x == nullptr || !(after > 0) || std::abs(before * after - 1) > 1e-5) return nullptr;
+  *cap = after;
+  return x;
+}
+
+// Walks from the scores to the product of queries and keys. False if there is none.
+bool Walk(Value* value, const Graph& graph, Scores* scores) {
+  while (value->producer != nullptr && HasOneUser(graph, value)) {
+    if (IsProduct(value)) {
+      scores->product = value;
+      return true;
+    }
+    double cap = 0;
+    if (Value* x = scores->softcap == 0 && scores->scale == 1 ? Uncapped(value, &cap) : nullptr) {
+      scores->softcap = cap;
+      value = x;
+      continue;
+    }
+    if (Value* x = Unscaled(value, &scores->scale)) {
+      value = x;
+      continue;
+    }
+    // Masks come after caps and factors.
+    if (!Is(value, Fn::kAdd) || scores->scale != 1 || scores->softcap != 0) return false;
+    const Node& add = *value->producer;
+    const auto continues = [&](const Value* x) {
+      double unused = 1;
+      return SameShape(x, value) && !x->is_constant() &&
+             (IsProduct(x) || Is(x, Fn::kAdd) || Unscaled(x, &unused) != nullptr);
+    };
+    const size_t chain = continues(add.input(0)) ? 0 : 1;
+    if (!continues(add.input(chain))) return false;
+    scores->masks.push_back(add.input(1 - chain));
+    value = add.input(chain);
+  }
+  return false;
+}
+
+// A mask that only hides, as a condition for being seen: where(seen, 0, -infinity).
+Value* SeenOf(const Value* mask) {
+  if (!Is(mask, Fn::kWhere)) return nullptr;
+  const Node& where = *mask->producer;
+  return IsConstantOf(where.input(1), 0) && IsConstantOf(where.input(2), kHidden) &&
+                 SameShape(where.input(0), mask)
+             ? where.input(0)
+             : nullptr;
+}
+
+}  // namespace
+
+Rewrite FuseAttention(Node& node, PassContext& context) {
+  if (node.op != &core::matmul || !IsProduct(node.output())) return NoMatch{};
+  Scores scores;
+  Value* weights = Weights(node.input(0), context.graph, &scores);
+  if (!IsFrom(weights, core::softmax)) return NoMatch{};
+  const Node& softmax = *weights->producer;
+  const int64_t axis = softmax.attributes.Int("axis", -1);
+  if (!weights->fact.ranked() || softmax.attributes.Int("log") != 0 ||
+      (axis != -1 && axis != weights->fact.rank() - 1)) {
+    return NoMatch{};
+  }
+  if (!Walk(softmax.input(0), context.graph, &scores)) return NoMatch{};
+  if (node.input(0)->fact.type.dtype != DType::kFloat32) {
+    return CheckFailed{"the scores are to be rounded to their type"};
+  }
+  if (scores.zeros != "nan" && !HasOneUser(context.graph, weights)) {
+    return CheckFailed{"the weights are also used otherwise"};
+  }
+  if (!SameShape(scores.product, weights)) return CheckFailed{"a mask broadcasts the scores"};
+  const Node& product = *scores.product->producer;
+  for (const Value* value : {product.input(0), product.input(1), node.input(1)}) {
+    if (!value->fact.ranked() || value->fact.rank() != weights->fact.rank() ||
+        value->fact.rank() < 3) {
+      return CheckFailed{"operands of different ranks"};
+    }
+  }
+  if (node.attributes.Int("trans_a") != 0) return CheckFailed{"the weights are transposed"};
+  if (scores.blind_of != nullptr &&
+      (scores.masks.size() != 1 || scores.masks[0] != scores.blind_of)) {
+    return CheckFailed{"queries are blind for another reason than their mask"};
+  }
+
+  Source q(product.input(0)), k(product.input(1)), v(node.input(1));
+  if (product.attributes.Int("trans_a") != 0) q.SwapLast();
+  if (product.attributes.Int("trans_b") == 0) k.SwapLast();
+  if (node.attributes.Int("trans_b") != 0) v.SwapLast();
+  if (v.factor != 1) return CheckFailed{"the values are scaled"};
+  constexpr int kHeads = 3;
+  if (k.repeated != v.repeated || !(k.dim(kHeads) == v.dim(kHeads)) ||
+      !(k.repeated || q.dim(kHeads) == k.dim(kHeads))) {
+    return CheckFailed{"queries, keys and values have different heads"};
+  }
+
+  PatchMaker maker(context, node);
+  std::vector<Val> inputs = {q.Make(maker), k.Make(maker), v.Make(maker)};
+  Value* const seen = scores.masks.size() == 1 ? SeenOf(scores.masks[0]) : nullptr;
+  if (seen != nullptr) {
+    inputs.push_back(maker.Wrap(seen));
+  } else if (!scores.masks.empty()) {
+    Val mask = maker.Wrap(scores.masks[0]);
+    for (size_t i = 1; i < scores.masks.size(); ++i) mask = mask + maker.Wrap(scores.masks[i]);
+    inputs.push_back(mask);
+  }
+  Attributes attributes{{"scale", scores.scale * q.factor * k.factor}};
+  if (scores.softcap > 0) attributes.Set("softcap", scores.softcap);
+  if (!scores.zeros.empty()) attributes.Set("zeros", scores.zeros);
+  return maker.Replace(node,
+                       {maker.builder().Make(core::attention, inputs, std::move(attributes))});
+}
+
+}  // namespace sardonyx::passes

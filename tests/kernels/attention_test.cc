@@ -1,0 +1,240 @@
+#include "kernels/attention.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "random_data.h"
+
+namespace sardonyx {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+enum class MaskKind { kNone, kTerms, kRowTerms, kBytes, kPerBatch };
+
+struct Case {
+  AttentionShape shape;
+  MaskKind mask_kind = MaskKind::kNone;
+  int64_t hidden = 0;  // a key of the mask in so many is hidden; 0: none
+  float hidden_term = -kInfinity;
+};
+
+AttentionShape Shape(int64_t batch, int64_t heads, int64_t group, int64_t queries, int64_t keys,
+                     int64_t size, int64_t width) {
+  AttentionShape s;
+  s.batch = batch;
+  s.heads = heads;
+  s.group = group;
+  s.queries = queries;
+  s.keys = keys;
+  s.size = size;
+  s.width = width;
+  s.scale = 0.7f / std::sqrt(static_cast<float>(size));
+  // Queries and results in rows of all heads, keys and values head by head.
+  const int64_t shared = heads / group;
+  const auto set = [](int64_t(&stride)[3], int64_t a, int64_t b, int64_t c) {
+    stride[0] = a;
+    stride[1] = b;
+    stride[2] = c;
+  };
+  set(s.q_stride, queries * heads * size, size, heads * size);
+  set(s.k_stride, shared * keys * size, keys * size, size);
+  set(s.v_stride, shared * keys * width, keys * width, width);
+  set(s.y_stride, queries * heads * width, width, heads * width);
+  return s;
+}
+
+struct Operands {
+  std::vector<float> q, k, v, terms;
+  std::vector<uint8_t> seen;
+  AttentionMask mask;
+};
+
+Operands Make(const Case& c) {
+  const AttentionShape& s = c.shape;
+  Operands o;
+  o.q = test::RandomFloats(s.batch * s.queries * s.heads * s.size, 1, -3, 3);
+  o.k = test::RandomFloats(s.batch * s.heads / s.group * s.keys * s.size, 2, -3, 3);
+  o.v = test::RandomFloats(s.batch * s.heads / s.group * s.keys * s.width, 3);
+  if (c.mask_kind == MaskKind::kNone) return o;
+  const bool per_batch = c.mask_kind == MaskKind::kPerBatch;
+  const bool rows_alone = c.mask_kind == MaskKind::kRowTerms;
+  const int64_t count = rows_alone ? s.queries : per_batch ? s.batch * s.keys : s.queries * s.keys;
+  o.terms = test::RandomFloats(count, 4, -1, 1);
+  std::mt19937 generator(5);
+  for (float& term : o.terms) {
+    if (c.hidden > 0 && generator() % c.hidden == 0) term = c.hidden_term;
+  }
+  if (rows_alone) {
+    o.mask.stride[2] = 1;
+  } else if (per_batch) {
+    o.mask.stride[0] = s.keys;
+    o.mask.stride[3] = 1;
+  } else {
+    o.mask.stride[2] = s.keys;
+    o.mask.stride[3] = 1;
+  }
+  if (c.mask_kind == MaskKind::kBytes || per_batch) {
+    for (float term : o.terms) o.seen.push_back(term != c.hidden_term);
+    o.mask.seen = o.seen.data();
+  } else {
+    o.mask.terms = o.terms.data();
+  }
+  return o;
+}
+
+std::vector<double> Expected(const AttentionShape& s, const Operands& o) {
+  std::vector<double> y(s.batch * s.queries * s.heads * s.width);
+  for (int64_t b = 0; b < s.batch; ++b) {
+    for (int64_t h = 0; h < s.heads; ++h) {
+      for (int64_t i = 0; i < s.queries; ++i) {
+        std::vector<double> row(s.keys);
+        double max = -kInfinity, sum = 0;
+        for (int64_t j = 0; j < s.keys; ++j) {
+          double score = 0;
+          for (int64_t d = 0; d < s.size; ++d) {
+            const int64_t at = b * s.k_stride[0] + h / s.group * s.k_stride[1] +
+                               (s.k_transposed ? d * s.k_stride[2] + j : j * s.k_stride[2] + d);
+            score += static_cast<double>(
+                         o.q[b * s.q_stride[0] + h * s.q_stride[1] + i * s.q_stride[2] + d]) *
+                     o.k[at];
+          }
+          score *= s.scale;
+          if (s.softcap > 0) score = std::tanh(score / s.softcap) * s.softcap;
+          const int64_t at = b * o.mask.stride[0] + h * o.mask.stride[1] + i * o.mask.stride[2] +
+                             j * o.mask.stride[3];
+          if (o.mask.terms != nullptr) score += o.mask.terms[at];
+          if (o.mask.seen != nullptr && o.mask.seen[at] == 0) score = -kInfinity;
+          if (s.causal && j > i + s.ahead) score = -kInfinity;
+          row[j] = score;
+          max = std::max(max, score);
+        }
+        for (double& score : row) sum += score = std::exp(score - max);
+        const bool zero = (s.zero_blind && max == -kInfinity) || (s.zero_nan && std::isnan(sum));
+        for (int64_t e = 0; e < s.width; ++e) {
+          double total = 0;
+          for (int64_t j = 0; j < s.keys; ++j) {
+            total += row[j] *
+                     o.v[b * s.v_stride[0] + h / s.group * s.v_stride[1] + j * s.v_stride[2] + e];
+          }
+          y[b * s.y_stride[0] + h * s.y_stride[1] + i * s.y_stride[2] + e] = zero ? 0 : total / sum;
+        }
+      }
+    }
+  }
+  return y;
+}
+
+void Check(const Case& c) {
+  const AttentionShape& s = c.shape;
+  SCOPED_TRACE(testing::Message() << s.batch << " x " << s.heads << "/" << s.group << " heads, "
+                                  << s.queries << " queries, " << s.keys << " keys, " << s.size
+                                  << " -> " << s.width);
+  const Operands o = Make(c);
+  const std::vector<double> expected = Expected(s, o);
+  std::vector<float> first;
+  for (int threads : {1, 2}) {
+    std::vector<float> y(expected.size(), 777.0f);
+    std::vector<float> memory(AttentionScratchBytes(s, threads) / 4 + 16);
+    void* scratch = memory.data();
+    size_t space = memory.size() * 4;
+    scratch = std::align(64, AttentionScratchBytes(s, threads), scratch, space);
+    Attention(s, o.q.data(), o.k.data(), o.v.data(), o.mask, y.data(), scratch,
+              test::Threads(threads));
+    for (size_t i = 0; i < y.size(); ++i) {
+      if (std::isnan(expected[i])) {
+        ASSERT_TRUE(std::isnan(y[i])) << "at " << i;
+      } else {
+        ASSERT_NEAR(y[i], expected[i], 3e-6) << "at " << i;
+      }
+    }
+    if (threads == 1) first = y;
+    EXPECT_TRUE(test::SameBits(first, y));
+  }
+}
+
+TEST(Attention, AgreesWithDouble) {
+  test::ForEachTarget([] {
+    for (const int64_t queries : {1, 3, 5, 28, 61, 300}) {
+      for (const int64_t keys : {1, 7, 33, 130, 600})
+        Check({Shape(1, 2, 1, queries, keys, 16, 24)});
+    }
+    Check({Shape(2, 3, 1, 9, 11, 5, 3)});
+    Check({Shape(3, 12, 1, 33, 33, 64, 64)});
+  });
+}
+
+TEST(Attention, Groups) {
+  test::ForEachTarget([] {
+    for (const int64_t queries : {1, 2, 20}) {
+      Check({Shape(2, 6, 3, queries, 40, 8, 16)});
+      Check({Shape(1, 8, 8, queries, 1100, 32, 32)});
+      Case causal{Shape(2, 6, 2, queries, 40, 8, 16)};
+      causal.shape.causal = true;
+      causal.shape.ahead = 13;
+      Check(causal);
+    }
+  });
+}
+
+TEST(Attention, Masks) {
+  test::ForEachTarget([] {
+    for (const MaskKind kind :
+         {MaskKind::kTerms, MaskKind::kRowTerms, MaskKind::kBytes, MaskKind::kPerBatch}) {
+      for (const int64_t queries : {1, 4, 45}) {
+        for (const int64_t keys : {19, 64, 700}) {
+          for (const float term : {-kInfinity, -3.4028235e38f}) {
+            Check({Shape(2, 2, 1, queries, keys, 16, 16), kind, 3, term});
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(Attention, CausalWithCap) {
+  test::ForEachTarget([] {
+    for (const int64_t ahead : {0, 7, -4, 1000}) {
+      for (const int64_t keys : {50, 900}) {
+        Case c{Shape(1, 2, 1, 50, keys, 16, 16)};
+        c.shape.causal = true;
+        c.shape.ahead = ahead;
+        c.shape.softcap = 2;
+        c.shape.zero_blind = true;
+        Check(c);
+      }
+    }
+  });
+}
+
+TEST(Attention, QueriesThatSeeNothing) {
+  test::ForEachTarget([] {
+    for (const int64_t queries : {2, 40}) {
+      for (const MaskKind kind : {MaskKind::kTerms, MaskKind::kBytes}) {
+        for (const int zeros : {0, 1, 2}) {
+          Case c{Shape(1, 1, 1, queries, 20, 8, 8), kind, 1};
+          c.shape.zero_blind = zeros == 1;
+          c.shape.zero_nan = zeros == 2;
+          Check(c);
+        }
+      }
+    }
+  });
+}
+
+TEST(Attention, TransposedKeys) {
+  test::ForEachTarget([] {
+    for (const int64_t queries : {1, 30}) {
+      Case c{Shape(2, 2, 1, queries, 530, 8, 8)};
+      c.shape.k_transposed = true;
+      c.shape.k_stride[2] = 530;
+      Check(c);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace sardonyx
