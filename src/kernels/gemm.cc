@@ -15,7 +15,7 @@ namespace {
 // Sizes in bytes that leave room for the other operands: most second-level caches have 512 KiB or
 // more.
 constexpr int64_t kBlockABytes = 192 << 10;
-constexpr int64_t kChunkBBytes = 384 << 10;
+constexpr int64_t kChunkBBytes = 256 << 10;
 constexpr int64_t kBlockCBytes = 128 << 10;
 
 // How a product is cut. Depends on the shape and on the SIMD target, never on the threads.
@@ -57,7 +57,7 @@ Cut CutGemm(const GemmShape& s, bool packed) {
   const int64_t parts = std::max<int64_t>(1, wanted / cut.items);
   cut.items_per_task = std::max<int64_t>(1, cut.items / wanted);
 
-  cut.kc = s.k <= 640 || s.m <= tile ? s.k : CeilDiv(s.k, CeilDiv(s.k, 448));
+  cut.kc = s.k <= 800 || s.m <= tile ? s.k : CeilDiv(s.k, CeilDiv(s.k, 448));
   const int64_t k_bytes = std::max<int64_t>(s.k, 1) * 4;
 
   const int64_t panels = CeilDiv(s.n, panel);
@@ -91,7 +91,10 @@ Cut CutGemm(const GemmShape& s, bool packed) {
 
   const int64_t block = kBlockABytes / (std::max<int64_t>(cut.kc, 16) * 4);
   const int64_t c_rows = kBlockCBytes / (cut.column_step * 4);
-  cut.rows = std::max(tile, std::min(block, c_rows) / tile * tile);
+  const int64_t rows = std::max(tile, std::min(block, c_rows) / tile * tile);
+  // Blocks of about that size that leave no thin one.
+  const int64_t blocks = std::max<int64_t>(1, (s.m + rows / 2) / rows);
+  cut.rows = RoundUp(CeilDiv(s.m, blocks), tile);
 
   if (s.a_transposed || RowsCollide(s.lda, s.m)) {
     cut.a_ld = RoundUp(s.k, 16) + 16;

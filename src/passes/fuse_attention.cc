@@ -199,7 +199,8 @@ Value* Uncapped(const Value* value, double* cap) {
   return x;
 }
 
-// Walks from the scores to the product of queries and keys. False if there is none.
+// Walks from the scores to the product of queries and keys, all of one shape. False if there is
+// none.
 bool Walk(Value* value, const Graph& graph, Scores* scores) {
   while (value->producer != nullptr && HasOneUser(graph, value)) {
     if (IsProduct(value)) {
@@ -262,7 +263,6 @@ Rewrite FuseAttention(Node& node, PassContext& context) {
   if (scores.zeros != "nan" && !HasOneUser(context.graph, weights)) {
     return CheckFailed{"the weights are also used otherwise"};
   }
-  if (!SameShape(scores.product, weights)) return CheckFailed{"a mask broadcasts the scores"};
   const Node& product = *scores.product->producer;
   for (const Value* value : {product.input(0), product.input(1), node.input(1)}) {
     if (!value->fact.ranked() || value->fact.rank() != weights->fact.rank() ||
