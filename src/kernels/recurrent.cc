@@ -145,14 +145,17 @@ DirectionScratch Layout(const RecurrentOptions& options, int64_t steps, int64_t 
   return layout;
 }
 
-// c[i] (+)= a[i] * panels for all rows, over threads if that pays.
+// c[i] (+)= a[i] * panels for all rows, over threads if that pays. Every other step goes through
+// the weights backwards, so that it begins with those that the step before has left in the
+// second-level cache.
 void Multiply(float* const* a, float* const* c, int64_t rows, int64_t k, const float* panels,
-              int64_t columns, bool accumulate, const Parallel& par) {
+              int64_t columns, bool accumulate, bool backwards, const Parallel& par) {
   const int64_t count = (columns + kPanelWidth - 1) / kPanelWidth;
   const int64_t tasks = Slice(count, rows * k * kPanelWidth / 32).tasks;
-  par.For(tasks, [&](int64_t task) {
+  par.For(tasks, [&](int64_t index) {
+    const int64_t task = backwards ? tasks - 1 - index : index;
     PanelMatmul(a, c, rows, k, panels, count * task / tasks, count * (task + 1) / tasks, columns,
-                accumulate);
+                accumulate, backwards);
   });
 }
 
@@ -226,7 +229,7 @@ class DirectionRun {
     }
     if (rows == 0) return;
     Multiply(scratch_.h_rows, scratch_.z_rows, rows, hidden_, weights_.r_first,
-             FirstColumns(options_), true, par_);
+             FirstColumns(options_), true, t % 2 == 1, par_);
     const auto for_rows = [&](auto&& body) {
       for (int64_t i = 0; i < rows; ++i) {
         RecurrentRow row;
@@ -253,14 +256,14 @@ class DirectionRun {
     }
     if (options_.linear_before_reset) {
       Multiply(scratch_.h_rows, scratch_.second_rows, rows, hidden_, weights_.r_second, hidden_,
-               false, par_);
+               false, t % 2 == 1, par_);
     }
     for_rows([&](const RecurrentRow& row) { GruGatesRow(options_, row); });
     if (!options_.linear_before_reset) {
       // The gates left r * h in `second`; its product joins the third gate's columns.
       for (int64_t i = 0; i < rows; ++i) scratch_.z_rows[i] += 2 * hidden_;
       Multiply(scratch_.second_rows, scratch_.z_rows, rows, hidden_, weights_.r_second, hidden_,
-               true, par_);
+               true, t % 2 == 1, par_);
       for (int64_t i = 0; i < rows; ++i) scratch_.z_rows[i] -= 2 * hidden_;
     }
     for_rows([&](const RecurrentRow& row) { GruStateRow(options_, row); });

@@ -87,7 +87,8 @@ HWY_INLINE void PanelRows(float* const* a, float* const* c, int64_t k, const flo
 }
 
 void PanelMatmulImpl(float* const* a, float* const* c, int64_t rows, int64_t k, const float* panels,
-                     int64_t first, int64_t last, int64_t columns, bool accumulate) {
+                     int64_t first, int64_t last, int64_t columns, bool accumulate,
+                     bool backwards) {
   // Accumulators: 8 to 16 of the 32 registers of AVX-512 and NEON, 8 of 16 elsewhere.
 #if HWY_TARGET <= HWY_AVX3
   constexpr int kOne = 4, kMore = 4, kSplit = 2;
@@ -98,7 +99,8 @@ void PanelMatmulImpl(float* const* a, float* const* c, int64_t rows, int64_t k, 
 #else
   constexpr int kOne = 8, kMore = 2, kSplit = 1;
 #endif
-  for (int64_t p = first; p < last; ++p) {
+  for (int64_t i = first; i < last; ++i) {
+    const int64_t p = backwards ? first + last - 1 - i : i;
     const float* panel = panels + p * k * kPanelWidth;
     const int64_t column = p * kPanelWidth;
     int64_t r = 0;
@@ -240,9 +242,9 @@ HWY_EXPORT(GruGatesRowImpl);
 HWY_EXPORT(GruStateRowImpl);
 
 void PanelMatmul(float* const* a, float* const* c, int64_t rows, int64_t k, const float* panels,
-                 int64_t first, int64_t last, int64_t columns, bool accumulate) {
+                 int64_t first, int64_t last, int64_t columns, bool accumulate, bool backwards) {
   HWY_DYNAMIC_DISPATCH(PanelMatmulImpl)
-  (a, c, rows, k, panels, first, last, columns, accumulate);
+  (a, c, rows, k, panels, first, last, columns, accumulate, backwards);
 }
 void LstmRow(const RecurrentOptions& options, const RecurrentRow& row) {
   HWY_DYNAMIC_DISPATCH(LstmRowImpl)(options, row);

@@ -16,9 +16,9 @@ inline int64_t PanelFloats(int64_t k, int64_t columns) {
 }
 
 // c[i][j] (+)= sum over k of a[i][k] * panels(k, j), for rows i and the columns j < columns of the
-// panels [first, last).
+// panels [first, last), taken in this order or backwards.
 void PanelMatmul(float* const* a, float* const* c, int64_t rows, int64_t k, const float* panels,
-                 int64_t first, int64_t last, int64_t columns, bool accumulate);
+                 int64_t first, int64_t last, int64_t columns, bool accumulate, bool backwards);
 
 // One batch item at one step. z holds x W^T + h R^T without biases, [G * H].
 struct RecurrentRow {
