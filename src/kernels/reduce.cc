@@ -46,11 +46,21 @@ constexpr float Neutral() {
   return 0.0f;
 }
 
-// Of all lanes, in double; NaN wins in max and min.
+// Of all lanes, sums and products in double; NaN wins in max and min.
 template <ReduceKind kKind>
 HWY_INLINE double JoinLanes(V v) {
   const D d;
+  if constexpr (kKind == ReduceKind::kSum) {
+    const hn::ScalableTag<double> dd;
+    return hn::GetLane(
+        hn::SumOfLanes(dd, hn::Add(hn::PromoteTo(dd, hn::LowerHalf(v)),
+                                   hn::PromoteTo(dd, hn::UpperHalf(hn::Half<D>(), v)))));
+  }
   HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)];
+  if constexpr (kKind == ReduceKind::kMax || kKind == ReduceKind::kMin) {
+    if (!hn::AllFalse(d, hn::IsNaN(v))) return std::numeric_limits<double>::quiet_NaN();
+    return hn::GetLane(kKind == ReduceKind::kMax ? hn::MaxOfLanes(d, v) : hn::MinOfLanes(d, v));
+  }
   hn::Store(v, d, lanes);
   double acc = lanes[0];
   for (size_t i = 1; i < hn::Lanes(d); ++i) acc = JoinPartial(kKind, acc, double{lanes[i]});
@@ -117,6 +127,68 @@ double ExpSumRow(const float* x, int64_t n, float max) {
     begin = end;
   }
   return total;
+}
+
+// log(sum(exp(x))) over n of `count` columns of x [n, inner]; y holds their largest elements.
+void LogSumExpColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t count) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t c = 0; c < count; c += lanes) {
+    const int64_t part = std::min(lanes, count - c);
+    const auto load = [&](const float* p) HWY_ATTR {
+      return part == lanes ? hn::LoadU(d, p) : LoadPart(d, p, part);
+    };
+    const V max = load(y + c);
+    V total = hn::Zero(d), lost = hn::Zero(d);
+    for (int64_t i = 0; i < n; ++i) {
+      // Of positive terms, Kahan's sum.
+      const V term = hn::Sub(ExpNonPositive(d, hn::Sub(load(x + i * inner + c), max)), lost);
+      const V sum = hn::Add(total, term);
+      lost = hn::Sub(hn::Sub(sum, total), term);
+      total = sum;
+    }
+    const V inf = hn::Set(d, std::numeric_limits<float>::infinity());
+    const V result = hn::IfThenElse(hn::Eq(hn::Abs(max), inf), max, hn::Add(VecLog(d, total), max));
+    if (part == lanes) {
+      hn::StoreU(result, d, y + c);
+    } else {
+      StorePart(result, d, y + c, part);
+    }
+  }
+}
+
+// Rows of few elements, a lane each: y[row] = join of x [rows, n].
+template <ReduceKind kKind>
+HWY_INLINE void ShortRowsOf(const float* x, float* y, int64_t rows, int64_t n) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto places = hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<int32_t>(n)));
+  int64_t row = 0;
+  for (; row + lanes <= rows; row += lanes) {
+    V acc = hn::Set(d, Neutral<kKind>());
+    for (int64_t k = 0; k < n; ++k) {
+      acc = Join<kKind>(acc, hn::GatherIndex(d, x + row * n + k, places));
+    }
+    hn::StoreU(acc, d, y + row);
+  }
+  for (; row < rows; ++row) {
+    float acc = Neutral<kKind>();
+    for (int64_t k = 0; k < n; ++k)
+      acc = AccumulateReduce<float, float>(kKind, acc, x[row * n + k]);
+    y[row] = acc;
+  }
+}
+
+void ShortRows(ReduceKind kind, const float* x, float* y, int64_t rows, int64_t n) {
+  switch (kind) {
+    case ReduceKind::kL1: return ShortRowsOf<ReduceKind::kL1>(x, y, rows, n);
+    case ReduceKind::kSumSquare: return ShortRowsOf<ReduceKind::kSumSquare>(x, y, rows, n);
+    case ReduceKind::kProd: return ShortRowsOf<ReduceKind::kProd>(x, y, rows, n);
+    case ReduceKind::kMax: return ShortRowsOf<ReduceKind::kMax>(x, y, rows, n);
+    case ReduceKind::kMin: return ShortRowsOf<ReduceKind::kMin>(x, y, rows, n);
+    default: return ShortRowsOf<ReduceKind::kSum>(x, y, rows, n);
+  }
 }
 
 // kVectors vectors of adjacent columns of x [n, inner]: y = join over n. Sums are compensated: a
@@ -191,26 +263,6 @@ void ReduceColumns(ReduceKind kind, const float* x, float* y, int64_t n, int64_t
   }
 }
 
-// Where the row's extreme is: the extreme first, then its first place.
-int64_t ArgRow(bool largest, const float* x, int64_t n) {
-  const float best =
-      static_cast<float>(largest ? Row<ReduceKind::kMax>(x, n) : Row<ReduceKind::kMin>(x, n));
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const V wanted = hn::Set(d, best);
-  const bool is_nan = std::isnan(best);
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    const V v = hn::LoadU(d, x + i);
-    const intptr_t at = hn::FindFirstTrue(d, is_nan ? hn::IsNaN(v) : hn::Eq(v, wanted));
-    if (at >= 0) return i + at;
-  }
-  for (; i < n; ++i) {
-    if (is_nan ? std::isnan(x[i]) : x[i] == best) return i;
-  }
-  return 0;
-}
-
 }  // namespace sardonyx::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -220,7 +272,8 @@ namespace sardonyx {
 HWY_EXPORT(ReduceRow);
 HWY_EXPORT(ExpSumRow);
 HWY_EXPORT(ReduceColumns);
-HWY_EXPORT(ArgRow);
+HWY_EXPORT(LogSumExpColumns);
+HWY_EXPORT(ShortRows);
 
 namespace {
 
@@ -286,7 +339,17 @@ void ReduceLastAxis(ReduceKind kind, const float* x, float* y, int64_t rows, int
     }
     return;
   }
+  constexpr int64_t kShortRow = 8;
   const Slices slices = Slice(rows, n / 4 + 4);
+  if (n <= kShortRow && rows > 1 && kind != ReduceKind::kLogSumExp) {
+    par.For(slices.tasks, [&](int64_t task) {
+      const int64_t begin = slices.Begin(task), end = slices.End(task, rows);
+      HWY_DYNAMIC_DISPATCH(ShortRows)(Accumulated(kind), x + begin * n, y + begin, end - begin, n);
+      if (kind == Accumulated(kind)) return;
+      for (int64_t i = begin; i < end; ++i) y[i] = FinishReduce<float>(kind, double{y[i]}, n);
+    });
+    return;
+  }
   par.For(slices.tasks, [&](int64_t task) {
     for (int64_t row = slices.Begin(task); row < slices.End(task, rows); ++row) {
       y[row] = FinishReduce<float>(kind, RowTotal(kind, x + row * n, n), n);
@@ -298,15 +361,17 @@ void ReduceMiddleAxis(ReduceKind kind, const float* x, float* y, int64_t outer, 
                       int64_t inner, const Parallel& par) {
   constexpr int64_t kColumns = 128;
   const int64_t blocks = (inner + kColumns - 1) / kColumns;
-  const ReduceKind accumulated = Accumulated(kind);
-  const Slices slices = Slice(outer * blocks, n * std::min(inner, kColumns) / 4 + 4);
+  const bool logs = kind == ReduceKind::kLogSumExp;
+  const ReduceKind accumulated = logs ? ReduceKind::kMax : Accumulated(kind);
+  const Slices slices = Slice(outer * blocks, n * std::min(inner, kColumns) / (logs ? 1 : 4) + 4);
   par.For(slices.tasks, [&](int64_t task) {
     for (int64_t i = slices.Begin(task); i < slices.End(task, outer * blocks); ++i) {
       const int64_t first = i % blocks * kColumns, count = std::min(kColumns, inner - first);
+      const float* from = x + i / blocks * n * inner + first;
       float* to = y + i / blocks * inner + first;
-      HWY_DYNAMIC_DISPATCH(ReduceColumns)
-      (accumulated, x + i / blocks * n * inner + first, to, n, inner, count);
-      if (kind == accumulated) continue;
+      HWY_DYNAMIC_DISPATCH(ReduceColumns)(accumulated, from, to, n, inner, count);
+      if (logs) HWY_DYNAMIC_DISPATCH(LogSumExpColumns)(from, to, n, inner, count);
+      if (logs || kind == accumulated) continue;
       for (int64_t c = 0; c < count; ++c) to[c] = FinishReduce<float>(kind, double{to[c]}, n);
     }
   });
@@ -320,7 +385,7 @@ void Reduce<float>(ReduceKind kind, const float* x, float* y, const ReduceShape&
   const auto [outer, n, inner, n2] = shape;
   if (n * n2 > 0 && inner == 1) {
     ReduceLastAxis(kind, x, y, outer, n * n2, par);
-  } else if (n * n2 > 0 && n2 == 1 && kind != ReduceKind::kLogSumExp) {
+  } else if (n * n2 > 0 && n2 == 1) {
     ReduceMiddleAxis(kind, x, y, outer, n, inner, par);
   } else if (n == 1 && n2 > 0) {
     ReduceLastAxis(kind, x, y, outer * inner, n2, par);
@@ -343,21 +408,6 @@ void Reduce<float>(ReduceKind kind, const float* x, float* y, const ReduceShape&
   } else {
     ReduceElements(kind, x, y, shape, par);
   }
-}
-
-template <>
-void ArgReduce<float>(bool largest, bool select_last, const float* x, int64_t* y, int64_t outer,
-                      int64_t n, int64_t inner, const Parallel& par) {
-  if (inner != 1 || select_last) {
-    ArgReduceElements(largest, select_last, x, y, outer, n, inner, par);
-    return;
-  }
-  const Slices slices = Slice(outer, n / 4 + 4);
-  par.For(slices.tasks, [&](int64_t task) {
-    for (int64_t row = slices.Begin(task); row < slices.End(task, outer); ++row) {
-      y[row] = HWY_DYNAMIC_DISPATCH(ArgRow)(largest, x + row * n, n);
-    }
-  });
 }
 
 }  // namespace sardonyx

@@ -46,8 +46,4 @@ void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t o
 template <>
 void Reduce<float>(ReduceKind kind, const float* x, float* y, const ReduceShape& shape,
                    const Parallel& par);
-template <>
-void ArgReduce<float>(bool largest, bool select_last, const float* x, int64_t* y, int64_t outer,
-                      int64_t n, int64_t inner, const Parallel& par);
-
 }  // namespace sardonyx

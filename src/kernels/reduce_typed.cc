@@ -1,22 +1,304 @@
-#include "kernels/reduce_typed.h"
+// Reductions of every type but float32.
+#include "kernels/targets.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/reduce_typed.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include <algorithm>
+
+#include "kernels/reduce_typed.h"
+#include "kernels/tile_loop.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Elements as lanes of the accumulator's type, widened if they are narrower.
+template <class D, typename T, typename A = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> LoadAs(D d, const T* p) {
+  const hn::Rebind<T, D> from;
+  if constexpr (sizeof(T) == sizeof(A)) {
+    return hn::BitCast(d, hn::LoadU(from, p));
+  } else if constexpr (std::is_signed_v<T>) {
+    return hn::BitCast(d, hn::PromoteTo(hn::RebindToSigned<D>(), hn::LoadU(from, p)));
+  } else {
+    return hn::BitCast(d, hn::PromoteTo(hn::RebindToUnsigned<D>(), hn::LoadU(from, p)));
+  }
+}
+
+template <ReduceKind kKind, class D, class V = hn::Vec<D>>
+HWY_INLINE V Join(D d, V acc, V x) {
+  constexpr bool kIsFloat = std::is_floating_point_v<hn::TFromD<D>>;
+  if constexpr (kKind == ReduceKind::kSum) return hn::Add(acc, x);
+  if constexpr (kKind == ReduceKind::kProd) return hn::Mul(acc, x);
+  if constexpr (kKind == ReduceKind::kSumSquare) return hn::Add(acc, hn::Mul(x, x));
+  if constexpr (kKind == ReduceKind::kL1) {
+    if constexpr (kIsFloat) return hn::Add(acc, hn::Abs(x));
+    const hn::RebindToSigned<D> ds;
+    return hn::Add(acc, hn::BitCast(d, hn::Abs(hn::BitCast(ds, x))));
+  }
+  const V joined = kKind == ReduceKind::kMax ? hn::Max(acc, x) : hn::Min(acc, x);
+  // x86 returns its second operand if either is NaN.
+  if constexpr (kIsFloat) return hn::IfThenElse(hn::IsNaN(acc), acc, joined);
+  return joined;
+}
+
+// How results of parts join: squares are not squared again.
+constexpr ReduceKind Plain(ReduceKind kind) {
+  return kind == ReduceKind::kSumSquare || kind == ReduceKind::kL1 ? ReduceKind::kSum : kind;
+}
+
+template <ReduceKind kKind, typename T, typename A>
+HWY_INLINE A Row(const T* x, int64_t n) {
+  const hn::ScalableTag<A> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto neutral = hn::Set(d, StartReduce<A, A>(kKind));
+  auto a0 = neutral, a1 = neutral, a2 = neutral, a3 = neutral;
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes) {
+    a0 = Join<kKind>(d, a0, LoadAs(d, x + i));
+    a1 = Join<kKind>(d, a1, LoadAs(d, x + i + lanes));
+    a2 = Join<kKind>(d, a2, LoadAs(d, x + i + 2 * lanes));
+    a3 = Join<kKind>(d, a3, LoadAs(d, x + i + 3 * lanes));
+  }
+  for (; i + lanes <= n; i += lanes) a0 = Join<kKind>(d, a0, LoadAs(d, x + i));
+  constexpr ReduceKind kPlain = Plain(kKind);
+  a0 = Join<kPlain>(d, Join<kPlain>(d, a0, a1), Join<kPlain>(d, a2, a3));
+  HWY_ALIGN A lane[HWY_MAX_BYTES / sizeof(A)];
+  hn::Store(a0, d, lane);
+  for (int64_t half = lanes / 2; half > 0; half /= 2) {
+    for (int64_t j = 0; j < half; ++j) lane[j] = JoinPartial(kPlain, lane[j], lane[j + half]);
+  }
+  A total = lane[0];
+  for (; i < n; ++i) total = AccumulateReduce<T, A>(kKind, total, x[i]);
+  return total;
+}
+
+// kVectors vectors of adjacent columns of x [n, inner].
+template <ReduceKind kKind, int kVectors, typename T, typename A>
+HWY_INLINE void ColumnBlock(const T* x, A* y, int64_t n, int64_t inner) {
+  const hn::ScalableTag<A> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<decltype(d)> acc[kVectors];
+  for (auto& v : acc) v = hn::Set(d, StartReduce<A, A>(kKind));
+  for (int64_t i = 0; i < n; ++i) {
+    for (int v = 0; v < kVectors; ++v) {
+      acc[v] = Join<kKind>(d, acc[v], LoadAs(d, x + i * inner + v * lanes));
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) hn::StoreU(acc[v], d, y + v * lanes);
+}
+
+template <ReduceKind kKind, typename T, typename A>
+void Columns(const T* x, A* y, int64_t n, int64_t inner, int64_t count) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
+  int64_t c = 0;
+  for (; c + 8 * lanes <= count; c += 8 * lanes) ColumnBlock<kKind, 8>(x + c, y + c, n, inner);
+  for (; c + lanes <= count; c += lanes) ColumnBlock<kKind, 1>(x + c, y + c, n, inner);
+  for (; c < count; ++c) {
+    A total = StartReduce<A, A>(kKind);
+    for (int64_t i = 0; i < n; ++i) {
+      total = AccumulateReduce<T, A>(kKind, total, x[i * inner + c]);
+    }
+    y[c] = total;
+  }
+}
+
+template <typename T, typename A, ReduceKind kKind>
+constexpr ReduceLoops<T, A> Loops() {
+  return {Row<kKind, T, A>, Columns<kKind, T, A>};
+}
+
+// Sums of integers wrap alike at any width, so where the result alone counts they are taken in
+// theirs; where it is divided or a root is taken, in 64 bits.
+template <typename T, typename A>
+ReduceLoops<T, A> FindLoops(ReduceKind kind) {
+  if constexpr (std::is_same_v<T, A>) {
+    if (kind == ReduceKind::kMax) return Loops<T, A, ReduceKind::kMax>();
+    if (kind == ReduceKind::kMin) return Loops<T, A, ReduceKind::kMin>();
+  }
+  if constexpr (sizeof(T) >= 4 && !std::is_same_v<T, float>) {
+    if (kind == ReduceKind::kSum) return Loops<T, A, ReduceKind::kSum>();
+    if (kind == ReduceKind::kSumSquare) return Loops<T, A, ReduceKind::kSumSquare>();
+    if constexpr (std::is_same_v<T, A> && std::is_signed_v<T>) {
+      if (kind == ReduceKind::kL1) return Loops<T, A, ReduceKind::kL1>();
+      if (kind == ReduceKind::kProd) return Loops<T, A, ReduceKind::kProd>();
+    }
+  }
+  return {};
+}
+
+// The first or last place of `best` in each of at most 128 columns of x [n, inner].
+template <typename T>
+void FindColumns(const T* x, const T* best, int64_t* y, int64_t n, int64_t inner, int64_t count,
+                 bool select_last) {
+  constexpr int64_t kMost = 128;
+  int32_t at[kMost] = {};
+  T wanted[kMost] = {};
+  std::copy_n(best, count, wanted);
+  for (int64_t k = 0; k < n; ++k) {
+    const int64_t i = select_last ? k : n - 1 - k;
+    const T* row = x + i * inner;
+    const int32_t place = static_cast<int32_t>(i);
+    SARDONYX_TILE_LOOP
+    for (int64_t c = 0; c < count; ++c) {
+      const T v = row[c], w = wanted[c];
+      const bool same = v == w || (v != v && w != w);
+      at[c] = same ? place : at[c];
+    }
+  }
+  for (int64_t c = 0; c < count; ++c) y[c] = at[c];
+}
+
+template <typename T>
+int64_t FindInRow(const T* x, T best, int64_t n, bool select_last) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto wanted = hn::Set(d, best);
+  const bool nan = best != best;
+  const auto here = [&](int64_t i) { return nan ? x[i] != x[i] : x[i] == best; };
+  const auto any = [&](int64_t i) HWY_ATTR {
+    const auto v = hn::LoadU(d, x + i);
+    if constexpr (std::is_floating_point_v<T>) {
+      if (nan) return !hn::AllFalse(d, hn::IsNaN(v));
+    }
+    return !hn::AllFalse(d, hn::Eq(v, wanted));
+  };
+  if (select_last) {
+    int64_t end = n;
+    while (end >= lanes && !any(end - lanes)) end -= lanes;
+    while (end > 0 && !here(end - 1)) --end;
+    return std::max<int64_t>(end - 1, 0);
+  }
+  int64_t i = 0;
+  while (i + lanes <= n && !any(i)) i += lanes;
+  while (i < n && !here(i)) ++i;
+  return i < n ? i : 0;
+}
+
+template <typename T>
+void Fill(TypedReduction<T>* loops) {
+  loops->same = FindLoops<T, T>;
+  if constexpr (sizeof(T) == 4 && std::is_integral_v<T>) {
+    loops->wide = FindLoops<T, ReduceAccumulator<T>>;
+  }
+  loops->find_columns = FindColumns<T>;
+  loops->find_in_row = FindInRow<T>;
+}
+
+void FillAll(TypedReductions* all) {
+  std::apply([](auto&... each) { (Fill(&each), ...); }, *all);
+}
+
+}  // namespace
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace sardonyx {
+namespace {
+
+HWY_EXPORT(FillAll);
+
+template <typename T>
+TypedReduction<T> LoopsOf() {
+  TypedReductions all;
+  HWY_DYNAMIC_DISPATCH(FillAll)(&all);
+  return std::get<TypedReduction<T>>(all);
+}
+
+// Results of `kind` from what was accumulated as `accumulated`; false if the shape has no loops.
+template <typename T, typename A>
+bool RunLoops(const ReduceLoops<T, A>& loops, ReduceKind kind, ReduceKind accumulated, const T* x,
+              T* y, const ReduceShape& shape, const Parallel& par) {
+  const auto [outer, n, inner, n2] = shape;
+  if (loops.row == nullptr || n * n2 == 0) return false;
+  const bool rows = inner == 1 || n2 > 1;
+  if (rows && n2 > 1 && n2 < 8 && n > 1 && inner > 1) return false;
+  constexpr int64_t kColumns = 128;
+  const int64_t blocks = rows ? inner : (inner + kColumns - 1) / kColumns;
+  const int64_t cost = rows ? n * (n2 / 4 + 4) : n * std::min(inner, kColumns) / 4 + 4;
+  const Slices slices = Slice(outer * blocks, cost);
+  par.For(slices.tasks, [&, n = n, n2 = n2, inner = inner, outer = outer](int64_t task) {
+    for (int64_t i = slices.Begin(task); i < slices.End(task, outer * blocks); ++i) {
+      if (rows) {
+        const T* from = x + (i / inner * n * inner + i % inner) * n2;
+        const bool one = inner == 1;  // then the row goes on over n
+        A total = loops.row(from, one ? n * n2 : n2);
+        for (int64_t k = 1; !one && k < n; ++k) {
+          const A more = loops.row(from + k * inner * n2, n2);
+          total = JoinPartial(accumulated, total, more);
+        }
+        y[i] = FinishReduce<T>(kind, total, n * n2);
+        continue;
+      }
+      const int64_t first = i % blocks * kColumns, count = std::min(kColumns, inner - first);
+      A totals[kColumns];
+      loops.columns(x + i / blocks * n * inner + first, totals, n, inner, count);
+      T* to = y + i / blocks * inner + first;
+      for (int64_t c = 0; c < count; ++c) to[c] = FinishReduce<T>(kind, totals[c], n);
+    }
+  });
+  return true;
+}
+
+}  // namespace
 
 template <typename T>
 void Reduce(ReduceKind kind, const T* x, T* y, const ReduceShape& shape, const Parallel& par) {
+  const TypedReduction<T> loops = LoopsOf<T>();
+  const bool whole = kind == ReduceKind::kMean || kind == ReduceKind::kL2 ||
+                     kind == ReduceKind::kLogSum || kind == ReduceKind::kLogSumExp;
+  const ReduceKind accumulated = kind == ReduceKind::kMean || kind == ReduceKind::kLogSum
+                                     ? ReduceKind::kSum
+                                 : kind == ReduceKind::kL2 ? ReduceKind::kSumSquare
+                                                           : kind;
+  if (kind != ReduceKind::kLogSumExp) {
+    // Narrow sums count in wrapped form alone.
+    if (!whole || sizeof(T) == 8) {
+      if (RunLoops(loops.same(accumulated), kind, accumulated, x, y, shape, par)) return;
+    } else if (loops.wide != nullptr) {
+      if (RunLoops(loops.wide(accumulated), kind, accumulated, x, y, shape, par)) return;
+    }
+  }
   ReduceElements(kind, x, y, shape, par);
 }
 
 template <typename T>
 void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t outer, int64_t n,
                int64_t inner, const Parallel& par) {
-  ArgReduceElements(largest, select_last, x, y, outer, n, inner, par);
+  const TypedReduction<T> loops = LoopsOf<T>();
+  const ReduceLoops<T, T> best = loops.same(largest ? ReduceKind::kMax : ReduceKind::kMin);
+  constexpr int64_t kColumns = 128;
+  const int64_t blocks = inner == 1 ? 1 : (inner + kColumns - 1) / kColumns;
+  const Slices slices = Slice(outer * blocks, n * std::min(inner, kColumns) / 4 + 4);
+  par.For(slices.tasks, [&](int64_t task) {
+    for (int64_t i = slices.Begin(task); i < slices.End(task, outer * blocks); ++i) {
+      if (inner == 1) {
+        const T* row = x + i * n;
+        y[i] = loops.find_in_row(row, best.row(row, n), n, select_last);
+        continue;
+      }
+      const int64_t first = i % blocks * kColumns, count = std::min(kColumns, inner - first);
+      const T* from = x + i / blocks * n * inner + first;
+      T wanted[kColumns];
+      best.columns(from, wanted, n, inner, count);
+      loops.find_columns(from, wanted, y + i / blocks * inner + first, n, inner, count,
+                         select_last);
+    }
+  });
 }
 
 #define SARDONYX_REDUCE(T)                                                                \
   template void Reduce<T>(ReduceKind, const T*, T*, const ReduceShape&, const Parallel&); \
   template void ArgReduce<T>(bool, bool, const T*, int64_t*, int64_t, int64_t, int64_t,   \
                              const Parallel&)
+template void ArgReduce<float>(bool, bool, const float*, int64_t*, int64_t, int64_t, int64_t,
+                               const Parallel&);
 SARDONYX_REDUCE(double);
 SARDONYX_REDUCE(int8_t);
 SARDONYX_REDUCE(uint8_t);
@@ -29,3 +311,4 @@ SARDONYX_REDUCE(uint64_t);
 #undef SARDONYX_REDUCE
 
 }  // namespace sardonyx
+#endif

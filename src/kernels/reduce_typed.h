@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <tuple>
 #include <type_traits>
 
 #include "kernels/reduce.h"
@@ -11,10 +12,15 @@
 
 namespace sardonyx {
 
+// Where integers wrap instead of being undefined.
+template <typename A>
+using WrappingSum = std::conditional_t<std::is_floating_point_v<A>, A,
+                                       std::conditional_t<sizeof(A) == 8, uint64_t, uint32_t>>;
+
 // Joins what two parts of the input have accumulated.
 template <typename A>
 inline A JoinPartial(ReduceKind kind, A a, A b) {
-  using U = std::conditional_t<std::is_same_v<A, int64_t>, uint64_t, A>;  // wraps, not undefined
+  using U = WrappingSum<A>;
   switch (kind) {
     case ReduceKind::kMax: return b > a || b != b ? b : a;
     case ReduceKind::kMin: return b < a || b != b ? b : a;
@@ -60,7 +66,7 @@ inline A StartReduce(ReduceKind kind) {
 
 template <typename T, typename A>
 inline A AccumulateReduce(ReduceKind kind, A total, T element) {
-  using U = std::conditional_t<std::is_same_v<A, int64_t>, uint64_t, A>;
+  using U = WrappingSum<A>;
   const A x = static_cast<A>(element);
   switch (kind) {
     case ReduceKind::kSumSquare:
@@ -102,28 +108,26 @@ void ReduceElements(ReduceKind kind, const T* x, T* y, const ReduceShape& shape,
   });
 }
 
+// The vectorised loops of a type T, accumulating in A; null where a kind has none. Columns are at
+// most 128 of x [n, inner], their totals go to y.
+template <typename T, typename A>
+struct ReduceLoops {
+  A (*row)(const T* x, int64_t n) = nullptr;
+  void (*columns)(const T* x, A* y, int64_t n, int64_t inner, int64_t count) = nullptr;
+};
+
 template <typename T>
-void ArgReduceElements(bool largest, bool select_last, const T* x, int64_t* y, int64_t outer,
-                       int64_t n, int64_t inner, const Parallel& par) {
-  const Slices slices = Slice(outer * inner, n);
-  par.For(slices.tasks, [&](int64_t task) {
-    for (int64_t i = slices.Begin(task); i < slices.End(task, outer * inner); ++i) {
-      const T* from = x + i / inner * n * inner + i % inner;
-      T best = from[0];
-      int64_t at = 0;
-      for (int64_t k = 1; k < n; ++k) {
-        const T v = from[k * inner];
-        const bool nan = v != v, best_nan = best != best;
-        const bool better = nan ? !best_nan : !best_nan && (largest ? v > best : v < best);
-        const bool equal = nan ? best_nan : v == best;
-        if (better || (select_last && equal)) {
-          best = v;
-          at = k;
-        }
-      }
-      y[i] = at;
-    }
-  });
-}
+struct TypedReduction {
+  ReduceLoops<T, T> (*same)(ReduceKind kind) = nullptr;
+  ReduceLoops<T, ReduceAccumulator<T>> (*wide)(ReduceKind kind) = nullptr;
+  void (*find_columns)(const T* x, const T* best, int64_t* y, int64_t n, int64_t inner,
+                       int64_t count, bool select_last) = nullptr;
+  int64_t (*find_in_row)(const T* x, T best, int64_t n, bool select_last) = nullptr;
+};
+using TypedReductions =
+    std::tuple<TypedReduction<float>, TypedReduction<double>, TypedReduction<int8_t>,
+               TypedReduction<uint8_t>, TypedReduction<int16_t>, TypedReduction<uint16_t>,
+               TypedReduction<int32_t>, TypedReduction<uint32_t>, TypedReduction<int64_t>,
+               TypedReduction<uint64_t>>;
 
 }  // namespace sardonyx

@@ -125,18 +125,23 @@ int TileGraph::Add(int a, int b) {
   return FloatOp(TileOpcode::kAdd, {a, b});
 }
 
-int TileGraph::Pow(int a, int b) {
-  if (!IsConstant(b)) return FloatOp(TileOpcode::kPow, {a, b});
+// x to a constant power by multiplications and roots, which are exact where pow is.
+int TileGraph::Pow(DType type, int a, int b) {
+  if (!IsConstant(b)) return Op(TileOpcode::kPow, type, {a, b});
   const double exponent = nodes[b].value;
   if (exponent == 1) return a;
-  if (exponent == 2) return FloatOp(TileOpcode::kMul, {a, a});
-  if (exponent == 3) return FloatOp(TileOpcode::kCube, {a});
-  if (exponent == 0.5) return FloatOp(TileOpcode::kSqrt, {a});
-  if (exponent == -1) return FloatOp(TileOpcode::kReciprocal, {a});
-  if (exponent == -0.5) {
-    return FloatOp(TileOpcode::kReciprocal, {FloatOp(TileOpcode::kSqrt, {a})});
+  if (exponent == 2) return Op(TileOpcode::kMul, type, {a, a});
+  if (exponent == 3) {
+    if (type == DType::kFloat32) return Op(TileOpcode::kCube, type, {a});
+    return Op(TileOpcode::kMul, type, {Op(TileOpcode::kMul, type, {a, a}), a});
   }
-  return FloatOp(TileOpcode::kPow, {a, b});
+  if (!IsFloat(type)) return Op(TileOpcode::kPow, type, {a, b});
+  if (exponent == 0.5) return Op(TileOpcode::kSqrt, type, {a});
+  if (exponent == -1) return Op(TileOpcode::kReciprocal, type, {a});
+  if (exponent == -0.5) {
+    return Op(TileOpcode::kReciprocal, type, {Op(TileOpcode::kSqrt, type, {a})});
+  }
+  return Op(TileOpcode::kPow, type, {a, b});
 }
 
 // The factors of a tree of products, constants multiplied into `scale`.
@@ -280,7 +285,7 @@ int TileGraph::Float(TileOpcode op, const int* args) {
   switch (op) {
     case TileOpcode::kAdd: return Add(a, b);
     case TileOpcode::kMul: return Mul(a, b);
-    case TileOpcode::kPow: return Pow(a, b);
+    case TileOpcode::kPow: return Pow(DType::kFloat32, a, b);
     case TileOpcode::kRelu: return Clamp(a, 0, kInfinity);
     case TileOpcode::kSub:
       if (IsConstant(b)) return Add(a, Constant(DType::kFloat32, -nodes[b].value));
@@ -374,6 +379,8 @@ std::string_view TileGraph::Build(const Expression& expression) {
       for (int i = 0; i < arity; ++i) args[i] = Cast(args[i], operands);
       if (operands == DType::kFloat32) {
         made = Float(OpcodeOf(instruction.fn), args);
+      } else if (instruction.fn == Fn::kPow) {
+        made = Pow(operands, args[0], args[1]);
       } else {
         made = arity == 1 ? Op(OpcodeOf(instruction.fn), operands, {args[0]})
                           : Op(OpcodeOf(instruction.fn), operands, {args[0], args[1]});

@@ -45,7 +45,7 @@ struct TileGraph {
   int Float(TileOpcode op, const int* args);
   int Add(int a, int b);
   int Mul(int a, int b);
-  int Pow(int a, int b);
+  int Pow(DType type, int a, int b);
   int Clamp(int x, double lo, double hi);
 
   struct Product {

@@ -32,6 +32,9 @@ TileFn FloatTileFn(TileOpcode op, unsigned uniform);
 // no such function. kWhere: `type` is that of the values; comparisons: of the operands.
 TileFn TypedTileFn(TileOpcode op, DType type);
 
+// Float64 operations on tiles that have a vector form of their own, null for the others.
+TileFn DoubleTileFn(TileOpcode op);
+
 // Conversion between computed types, or between float32 and a 16-bit float.
 TileFn CastTileFn(DType from, DType to);
 

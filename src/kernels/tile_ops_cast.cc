@@ -49,10 +49,16 @@ HWY_INLINE To Convert(From x) {
              : positive >= kHalf
                  ? static_cast<uint64_t>(Truncate<int64_t>(positive - kHalf)) + (uint64_t{1} << 63)
                  : static_cast<uint64_t>(Truncate<int64_t>(positive));
+    } else if constexpr (sizeof(To) < 4) {
+      // Both ends are numbers of either type.
+      constexpr From kLeast = std::numeric_limits<To>::min();
+      constexpr From kMost = std::numeric_limits<To>::max();
+      const From number = x == x ? x : From{0};
+      const From inside = number < kLeast ? kLeast : number;
+      return static_cast<To>(static_cast<int32_t>(inside > kMost ? kMost : inside));
     } else {
-      using Wide = std::conditional_t<sizeof(To) < 4, int32_t,
-                                      std::conditional_t<sizeof(To) == 4 && std::is_unsigned_v<To>,
-                                                         int64_t, std::make_signed_t<To>>>;
+      using Wide = std::conditional_t<sizeof(To) == 4 && std::is_unsigned_v<To>, int64_t,
+                                      std::make_signed_t<To>>;
       const Wide value = Truncate<Wide>(x);
       constexpr Wide kLeast = std::numeric_limits<To>::min();
       constexpr Wide kMost = std::numeric_limits<To>::max();
@@ -67,7 +73,8 @@ template <typename To, typename From>
 void Cast(const TileArgs& args) {
   const From* in = static_cast<const From*>(args.in[0]);
   To* out = static_cast<To*>(args.out);
-  const int64_t count = args.count;  // which stores of bytes might change, for all the compiler knows
+  const int64_t count =
+      args.count;  // which stores of bytes might change, for all the compiler knows
   SARDONYX_TILE_LOOP
   for (int64_t i = 0; i < count; ++i) out[i] = Convert<To>(in[i]);
 }
@@ -76,7 +83,8 @@ template <typename From>
 void ToBool(const TileArgs& args) {
   const From* in = static_cast<const From*>(args.in[0]);
   uint8_t* out = static_cast<uint8_t*>(args.out);
-  const int64_t count = args.count;  // which stores of bytes might change, for all the compiler knows
+  const int64_t count =
+      args.count;  // which stores of bytes might change, for all the compiler knows
   SARDONYX_TILE_LOOP
   for (int64_t i = 0; i < count; ++i) out[i] = in[i] != From{0};
 }
@@ -84,7 +92,8 @@ void ToBool(const TileArgs& args) {
 void FromBFloat16(const TileArgs& args) {
   const uint16_t* in = static_cast<const uint16_t*>(args.in[0]);
   uint32_t* out = static_cast<uint32_t*>(args.out);
-  const int64_t count = args.count;  // which stores of bytes might change, for all the compiler knows
+  const int64_t count =
+      args.count;  // which stores of bytes might change, for all the compiler knows
   SARDONYX_TILE_LOOP
   for (int64_t i = 0; i < count; ++i) out[i] = static_cast<uint32_t>(in[i]) << 16;
 }
@@ -92,7 +101,8 @@ void FromBFloat16(const TileArgs& args) {
 void ToBFloat16(const TileArgs& args) {
   const uint32_t* in = static_cast<const uint32_t*>(args.in[0]);
   uint16_t* out = static_cast<uint16_t*>(args.out);
-  const int64_t count = args.count;  // which stores of bytes might change, for all the compiler knows
+  const int64_t count =
+      args.count;  // which stores of bytes might change, for all the compiler knows
   SARDONYX_TILE_LOOP
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t bits = in[i];

@@ -151,6 +151,9 @@ SARDONYX_MAP1(Log, VecLog(d, x))
 SARDONYX_MAP1(Log1p, VecLog1p(d, x))
 SARDONYX_MAP1(Tanh, VecTanh(d, x))
 SARDONYX_MAP1(Erf, VecErf(d, x))
+SARDONYX_MAP1(Asin, hn::Asin(d, x))
+SARDONYX_MAP1(Acos, hn::Acos(d, x))
+SARDONYX_MAP1(Atan, hn::Atan(d, x))
 SARDONYX_MAP1(Sigmoid, VecSigmoid(d, x))
 SARDONYX_MAP1(Relu, AtLeast(d, hn::Zero(d), x))
 SARDONYX_MAP1(Cube, hn::Mul(hn::Mul(x, x), x))
@@ -243,6 +246,9 @@ TileFn Find(TileOpcode op, unsigned uniform) {
       SARDONYX_CASE1(Cos)
       SARDONYX_CASE1(Tanh)
       SARDONYX_CASE1(Erf)
+      SARDONYX_CASE1(Asin)
+      SARDONYX_CASE1(Acos)
+      SARDONYX_CASE1(Atan)
       SARDONYX_CASE1(Sigmoid)
       SARDONYX_CASE1(Relu)
       SARDONYX_CASE1(Cube)
@@ -250,9 +256,6 @@ TileFn Find(TileOpcode op, unsigned uniform) {
       SARDONYX_CASE1(GeluTanh)
 #undef SARDONYX_CASE1
       case kTan: return Map1<Lanes1<std::tan>, 0>;
-      case kAsin: return Map1<Lanes1<std::asin>, 0>;
-      case kAcos: return Map1<Lanes1<std::acos>, 0>;
-      case kAtan: return Map1<Lanes1<std::atan>, 0>;
       case kSinh: return Map1<Lanes1<std::sinh>, 0>;
       case kCosh: return Map1<Lanes1<std::cosh>, 0>;
       case kAsinh: return Map1<Lanes1<std::asinh>, 0>;

@@ -130,20 +130,16 @@ SARDONYX_FUNCTOR1(RealSign, x > 0 ? T{1} : x < 0 ? T{-1} : x)
 SARDONYX_FUNCTOR1(Floor, std::floor(x))
 SARDONYX_FUNCTOR1(Ceil, std::ceil(x))
 SARDONYX_FUNCTOR1(Round, std::nearbyint(x))
-SARDONYX_FUNCTOR1(Sqrt, std::sqrt(x))
 SARDONYX_FUNCTOR1(Reciprocal, 1 / x)
 SARDONYX_FUNCTOR1(Exp, std::exp(x))
 SARDONYX_FUNCTOR1(Log, std::log(x))
 SARDONYX_FUNCTOR1(Log1p, std::log1p(x))
-SARDONYX_FUNCTOR1(Sin, std::sin(x))
-SARDONYX_FUNCTOR1(Cos, std::cos(x))
 SARDONYX_FUNCTOR1(Tan, std::tan(x))
 SARDONYX_FUNCTOR1(Asin, std::asin(x))
 SARDONYX_FUNCTOR1(Acos, std::acos(x))
 SARDONYX_FUNCTOR1(Atan, std::atan(x))
 SARDONYX_FUNCTOR1(Sinh, std::sinh(x))
 SARDONYX_FUNCTOR1(Cosh, std::cosh(x))
-SARDONYX_FUNCTOR1(Tanh, std::tanh(x))
 SARDONYX_FUNCTOR1(Asinh, std::asinh(x))
 SARDONYX_FUNCTOR1(Acosh, std::acosh(x))
 SARDONYX_FUNCTOR1(Atanh, std::atanh(x))
@@ -158,7 +154,8 @@ void Map1(const TileArgs& args) {
   using R = decltype(F::Do(T{}));
   const T* a = static_cast<const T*>(args.in[0]);
   R* out = static_cast<R*>(args.out);
-  const int64_t count = args.count;  // which stores of bytes might change, for all the compiler knows
+  const int64_t count =
+      args.count;  // which stores of bytes might change, for all the compiler knows
   SARDONYX_TILE_LOOP
   for (int64_t i = 0; i < count; ++i) out[i] = F::Do(a[i]);
 }
@@ -169,7 +166,8 @@ void Map2(const TileArgs& args) {
   const T* a = static_cast<const T*>(args.in[0]);
   const T* b = static_cast<const T*>(args.in[1]);
   R* out = static_cast<R*>(args.out);
-  const int64_t count = args.count;  // which stores of bytes might change, for all the compiler knows
+  const int64_t count =
+      args.count;  // which stores of bytes might change, for all the compiler knows
   SARDONYX_TILE_LOOP
   for (int64_t i = 0; i < count; ++i) out[i] = F::Do(a[i], b[i]);
 }
@@ -180,7 +178,8 @@ void Where(const TileArgs& args) {
   const Bits* a = static_cast<const Bits*>(args.in[1]);
   const Bits* b = static_cast<const Bits*>(args.in[2]);
   Bits* out = static_cast<Bits*>(args.out);
-  const int64_t count = args.count;  // which stores of bytes might change, for all the compiler knows
+  const int64_t count =
+      args.count;  // which stores of bytes might change, for all the compiler knows
   SARDONYX_TILE_LOOP
   for (int64_t i = 0; i < count; ++i) {
     const Bits yes = a[i];
@@ -264,20 +263,16 @@ TileFn FindDouble(TileOpcode op) {
     SARDONYX_CASE1(Floor)
     SARDONYX_CASE1(Ceil)
     SARDONYX_CASE1(Round)
-    SARDONYX_CASE1(Sqrt)
     SARDONYX_CASE1(Reciprocal)
     SARDONYX_CASE1(Exp)
     SARDONYX_CASE1(Log)
     SARDONYX_CASE1(Log1p)
-    SARDONYX_CASE1(Sin)
-    SARDONYX_CASE1(Cos)
     SARDONYX_CASE1(Tan)
     SARDONYX_CASE1(Asin)
     SARDONYX_CASE1(Acos)
     SARDONYX_CASE1(Atan)
     SARDONYX_CASE1(Sinh)
     SARDONYX_CASE1(Cosh)
-    SARDONYX_CASE1(Tanh)
     SARDONYX_CASE1(Asinh)
     SARDONYX_CASE1(Acosh)
     SARDONYX_CASE1(Atanh)
@@ -331,7 +326,10 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 
 HWY_EXPORT(Find);
-TileFn TypedTileFn(TileOpcode op, DType type) { return HWY_DYNAMIC_DISPATCH(Find)(op, type); }
+TileFn TypedTileFn(TileOpcode op, DType type) {
+  const TileFn fn = type == DType::kFloat64 ? DoubleTileFn(op) : nullptr;
+  return fn != nullptr ? fn : HWY_DYNAMIC_DISPATCH(Find)(op, type);
+}
 
 }  // namespace sardonyx
 #endif

@@ -86,6 +86,7 @@ int64_t ViewOffset(const Node& node, std::span<const Operand> inputs,
   if (op->is_view) return index == 0 ? 0 : -1;
   const Operand& x = inputs[0];
   const Operand& y = outputs[index];
+  if (op == &core::bit_cast) return BitWidth(x.dtype) == BitWidth(y.dtype) ? 0 : -1;
   if (op == &core::slice) return SliceOffset(inputs, y);
   if (op == &core::split) return SplitOffset(node, inputs, outputs, index);
   if (op == &core::transpose) {

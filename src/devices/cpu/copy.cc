@@ -4,7 +4,9 @@
 #include <cstring>
 
 #include "devices/cpu/families.h"
+#include "kernels/pad.h"
 #include "kernels/strided_copy.h"
+#include "ops/core/pad.h"
 #include "ops/core/slice.h"
 
 namespace sardonyx::cpu {
@@ -172,10 +174,9 @@ BindResult BindPad(const BindRequest& request) {
   const Operand& y = request.outputs[0];
   const int width = Width(x.dtype);
   if (width == 0) return NoWidth(x.dtype);
-  if (request.node.attributes.String("mode", "constant") != "constant") {
-    return Refuse("mode is not constant");
-  }
   if (request.inputs[1].constant == nullptr) return Refuse("pads are not known");
+  if (x.rank() == 0) return Refuse("there is no axis");
+  const std::string_view mode = request.node.attributes.String("mode", "constant");
   const std::vector<int64_t> pads = ToInts(*request.inputs[1].constant);
   std::vector<int64_t> axes;
   if (request.inputs.size() > 3 && request.inputs[3].present()) {
@@ -184,28 +185,27 @@ BindResult BindPad(const BindRequest& request) {
   } else {
     for (int i = 0; i < x.rank(); ++i) axes.push_back(i);
   }
-  const std::vector<int64_t> in_strides = RowMajorStrides(x.dims);
-  const std::vector<int64_t> out_strides = RowMajorStrides(y.dims);
-  std::vector<int64_t> inside = x.dims;
-  int64_t from = 0, to = 0;
-  bool pads_any = false;
+  std::vector<int64_t> begins(x.rank(), 0);
   for (size_t i = 0; i < axes.size(); ++i) {
-    const int64_t axis = axes[i] < 0 ? axes[i] + x.rank() : axes[i];
-    const int64_t begin = pads[i], end = pads[axes.size() + i];
-    inside[axis] += std::min<int64_t>(begin, 0) + std::min<int64_t>(end, 0);
-    if (inside[axis] <= 0) return Refuse("nothing of the input is left");
-    from += std::max<int64_t>(-begin, 0) * in_strides[axis];
-    to += std::max<int64_t>(begin, 0) * out_strides[axis];
-    pads_any = pads_any || begin > 0 || end > 0;
+    begins[axes[i] < 0 ? axes[i] + x.rank() : axes[i]] = pads[i];
+  }
+  PadPlan plan{.axes = {}, .in_strides = RowMajorStrides(x.dims), .element_bytes = width};
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    const int64_t begin = begins[axis], size = x.dims[axis], padded = y.dims[axis];
+    const int64_t inside = std::clamp<int64_t>(begin, 0, padded);
+    const int64_t end = std::clamp<int64_t>(begin + size, inside, padded);
+    PadAxis& out = plan.axes.emplace_back();
+    out.first = std::max<int64_t>(-begin, 0);
+    out.count = end - inside;
+    const auto source = [&](int64_t i) { return core::PadSource(mode, i - begin, size); };
+    for (int64_t i = 0; i < inside; ++i) out.before.push_back(source(i));
+    for (int64_t i = end; i < padded; ++i) out.after.push_back(source(i));
   }
   const bool has_value = request.inputs.size() > 2 && request.inputs[2].present();
-  const StridedCopyPlan plan = PrepareStridedCopy(inside, in_strides, out_strides, width);
   Bound bound;
-  bound.run = [plan, pads_any, has_value, width, from, to, count = y.size()](const StepArgs& args) {
+  bound.run = [plan = std::move(plan), has_value](const StepArgs& args) {
     static constexpr char kZero[16] = {};
-    if (pads_any) Fill(args.out[0], count, has_value ? args.in[2] : kZero, width, args.parallel);
-    StridedCopy(plan, static_cast<const char*>(args.in[0]) + from * width,
-                static_cast<char*>(args.out[0]) + to * width, args.parallel);
+    Pad(plan, args.in[0], has_value ? args.in[2] : kZero, args.out[0], args.parallel);
   };
   return bound;
 }
@@ -229,7 +229,7 @@ constexpr Implementation kExpand[] = {{"strided copy", BindExpand}};
 constexpr Implementation kTile[] = {{"strided copy", BindTile}};
 constexpr Implementation kConcat[] = {{"strided copy", BindConcat}};
 constexpr Implementation kSplit[] = {{"strided copy", BindSplit}};
-constexpr Implementation kPad[] = {{"strided copy", BindPad}};
+constexpr Implementation kPad[] = {{"rows", BindPad}};
 constexpr Implementation kConstantOfShape[] = {{"fill", BindConstantOfShape}};
 
 }  // namespace

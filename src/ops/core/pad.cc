@@ -1,6 +1,8 @@
 // Padding (or cropping, by negative pads) of axes: a constant, or what reflection, the edge or
 // wrapping around finds there. ONNX Pad-19.
 
+#include "ops/core/pad.h"
+
 #include "ops/core/core.h"
 #include "ops/core/reference.h"
 
@@ -9,8 +11,7 @@ namespace {
 
 enum class Mode { kConstant, kReflect, kEdge, kWrap };
 
-Mode ModeOf(const Attributes& attributes) {
-  const std::string_view name = attributes.String("mode", "constant");
+Mode ModeOf(std::string_view name) {
   if (name == "constant") return Mode::kConstant;
   if (name == "reflect") return Mode::kReflect;
   if (name == "edge") return Mode::kEdge;
@@ -20,7 +21,7 @@ Mode ModeOf(const Attributes& attributes) {
 
 void InferPad(InferContext& context) {
   if (context.input_count() < 2 || !context.has(1)) context.Fail("pad takes an input and pads");
-  const Mode mode = ModeOf(context.attributes());
+  const Mode mode = ModeOf(context.attributes().String("mode", "constant"));
   const DType type = context.dtype(0);
   if (context.has(2) && context.dtype(2) != type) {
     context.Fail("cannot pad {} with a {}", Name(type), Name(context.dtype(2)));
@@ -81,7 +82,7 @@ int64_t Source(Mode mode, int64_t position, int64_t size) {
 void ComputePad(ComputeContext& context) {
   const Tensor& x = context.input(0);
   Tensor& y = context.Allocate(0);
-  const Mode mode = ModeOf(context.attributes());
+  const Mode mode = ModeOf(context.attributes().String("mode", "constant"));
   const std::vector<int64_t> pads = ToInts(context.input(1));
   std::vector<int64_t> axes, begins(x.rank(), 0);
   if (context.has(3)) axes = ToInts(context.input(3));
@@ -105,6 +106,10 @@ void ComputePad(ComputeContext& context) {
 }
 
 }  // namespace
+
+int64_t PadSource(std::string_view mode, int64_t position, int64_t size) {
+  return Source(ModeOf(mode), position, size);
+}
 
 const CoreOp pad = {.name = "pad", .infer = InferPad, .reference = ComputePad};
 

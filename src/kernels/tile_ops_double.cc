@@ -1,0 +1,88 @@
+// Float64 functions on tiles that plain loops would call one element after another.
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/tile_ops_double.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include <cmath>
+
+#include "kernels/row_math-inl.h"
+#include "kernels/tile_ops.h"
+// After the above, which sets the namespaces.
+#include <hwy/contrib/math/math-inl.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+namespace {
+
+using D = hn::ScalableTag<double>;
+using V = hn::Vec<D>;
+
+// The library's range reduction is good up to 39000.
+constexpr double kMostAngle = 39000.0;
+
+template <double (*kFunction)(double)>
+V EachLane(D d, V x) {
+  HWY_ALIGN double lane[hn::MaxLanes(d)];
+  hn::Store(x, d, lane);
+  for (size_t i = 0; i < hn::Lanes(d); ++i) lane[i] = kFunction(lane[i]);
+  return hn::Load(d, lane);
+}
+
+struct SqrtOf {
+  static HWY_INLINE V Do(D, V x) { return hn::Sqrt(x); }
+};
+struct TanhOf {
+  static HWY_INLINE V Do(D d, V x) { return hn::Tanh(d, x); }
+};
+struct SinOf {
+  static HWY_INLINE V Do(D d, V x) {
+    const bool near = hn::AllTrue(d, hn::Lt(hn::Abs(x), hn::Set(d, kMostAngle)));
+    return near ? hn::Sin(d, x) : EachLane<std::sin>(d, x);
+  }
+};
+struct CosOf {
+  static HWY_INLINE V Do(D d, V x) {
+    const bool near = hn::AllTrue(d, hn::Lt(hn::Abs(x), hn::Set(d, kMostAngle)));
+    return near ? hn::Cos(d, x) : EachLane<std::cos>(d, x);
+  }
+};
+
+template <class F>
+void Map(const TileArgs& args) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const double* in = static_cast<const double*>(args.in[0]);
+  double* out = static_cast<double*>(args.out);
+  int64_t i = 0;
+  for (; i + lanes <= args.count; i += lanes) {
+    hn::StoreU(F::Do(d, hn::LoadU(d, in + i)), d, out + i);
+  }
+  const int64_t rest = args.count - i;
+  if (rest > 0) StorePart(F::Do(d, LoadPart(d, in + i, rest)), d, out + i, rest);
+}
+
+TileFn Find(TileOpcode op) {
+  switch (op) {
+    case TileOpcode::kSqrt: return Map<SqrtOf>;
+    case TileOpcode::kTanh: return Map<TanhOf>;
+    case TileOpcode::kSin: return Map<SinOf>;
+    case TileOpcode::kCos: return Map<CosOf>;
+    default: return nullptr;
+  }
+}
+
+}  // namespace
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(Find);
+TileFn DoubleTileFn(TileOpcode op) { return HWY_DYNAMIC_DISPATCH(Find)(op); }
+
+}  // namespace sardonyx
+#endif
