@@ -60,7 +60,8 @@ def C(value: Any, type: str = "i64") -> Input:
         return np.array(value, element_type(row_type if type == "T" else type))
 
     text = str(value).replace(" ", "")
-    return Input(f"={text}" if len(text) < 30 else "=...", make, constant=True)
+    label = text if len(text) < 30 else f"{type}[{len(value)}]"
+    return Input(f"={label}", make, constant=True)
 
 
 def W(*shape: int, low: float = -3, high: float = 3, type: str = "") -> Input:
@@ -92,15 +93,17 @@ class Case:
     attributes: dict[str, Any]
     domain: str = ""
     outputs: int = 1
-    opset: int = 0
+    version: int = 0
     exact: bool = True  # False: results may differ from ONNX Runtime's (random, ties)
 
     @property
     def name(self) -> str:
         """Operator, type, shapes and attributes in a line."""
         shown = [f"{key}={value}" for key, value in self.attributes.items()]
+        shown = [text for text in shown if len(text) < 60]
         text = " ".join(", ".join([*(i.label for i in self.inputs), *shown]).split())
-        return f"{self.op} {self.type} {text[:100]}"
+        domain = "ms." if self.domain == "com.microsoft" else ""
+        return f"{domain}{self.op} {self.type} {text[:100]}"
 
     def values(self) -> list[np.ndarray]:
         """The inputs' values, the same in every run."""
@@ -129,7 +132,7 @@ class Case:
             [onnx.ValueInfoProto(name=name) for name in outputs],
             [onnx.numpy_helper.from_array(value, n) for n, given, value in rows if given.constant],
         )
-        opset = self.opset or OPSETS[self.domain]
+        opset = self.version or OPSETS[self.domain]
         opsets = [helper.make_opsetid(self.domain, opset)]
         if self.domain:
             opsets.append(helper.make_opsetid("", OPSETS[""]))
@@ -150,7 +153,7 @@ def rows(
     *inputs: list[Input],
     domain: str = "",
     outputs: int = 1,
-    opset: int = 0,
+    version: int = 0,
     exact: bool = True,
     **attributes: Any,
 ) -> Iterator[Case]:
@@ -168,4 +171,4 @@ def rows(
     for op in ops.split():
         for given in inputs:
             for name in types.split():
-                yield Case(op, name, tuple(given), attributes, domain, outputs, opset, exact)
+                yield Case(op, name, tuple(given), attributes, domain, outputs, version, exact)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import pytest
+from onnxruntime.capi import onnxruntime_pybind11_state
 
-from bench.operators.cases import all_cases
+from bench.operators.cases import WITHOUT, all_cases
 from bench.operators.measure import check
 from bench.operators.report import markdown
 
-FIRST = {case.op: case for case in reversed(all_cases())}
+FIRST = {(case.domain, case.op): case for case in reversed(all_cases())}
+DOMAINS = ("", "ai.onnx.ml", "com.microsoft")
 
 
-@pytest.mark.parametrize("op", FIRST)
-def test_results_agree(op):
-    row, _, _ = check(FIRST[op])
+@pytest.mark.parametrize("case", FIRST.values(), ids=lambda case: case.name)
+def test_results_agree(case):
+    row, _, _ = check(case)
     assert "skipped" not in row and "error" not in row, row
     assert row["excess"] <= 1
 
@@ -21,6 +23,16 @@ def test_results_agree(op):
 def test_names_are_unique():
     names = [case.name for case in all_cases()]
     assert sorted(set(names)) == sorted(names)
+
+
+def test_every_operator_has_a_row():
+    kernels = {
+        (kernel.domain, kernel.op_name)
+        for kernel in onnxruntime_pybind11_state.get_all_opkernel_def()
+        if "CPU" in kernel.provider and kernel.domain in DOMAINS
+    }
+    without = {op for ops in WITHOUT.values() for op in ops.split()}
+    assert not {op for domain, op in kernels - FIRST.keys()} - without
 
 
 def test_page_counts_rows():

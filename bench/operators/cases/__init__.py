@@ -3,9 +3,44 @@
 from __future__ import annotations
 
 from bench.operators.case import Case
-from bench.operators.cases import elementwise, movement, neural, reduction
+from bench.operators.cases import (
+    contributed,
+    elementwise,
+    ml,
+    movement,
+    neural,
+    quantized,
+    rare,
+    reduction,
+)
 
-TABLES = (elementwise, reduction, movement, neural)
+TABLES = (elementwise, reduction, movement, neural, rare, quantized, contributed, ml)
+
+
+# Kernels of ONNX Runtime without a row, by the reason.
+WITHOUT = {
+    "copies between devices": "MemcpyFromHost MemcpyToHost",
+    "made of other operators, measured by bench peers and scaling": "If Loop Scan",
+    "no data of size to work on": (
+        "Optional OptionalGetElement OptionalHasElement SequenceAt SequenceEmpty SequenceErase "
+        "SequenceInsert SequenceLength ConcatFromSequence ZipMap DictVectorizer CastMap "
+        "StringNormalizer"
+    ),
+    "names of the same kernel": "SimplifiedLayerNormalization TreeEnsemble TransposeMatMul",
+    "experiments of ONNX 1.0 to 1.4": "Scale DynamicSlice",
+    "no kernel in the newest versions": "GlobalLpPool",
+    "contributed operators that Sardonyx does not have, or that have an equal in the standard": (
+        "AttnLSTM BeamSearch BifurcationDetector BranchwiseRMSNorm CDist CausalConvWithState "
+        "ConvTransposeWithDynamicPads CropAndResize DecoderMaskedMultiHeadAttention "
+        "DequantizeLinear DynamicQuantizeLSTM DynamicTimeWarping EngramGate GatedAdd GatedRMSNorm "
+        "GatherBlockQuantized GatherND GreedySearch GroupQueryAttention HyperConnectionPostMix "
+        "HyperConnectionPreMix LinearAttention LinearAttentionGate MRotaryEmbedding MatMulBnb4 "
+        "MatMulFpQ4 MatMulInteger16 MaxpoolWithMask MoE MurmurHash3 NGramHashMapping "
+        "NGramRepeatBlock QAttention QEmbedLayerNormalization QGemm QLinearConv QLinearWhere QMoE "
+        "QuantizeLinear Range SampleOp Sampling ScaledSiLU SparseAttention SparseToDenseMatMul "
+        "Tokenizer UnfoldTensor VarlenNGramHashMapping WhisperBeamSearch WordConvEmbedding"
+    ),
+}
 
 
 def all_cases() -> list[Case]:

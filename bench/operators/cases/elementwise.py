@@ -81,4 +81,4 @@ def table() -> Iterator[Case]:
     yield from rows("Cast", "f16", [A], to="@INT32")
     yield from rows("CastLike", "i64", [X(1024, 1024, low=0), C(1, "f32")])
     yield from rows("Dropout Identity", "f32", [A])
-    yield from rows("BitCast", "f32", [A], to="@INT32", opset=26)
+    yield from rows("BitCast", "f32", [A], to="@INT32", version=26)

@@ -55,9 +55,12 @@ def table() -> Iterator[Case]:
         # Which of two nearest pixels is a matter of rounding.
         yield from rows("Resize", "f32", small, exact=mode != "nearest", mode=mode)
         yield from rows(
-            "Resize", "f32", [photo, NONE, NONE, C([1, 3, 333, 777])], mode=mode,
+            "Resize",
+            "f32",
+            [photo, NONE, NONE, C([1, 3, 333, 777])],
+            mode=mode,
             coordinate_transformation_mode="align_corners",
-        )  # fmt: skip
+        )
     yield from rows(
         "Resize", "f32", [photo, NONE, NONE, C([1, 3, 224, 224])], mode="linear", antialias=1
     )
@@ -67,9 +70,13 @@ def table() -> Iterator[Case]:
         "Resize", "f32", [X(1, 480, 640, 3), NONE, C([1, 2, 2, 1], "f32")], mode="linear"
     )
     yield from rows(
-        "Resize", "f32", [photo, NONE, double], mode="nearest", nearest_mode="floor",
+        "Resize",
+        "f32",
+        [photo, NONE, double],
+        mode="nearest",
+        nearest_mode="floor",
         coordinate_transformation_mode="asymmetric",
-    )  # fmt: skip
+    )
     yield from rows("MatMul", "f32 f64 i32 i64", [X(256, 256), X(256, 256)])
     yield from rows("MatMul", "f32", [X(12, 128, 64), X(12, 64, 128)], [X(1024), X(1024, 1024)])
     yield from rows("Gemm", "f32 f64", [X(512, 256), W(256, 512), W(512)])

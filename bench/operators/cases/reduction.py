@@ -38,7 +38,7 @@ def table() -> Iterator[Case]:
     yield from rows("ArgMax", "f32", [X(1000, 3000)], axis=1, select_last_index=1, keepdims=0)
     yield from rows("CumSum", "f32", [X(1000000), C(0)])
     yield from rows("CumSum", "f32", [B, C(1)], exclusive=1, reverse=1)
-    yield from rows("CumProd", "f32 i64", [P, C(2)], opset=26)
+    yield from rows("CumProd", "f32 i64", [P, C(2)], version=26)
     yield from rows("Softmax", "f32", [X(128, 1000)], [X(8, 1000, 1000)], [X(100000, 10)], axis=-1)
     for axis, k in ((2, 5), (2, 64), (1, 5), (0, 10)):
         yield from rows("TopK", "f32 f64 i64 i32", [B, C([k])], axis=axis, outputs=2)

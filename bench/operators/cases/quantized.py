@@ -1,0 +1,71 @@
+"""Quantised operators of the standard and of com.microsoft."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bench.operators.case import C, Case, W, X, rows
+
+MS = "com.microsoft"
+
+
+def codes(*shape: int, type: str = "u8", constant: bool = False):
+    """Codes over the whole range of a byte."""
+    low, high = (0, 255) if type == "u8" else (-128, 127)
+    return (W if constant else X)(*shape, low=low, high=high, type=type)
+
+
+def scale(value: float = 0.05):
+    """A scale of the whole tensor."""
+    return C(value, "f32")
+
+
+def table() -> Iterator[Case]:
+    """All rows."""
+    for name, middle in (("u8", 128), ("i8", 0)):
+        a, zero = codes(1024, 1024, type=name), C(middle, name)
+        yield from rows("QuantizeLinear", "f32", [X(1024, 1024), scale(), zero])
+        yield from rows(
+            "QuantizeLinear",
+            "f32",
+            [X(1024, 1024), W(1024, low=0.1, high=1), C([middle] * 1024, name)],
+        )
+        yield from rows("DequantizeLinear", name, [a, scale(), zero])
+        yield from rows(
+            "DequantizeLinear",
+            name,
+            [a, W(1024, low=0.1, high=1, type="f32"), C([middle] * 1024, name)],
+            axis=0,
+        )
+        pair = [a, scale(), zero, codes(1024, 1024, type=name), scale(), zero, scale(0.1), zero]
+        yield from rows("QLinearAdd QLinearMul", name, pair, domain=MS)
+        unary = [a, scale(), zero, scale(0.01), zero]
+        yield from rows("QLinearSigmoid", name, unary, domain=MS)
+        yield from rows("QLinearLeakyRelu", name, unary, domain=MS, alpha=0.1)
+        yield from rows("QLinearSoftmax", name, unary, domain=MS, opset=13, axis=-1)
+        image = codes(1, 64, 56, 56, type=name)
+        pool = [image, scale(), zero, scale(), zero]
+        yield from rows(
+            "QLinearAveragePool", name, pool, domain=MS, kernel_shape=[3, 3], pads=[1] * 4
+        )
+        yield from rows("QLinearGlobalAveragePool", name, pool, domain=MS)
+        parts = [scale(0.1), zero, a, scale(), zero, a, scale(), zero]
+        yield from rows("QLinearConcat", name, parts, domain=MS, axis=1)
+        weights = codes(64, 64, 3, 3, type="i8", constant=True)
+        conv = [image, scale(), zero, weights, scale(0.01), C(0, "i8"), scale(), zero]
+        yield from rows("QLinearConv", name, conv, pads=[1] * 4)
+        product = [
+            codes(256, 512, type=name),
+            scale(),
+            zero,
+            codes(512, 512, type="i8", constant=True),
+        ]
+        yield from rows("QLinearMatMul", name, [*product, scale(0.01), C(0, "i8"), scale(), zero])
+    yield from rows("DynamicQuantizeLinear", "f32", [X(1024, 1024)], outputs=3)
+    weights = codes(512, 512, type="i8", constant=True)
+    yield from rows("MatMulInteger", "u8", [codes(256, 512), weights, C(128, "u8")])
+    yield from rows("ConvInteger", "u8", [codes(1, 32, 56, 56), codes(32, 32, 3, 3, constant=True)])
+    dynamic = [X(256, 512), weights, scale(0.01)]
+    yield from rows("DynamicQuantizeMatMul", "f32", dynamic, domain=MS)
+    floating = [codes(256, 512), weights, scale(), scale(0.01), C(128, "u8")]
+    yield from rows("MatMulIntegerToFloat", "u8", floating, domain=MS)
