@@ -1,5 +1,6 @@
 #include "kernels/gather.h"
 
+#include <algorithm>
 #include <cstring>
 #include <type_traits>
 
@@ -16,8 +17,19 @@ inline int64_t Wrap(int64_t index, int64_t axis) {
 
 template <typename Index>
 int64_t FirstBad(const Index* indices, int64_t count, int64_t axis) {
-  for (int64_t i = 0; i < count; ++i) {
-    if (Wrap(indices[i], axis) < 0) return i;
+  // Blocks are checked as a whole, which vectorises.
+  constexpr int64_t kBlock = 256;
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t end = std::min(count, begin + kBlock);
+    Index least = 0, most = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      least = std::min(least, indices[i]);
+      most = std::max(most, indices[i]);
+    }
+    if (least >= -axis && most < axis) continue;
+    for (int64_t i = begin; i < end; ++i) {
+      if (Wrap(indices[i], axis) < 0) return i;
+    }
   }
   return -1;
 }
@@ -127,15 +139,17 @@ int64_t GatherElements(const void* data, const Index* indices, void* out,
   const int64_t bad = FirstBad(indices, rows.count * rows.length, data_dims[axis]);
   if (bad >= 0) return bad;
   const Slices slices = Slice(rows.count, rows.length * 2);
+  const int64_t size = data_dims[axis];
   par.For(slices.tasks, [&](int64_t task) {
     WithWidth(element_bytes, [&](auto width) {
       for (int64_t row = slices.Begin(task); row < slices.End(task, rows.count); ++row) {
         const char* from = static_cast<const char*>(data) + rows.Base(row) * width;
         char* to = static_cast<char*>(out) + row * rows.length * width;
-        for (int64_t i = 0; i < rows.length; ++i) {
-          const int64_t at = Wrap(indices[row * rows.length + i], data_dims[axis]);
-          std::memcpy(to + i * width,
-                      from + (at * rows.axis_stride + i * rows.element_step) * width,
+        const Index* index = indices + row * rows.length;
+        const int64_t length = rows.length, stride = rows.axis_stride, step = rows.element_step;
+        for (int64_t i = 0; i < length; ++i) {
+          const int64_t at = index[i] + (index[i] < 0 ? size : 0);  // checked above
+          std::memcpy(to + i * width, from + (at * stride + i * step) * width,
                       static_cast<size_t>(width));
         }
       }

@@ -52,6 +52,32 @@ constexpr ReduceKind Plain(ReduceKind kind) {
   return kind == ReduceKind::kSumSquare || kind == ReduceKind::kL1 ? ReduceKind::kSum : kind;
 }
 
+template <ReduceKind kKind, class D, typename A = hn::TFromD<D>>
+HWY_INLINE A JoinLanes(D d, hn::Vec<D> v) {
+  if constexpr (kKind == ReduceKind::kMax || kKind == ReduceKind::kMin) {
+    constexpr bool kMax = kKind == ReduceKind::kMax;
+    if constexpr (std::is_floating_point_v<A>) {
+      if (!hn::AllFalse(d, hn::IsNaN(v))) return std::numeric_limits<A>::quiet_NaN();
+    }
+    if constexpr (sizeof(A) == 1) {
+      const hn::RepartitionToWide<D> wide;
+      const auto low = hn::PromoteTo(wide, hn::LowerHalf(v));
+      const auto high = hn::PromoteTo(wide, hn::UpperHalf(hn::Half<D>(), v));
+      return static_cast<A>(JoinLanes<kKind>(wide, kMax ? hn::Max(low, high) : hn::Min(low, high)));
+    } else {
+      return hn::GetLane(kMax ? hn::MaxOfLanes(d, v) : hn::MinOfLanes(d, v));
+    }
+  } else if constexpr (kKind == ReduceKind::kSum) {
+    return hn::GetLane(hn::SumOfLanes(d, v));
+  } else {
+    HWY_ALIGN A lane[HWY_MAX_BYTES / sizeof(A)];
+    hn::Store(v, d, lane);
+    A total = lane[0];
+    for (size_t i = 1; i < hn::Lanes(d); ++i) total = JoinPartial(kKind, total, lane[i]);
+    return total;
+  }
+}
+
 template <ReduceKind kKind, typename T, typename A>
 HWY_INLINE A Row(const T* x, int64_t n) {
   const hn::ScalableTag<A> d;
@@ -68,12 +94,7 @@ HWY_INLINE A Row(const T* x, int64_t n) {
   for (; i + lanes <= n; i += lanes) a0 = Join<kKind>(d, a0, LoadAs(d, x + i));
   constexpr ReduceKind kPlain = Plain(kKind);
   a0 = Join<kPlain>(d, Join<kPlain>(d, a0, a1), Join<kPlain>(d, a2, a3));
-  HWY_ALIGN A lane[HWY_MAX_BYTES / sizeof(A)];
-  hn::Store(a0, d, lane);
-  for (int64_t half = lanes / 2; half > 0; half /= 2) {
-    for (int64_t j = 0; j < half; ++j) lane[j] = JoinPartial(kPlain, lane[j], lane[j + half]);
-  }
-  A total = lane[0];
+  A total = JoinLanes<kPlain>(d, a0);
   for (; i < n; ++i) total = AccumulateReduce<T, A>(kKind, total, x[i]);
   return total;
 }

@@ -139,6 +139,83 @@ void TransposeWords(const void* in_words, int64_t in_stride, void* out_words, in
   }
 }
 
+// The same for narrower elements, in square blocks of 128 bits a row. Interleaving row i with row
+// i + N / 2, log2(N) times, transposes.
+template <typename T>
+HWY_INLINE void TransposeNarrow(const T* in, int64_t in_stride, T* out, int64_t out_stride,
+                                int64_t rows, int64_t cols) {
+#if HWY_TARGET == HWY_SCALAR
+  constexpr int64_t kBlock = 1;
+#else
+  constexpr int64_t kBlock = 16 / sizeof(T);
+  const hn::CappedTag<T, kBlock> d;
+  using V = hn::Vec<decltype(d)>;
+#endif
+  constexpr int64_t kTile = 64;
+  const int64_t whole_rows = rows / kBlock * kBlock;
+  const auto each = [&](int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
+    for (int64_t i = i0; i < i1; ++i) {
+      for (int64_t j = j0; j < j1; ++j) out[i * out_stride + j] = in[j * in_stride + i];
+    }
+  };
+  for (int64_t j0 = 0; j0 < cols; j0 += kTile) {
+    const int64_t j1 = std::min(cols, j0 + kTile), whole = j0 + (j1 - j0) / kBlock * kBlock;
+    for (int64_t i = 0; i < whole_rows; i += kBlock) {
+      for (int64_t j = j0; j < whole; j += kBlock) {
+#if HWY_TARGET == HWY_SCALAR
+        each(i, i + 1, j, j + 1);
+#else
+        V a[kBlock], b[kBlock];
+        for (int64_t k = 0; k < kBlock; ++k) a[k] = hn::LoadU(d, in + (j + k) * in_stride + i);
+        for (int64_t width = kBlock; width > 1; width /= 2) {
+          for (int64_t k = 0; k < kBlock / 2; ++k) {
+            b[2 * k] = hn::InterleaveLower(d, a[k], a[k + kBlock / 2]);
+            b[2 * k + 1] = hn::InterleaveUpper(d, a[k], a[k + kBlock / 2]);
+          }
+          for (int64_t k = 0; k < kBlock; ++k) a[k] = b[k];
+        }
+        for (int64_t k = 0; k < kBlock; ++k) hn::StoreU(a[k], d, out + (i + k) * out_stride + j);
+#endif
+      }
+      each(i, i + kBlock, whole, j1);
+    }
+    each(whole_rows, rows, j0, j1);
+  }
+}
+
+void TransposeBytes(const void* in, int64_t in_stride, void* out, int64_t out_stride, int64_t rows,
+                    int64_t cols) {
+  TransposeNarrow(static_cast<const uint8_t*>(in), in_stride, static_cast<uint8_t*>(out),
+                  out_stride, rows, cols);
+}
+void TransposeHalves(const void* in, int64_t in_stride, void* out, int64_t out_stride, int64_t rows,
+                     int64_t cols) {
+  TransposeNarrow(static_cast<const uint16_t*>(in), in_stride, static_cast<uint16_t*>(out),
+                  out_stride, rows, cols);
+}
+
+// `count` copies of an element of 1, 2, 4 or 8 bytes, of any alignment.
+void FillRow(void* out, int64_t count, const void* value, int element_bytes) {
+  const auto fill = [&]<typename T>(T one) HWY_ATTR {
+    std::memcpy(&one, value, sizeof(T));
+    const hn::ScalableTag<T> d;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    const auto all = hn::Set(d, one);
+    char* to = static_cast<char*>(out);
+    int64_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+      hn::StoreU(all, d, reinterpret_cast<T*>(to + i * static_cast<int64_t>(sizeof(T))));
+    }
+    for (; i < count; ++i) std::memcpy(to + i * static_cast<int64_t>(sizeof(T)), &one, sizeof(T));
+  };
+  switch (element_bytes) {
+    case 1: return fill(uint8_t{});
+    case 2: return fill(uint16_t{});
+    case 4: return fill(uint32_t{});
+    default: return fill(uint64_t{});
+  }
+}
+
 }  // namespace sardonyx::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -147,6 +224,9 @@ namespace sardonyx {
 namespace {
 
 HWY_EXPORT(TransposeWords);
+HWY_EXPORT(TransposeBytes);
+HWY_EXPORT(TransposeHalves);
+HWY_EXPORT(FillRow);
 
 // An element of any alignment and origin: short rows that are copied as one element are aligned
 // only to what they consist of.
@@ -199,6 +279,15 @@ using Dim = StridedCopyPlan::Dim;
 using Method = StridedCopyPlan::Method;
 
 template <typename T>
+void FillElements(T* out, int64_t count, T element) {
+  if constexpr (sizeof(T) <= 8) {
+    HWY_DYNAMIC_DISPATCH(FillRow)(out, count, &element, sizeof(T));
+  } else {
+    std::fill_n(out, count, element);
+  }
+}
+
+template <typename T>
 void CopyUnit(Method method, const T* in, T* out, Dim rows, Dim cols) {
   switch (method) {
     case Method::kNothing: return;
@@ -214,12 +303,18 @@ void CopyUnit(Method method, const T* in, T* out, Dim rows, Dim cols) {
       break;
     case Method::kSpread:
       for (int64_t i = 0; i < rows.size; ++i) {
-        std::fill_n(out + i * rows.out_stride, cols.size, in[i * rows.in_stride]);
+        FillElements(out + i * rows.out_stride, cols.size, in[i * rows.in_stride]);
       }
       return;
     case Method::kTranspose:
       if constexpr (sizeof(T) == 4) {
         HWY_DYNAMIC_DISPATCH(TransposeWords)
+        (in, cols.in_stride, out, rows.out_stride, rows.size, cols.size);
+      } else if constexpr (sizeof(T) == 2) {
+        HWY_DYNAMIC_DISPATCH(TransposeHalves)
+        (in, cols.in_stride, out, rows.out_stride, rows.size, cols.size);
+      } else if constexpr (sizeof(T) == 1) {
+        HWY_DYNAMIC_DISPATCH(TransposeBytes)
         (in, cols.in_stride, out, rows.out_stride, rows.size, cols.size);
       } else {
         TransposeElements(in, cols.in_stride, out, rows.out_stride, rows.size, cols.size);
@@ -381,7 +476,7 @@ void Fill(void* out, int64_t count, const void* value, int element_bytes, const 
     const int64_t begin = std::min(count, task * step);
     WithElement(element_bytes, [&]<typename T>(T element) {
       std::memcpy(&element, value, sizeof(T));
-      std::fill_n(static_cast<T*>(out) + begin, std::min(step, count - begin), element);
+      FillElements(static_cast<T*>(out) + begin, std::min(step, count - begin), element);
     });
   });
 }

@@ -38,6 +38,9 @@ TileFn DoubleTileFn(TileOpcode op);
 // Conversion between computed types, or between float32 and a 16-bit float.
 TileFn CastTileFn(DType from, DType to);
 
+// Floating point to a signed or narrow integer, null for other conversions.
+TileFn TruncateTileFn(DType from, DType to);
+
 // Float16 to float32 or back.
 TileFn HalfTileFn(bool to_half);
 

@@ -38,7 +38,8 @@ HWY_INLINE I Truncate(F x) {
   return inside ? static_cast<I>(safe) : limit;
 }
 
-// Floating point to an integer is bounded to the integer's range, as ConvertElements does it.
+// Floating point to an integer is bounded to the integer's range, as ConvertElements does it; to
+// those that are not here, tile_ops_truncate does it.
 template <typename To, typename From>
 HWY_INLINE To Convert(From x) {
   if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
@@ -49,20 +50,11 @@ HWY_INLINE To Convert(From x) {
              : positive >= kHalf
                  ? static_cast<uint64_t>(Truncate<int64_t>(positive - kHalf)) + (uint64_t{1} << 63)
                  : static_cast<uint64_t>(Truncate<int64_t>(positive));
-    } else if constexpr (sizeof(To) < 4) {
-      // Both ends are numbers of either type.
-      constexpr From kLeast = std::numeric_limits<To>::min();
-      constexpr From kMost = std::numeric_limits<To>::max();
-      const From number = x == x ? x : From{0};
-      const From inside = number < kLeast ? kLeast : number;
-      return static_cast<To>(static_cast<int32_t>(inside > kMost ? kMost : inside));
     } else {
-      using Wide = std::conditional_t<sizeof(To) == 4 && std::is_unsigned_v<To>, int64_t,
-                                      std::make_signed_t<To>>;
-      const Wide value = Truncate<Wide>(x);
-      constexpr Wide kLeast = std::numeric_limits<To>::min();
-      constexpr Wide kMost = std::numeric_limits<To>::max();
-      return static_cast<To>(value < kLeast ? kLeast : value > kMost ? kMost : value);
+      static_assert(std::is_same_v<To, uint32_t>);
+      const int64_t value = Truncate<int64_t>(x);
+      constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
+      return static_cast<To>(value < 0 ? 0 : value > kMost ? kMost : value);
     }
   } else {
     return static_cast<To>(x);
@@ -117,25 +109,21 @@ TileFn FindCastFrom(DType to) {
   switch (to) {
     case DType::kFloat32: return Cast<float, From>;
     case DType::kFloat64: return Cast<double, From>;
-    case DType::kInt8:
-      if constexpr (std::is_integral_v<From>) return Cast<uint8_t, From>;  // the same bits
-      return Cast<int8_t, From>;
-    case DType::kInt16:
-      if constexpr (std::is_integral_v<From>) return Cast<uint16_t, From>;
-      return Cast<int16_t, From>;
-    case DType::kInt32:
-      if constexpr (std::is_integral_v<From>) return Cast<uint32_t, From>;
-      return Cast<int32_t, From>;
-    case DType::kInt64:
-      if constexpr (std::is_integral_v<From>) return Cast<uint64_t, From>;
-      return Cast<int64_t, From>;
-    case DType::kUInt8: return Cast<uint8_t, From>;
-    case DType::kUInt16: return Cast<uint16_t, From>;
     case DType::kUInt32: return Cast<uint32_t, From>;
     case DType::kUInt64: return Cast<uint64_t, From>;
     case DType::kBool: return ToBool<From>;
-    default: return nullptr;
+    default: break;
   }
+  if constexpr (std::is_integral_v<From>) {
+    switch (IsInteger(to) ? BitWidth(to) : 0) {  // signs change no bits
+      case 8: return Cast<uint8_t, From>;
+      case 16: return Cast<uint16_t, From>;
+      case 32: return Cast<uint32_t, From>;
+      case 64: return Cast<uint64_t, From>;
+      default: break;
+    }
+  }
+  return nullptr;
 }
 
 TileFn FindCast(DType from, DType to) {
@@ -229,7 +217,8 @@ HWY_EXPORT(Expand);
 TileFn CastTileFn(DType from, DType to) {
   if (from == DType::kFloat16) return to == DType::kFloat32 ? HalfTileFn(false) : nullptr;
   if (to == DType::kFloat16) return from == DType::kFloat32 ? HalfTileFn(true) : nullptr;
-  return HWY_DYNAMIC_DISPATCH(FindCast)(from, to);
+  const TileFn truncate = TruncateTileFn(from, to);
+  return truncate != nullptr ? truncate : HWY_DYNAMIC_DISPATCH(FindCast)(from, to);
 }
 
 TileFn FillTileFn(int element_bytes) { return HWY_DYNAMIC_DISPATCH(FindFill)(element_bytes); }

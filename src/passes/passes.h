@@ -10,6 +10,7 @@ Rewrite FoldConstants(Node& node, PassContext& context);
 Rewrite RemoveIdentities(Node& node, PassContext& context);
 int MergeDuplicates(PassContext& context);
 Rewrite SinkTransposes(Node& node, PassContext& context);
+Rewrite PoolPlanes(Node& node, PassContext& context);
 Rewrite AbsorbPads(Node& node, PassContext& context);
 Rewrite FoldScales(Node& node, PassContext& context);
 Rewrite FuseAttention(Node& node, PassContext& context);

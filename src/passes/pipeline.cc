@@ -16,6 +16,7 @@ const std::vector<Pass>& Pipeline() {
        "spatial operations are channels-last: transposes around them move down until they cancel",
        SinkTransposes},
       {"fold_sunk_constants", "sinking transposed constants", FoldConstants},
+      {"pool_planes", "transposes that still stand around a pool", PoolPlanes},
       {"absorb_pads", "a convolution pads for free", AbsorbPads},
       {"fold_scales", "factors on channels (BatchNorm) go into the weights", FoldScales},
       {"fold_scaled_weights", "which are constants again", FoldConstants},

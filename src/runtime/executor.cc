@@ -77,7 +77,13 @@ std::vector<Datum> Executor::Run(std::span<const Datum> inputs) {
         std::none_of(inputs.begin(), inputs.end(), [&](const Datum& input) {
           return input.tensor() != nullptr && input.tensor()->owner() == tensor->owner();
         });
-    outputs[i] = tensor != nullptr && !own ? Datum(Copy(*tensor)) : std::move(datum);
+    if (tensor != nullptr && !own && tensor->dtype() != DType::kString) {
+      Tensor copy = program_.buffers_->Allocate(tensor->dtype(), tensor->dims());
+      if (tensor->bytes() > 0) std::memcpy(copy.raw(), tensor->raw(), tensor->bytes());
+      outputs[i] = std::move(copy);
+    } else {
+      outputs[i] = tensor != nullptr && !own ? Datum(Copy(*tensor)) : std::move(datum);
+    }
   }
   for (Datum& datum : state_.dynamic) datum = Datum();
   return outputs;

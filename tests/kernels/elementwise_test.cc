@@ -376,6 +376,37 @@ TEST(Elementwise, AccuracyOfFunctions) {
   });
 }
 
+TEST(Elementwise, AccuracyOfDoubleFunctions) {
+  using Function = double (*)(double);
+  const std::pair<const char*, Function> rows[] = {
+      {"(double) sqrt(0):double", std::sqrt},
+      {"(double) tanh(0):double", std::tanh},
+      {"(double) sin(0):double", std::sin},
+      {"(double) cos(0):double", std::cos},
+      {"(double; 3:double) pow(0,1):double", [](double x) { return x * x * x; }},
+      {"(double; 0.5:double) pow(0,1):double", std::sqrt},
+      {"(double; -1:double) pow(0,1):double", [](double x) { return 1 / x; }}};
+  std::vector<double> x = {0.0, -0.0, INFINITY, -INFINITY, std::nan(""), 1e-300, 1e300, 5e5};
+  for (int i = -5003; i <= 5003; ++i) x.push_back(i * 0.01);
+  const int64_t dims[] = {static_cast<int64_t>(x.size())}, strides[] = {1};
+  ForEachTarget([&] {
+    for (const auto& [text, truth] : rows) {
+      const ElementwiseKernel kernel = PrepareElementwise(Expression::Parse(text), dims, strides);
+      const void* const in[] = {x.data()};
+      std::vector<double> out(x.size());
+      RunElementwise(kernel, in, out.data(), Parallel{});
+      for (size_t i = 0; i < x.size(); ++i) {
+        const double wanted = truth(x[i]);
+        if (std::isnan(wanted)) {
+          EXPECT_TRUE(std::isnan(out[i])) << text << " at " << x[i];
+        } else if (out[i] != wanted) {
+          EXPECT_NEAR(out[i], wanted, 1e-15 * (std::abs(wanted) + 0.1)) << text << " at " << x[i];
+        }
+      }
+    }
+  });
+}
+
 TEST(Elementwise, ActivationsInAllSpellings) {
   struct Row {
     const char* text;

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/pool_planes.h"
 #include "random_data.h"
 
 namespace sardonyx {
@@ -153,6 +154,60 @@ TYPED_TEST(PoolTyped, Max) {
     for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<TypeParam>(i * 37 % 101);
     CheckMax(shape, x);
   }
+}
+
+// The loops over channels are the other opinion.
+template <typename T>
+void CheckPlanes(const PoolShape& s, DType type) {
+  const auto random = test::RandomFloats(Elements(s, s.in), 3, -100, 100);
+  const std::vector<T> x(random.begin(), random.end());
+  std::vector<T> wanted(Elements(s, s.out)), y(wanted.size()), two(wanted.size());
+  ASSERT_TRUE(CanPoolPlanes(s, PlanePool::kMax, type));
+  MaxPool<T>(s, x.data(), wanted.data(), nullptr, PoolIndexOrder::kRowMajor, Parallel{});
+  PoolPlanes(s, PlanePool::kMax, type, x.data(), y.data(), test::Threads(1));
+  PoolPlanes(s, PlanePool::kMax, type, x.data(), two.data(), test::Threads(2));
+  EXPECT_EQ(y, wanted);
+  EXPECT_TRUE(test::SameBits(y, two));
+  if constexpr (std::is_floating_point_v<T>) {
+    for (const PlanePool kind : {PlanePool::kAverage, PlanePool::kAverageWithPad}) {
+      AveragePool<T>(s, x.data(), wanted.data(), kind == PlanePool::kAverageWithPad, Parallel{});
+      PoolPlanes(s, kind, type, x.data(), y.data(), test::Threads(2));
+      for (size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], wanted[i], 1e-4) << i;
+    }
+  }
+}
+
+TEST(PoolPlanes, AgreesWithChannelsLast) {
+  std::vector<PoolShape> shapes(5);
+  shapes[0] = {.batch = 3,
+               .in = {1, 9, 11},
+               .out = {1, 5, 6},
+               .kernel = {1, 3, 3},
+               .stride = {1, 2, 2},
+               .pad_begin = {0, 1, 1},
+               .pad_end = {0, 1, 1}};
+  shapes[1] = {.batch = 2, .in = {4, 5, 40}, .out = {3, 4, 38}, .kernel = {2, 2, 3}};
+  shapes[2] = {.batch = 2,
+               .in = {1, 1, 5000},
+               .out = {1, 1, 1000},
+               .kernel = {1, 1, 7},
+               .stride = {1, 1, 5},
+               .pad_begin = {0, 0, 2},
+               .pad_end = {0, 0, 0}};
+  shapes[3] = {
+      .batch = 1, .in = {1, 10, 10}, .out = {1, 8, 6}, .kernel = {1, 2, 3}, .dilation = {1, 2, 2}};
+  shapes[4] = {.batch = 1,
+               .in = {1, 5, 5},
+               .out = {1, 3, 3},
+               .kernel = {1, 2, 2},
+               .stride = {1, 2, 2}};  // the last windows reach beyond: ceil mode
+  test::ForEachTarget([&] {
+    for (const PoolShape& shape : shapes) {
+      CheckPlanes<float>(shape, DType::kFloat32);
+      CheckPlanes<double>(shape, DType::kFloat64);
+      CheckPlanes<int8_t>(shape, DType::kInt8);
+    }
+  });
 }
 
 }  // namespace

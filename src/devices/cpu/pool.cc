@@ -1,6 +1,8 @@
 #include "kernels/pool.h"
 
 #include "devices/cpu/families.h"
+#include "kernels/pool_planes.h"
+#include "ops/core/core.h"
 #include "ops/core/window.h"
 
 namespace sardonyx::cpu {
@@ -8,25 +10,50 @@ namespace {
 
 std::string MakeShape(const BindRequest& request, PoolShape* shape) {
   const Operand& x = request.inputs[0];
-  const int spatial = x.rank() - 2;
-  if (spatial < 1 || spatial > 3) return fmt::format("{} spatial dimensions, not 1 to 3", spatial);
+  const int all = x.rank() - 2;
+  if (all < 1) return "no spatial dimensions";
   if (x.size() == 0 || request.outputs[0].size() == 0) return "no elements";
   const core::Window window =
-      core::ResolveWindow(request.node.attributes, std::span(x.dims).subspan(1, spatial),
+      core::ResolveWindow(request.node.attributes, std::span(x.dims).subspan(1, all),
                           request.node.attributes.Ints("kernel"));
-  shape->batch = x.dims[0];
+  // A first axis that windows do not span is one with the batch; indices would tell it apart.
+  const bool joins = all > 1 && request.outputs.size() == 1 && window.kernel[0] == 1 &&
+                     window.strides[0] == 1 && window.pads_begin[0] == 0 && window.pads_end[0] == 0;
+  const int skip = joins ? 1 : 0, spatial = all - skip;
+  if (spatial > 3) return fmt::format("{} spatial dimensions, more than 3", spatial);
+  shape->batch = x.dims[0] * (joins ? x.dims[1] : 1);
   shape->channels = x.dims.back();
   for (int i = 0; i < spatial; ++i) {
     const int to = 3 - spatial + i;
-    shape->in[to] = x.dims[1 + i];
-    shape->out[to] = window.out[i];
-    shape->kernel[to] = window.kernel[i];
-    shape->stride[to] = window.strides[i];
-    shape->dilation[to] = window.dilations[i];
-    shape->pad_begin[to] = window.pads_begin[i];
-    shape->pad_end[to] = window.pads_end[i];
+    const int from = skip + i;
+    shape->in[to] = x.dims[1 + from];
+    shape->out[to] = window.out[from];
+    shape->kernel[to] = window.kernel[from];
+    shape->stride[to] = window.strides[from];
+    shape->dilation[to] = window.dilations[from];
+    shape->pad_begin[to] = window.pads_begin[from];
+    shape->pad_end[to] = window.pads_end[from];
   }
   return "";
+}
+
+BindResult BindPlanes(const BindRequest& request) {
+  PoolShape shape;
+  if (std::string why = MakeShape(request, &shape); !why.empty()) return why;
+  if (request.outputs.size() > 1) return Refuse("indices are wanted");
+  const DType type = request.inputs[0].dtype;
+  const PlanePool kind = request.node.op == &core::max_pool ? PlanePool::kMax
+                         : request.node.attributes.Int("count_include_pad") != 0
+                             ? PlanePool::kAverageWithPad
+                             : PlanePool::kAverage;
+  if (!CanPoolPlanes(shape, kind, type)) {
+    return Refuse("{} channels of type {}", shape.channels, Name(type));
+  }
+  Bound bound;
+  bound.run = [=](const StepArgs& args) {
+    PoolPlanes(shape, kind, type, args.in[0], args.out[0], args.parallel);
+  };
+  return bound;
 }
 
 template <typename T>
@@ -93,8 +120,8 @@ BindResult BindLp(const BindRequest& request) {
   return bound;
 }
 
-constexpr Implementation kMax[] = {{"channels last", BindMax}};
-constexpr Implementation kAverage[] = {{"channels last", BindAverage}};
+constexpr Implementation kMax[] = {{"planes", BindPlanes}, {"channels last", BindMax}};
+constexpr Implementation kAverage[] = {{"planes", BindPlanes}, {"channels last", BindAverage}};
 constexpr Implementation kLp[] = {{"channels last", BindLp}};
 
 }  // namespace

@@ -1,6 +1,8 @@
 // Operations that choose elements by their values or positions: nonzero, compress, one_hot, trilu.
 
 #include <algorithm>
+#include <cstring>
+#include <type_traits>
 
 #include "ops/core/core.h"
 #include "ops/core/reference.h"
@@ -8,9 +10,9 @@
 namespace sardonyx::core {
 namespace {
 
-// Which elements are not zero (not empty).
-std::vector<bool> NonzeroMask(const Tensor& x) {
-  std::vector<bool> mask(x.size());
+// Which elements are not zero (not empty), a byte each.
+std::vector<uint8_t> NonzeroMask(const Tensor& x) {
+  std::vector<uint8_t> mask(x.size());
   if (x.dtype() == DType::kString) {
     for (int64_t i = 0; i < x.size(); ++i) mask[i] = !x.data<std::string>()[i].empty();
     return mask;
@@ -22,8 +24,9 @@ std::vector<bool> NonzeroMask(const Tensor& x) {
   if (x.dtype() == DType::kComplex128) return complex(std::complex<double>()), mask;
   DispatchReal(x.dtype(), "nonzero", [&](auto tag) {
     using T = typename decltype(tag)::type;
+    const T* from = x.data<T>();
     for (int64_t i = 0; i < x.size(); ++i) {
-      mask[i] = static_cast<ComputeType<T>>(x.data<T>()[i]) != ComputeType<T>{0};
+      mask[i] = static_cast<ComputeType<T>>(from[i]) != ComputeType<T>{0};
     }
   });
   return mask;
@@ -37,14 +40,25 @@ void InferNonzero(InferContext& context) {
 
 void ComputeNonzero(ComputeContext& context) {
   const Tensor& x = context.input(0);
-  const std::vector<bool> mask = NonzeroMask(x);
-  const int64_t count = std::count(mask.begin(), mask.end(), true);
+  const std::vector<uint8_t> mask = NonzeroMask(x);
+  const int64_t count = std::count(mask.begin(), mask.end(), uint8_t{1});
   int64_t* y = context.Allocate(0, DType::kInt64, {x.rank(), count}).data<int64_t>();
-  int64_t column = 0, i = 0;
-  for (Walk walk(x.dims(), {}); !walk.done(); walk.Next(), ++i) {
-    if (!mask[i]) continue;
-    for (int axis = 0; axis < x.rank(); ++axis) y[axis * count + column] = walk.index()[axis];
-    ++column;
+  if (count == 0 || x.rank() == 0) return;
+  // The places of a row of the last axis are written together, the other axes' index beside them.
+  const int outer = x.rank() - 1;
+  const int64_t row = x.dims().back();
+  int64_t* last = y + outer * count;
+  int64_t column = 0, begin = 0;
+  for (Walk walk({x.dims().begin(), x.dims().end() - 1}, {}); !walk.done();
+       walk.Next(), begin += row) {
+    const int64_t first = column;
+    for (int64_t j = 0; j < row; ++j) {
+      if (column < count) last[column] = j;
+      column += mask[begin + j];
+    }
+    for (int axis = 0; axis < outer; ++axis) {
+      std::fill(y + axis * count + first, y + axis * count + column, walk.index()[axis]);
+    }
   }
 }
 
@@ -73,8 +87,9 @@ void ComputeCompress(ComputeContext& context) {
   const int axis = static_cast<int>(given < 0 ? given + x.rank() : given);
   const AxisSplit split = SplitAt(x.dims(), axis);
   std::vector<int64_t> kept;
+  const bool* chosen = condition.data<bool>();
   for (int64_t i = 0; i < condition.size(); ++i) {
-    if (!condition.data<bool>()[i]) continue;
+    if (!chosen[i]) continue;
     if (i >= split.size) {
       Fail(ErrorCode::kInvalidArgument, "compress: the condition has {} elements, the axis {}",
            condition.size(), split.size);
@@ -84,6 +99,22 @@ void ComputeCompress(ComputeContext& context) {
   std::vector<int64_t> dims = x.dims();
   dims[axis] = static_cast<int64_t>(kept.size());
   Tensor& y = context.Allocate(0, x.dtype(), dims);
+  if (!IsPacked(x.dtype()) && x.dtype() != DType::kString) {
+    const int64_t bytes = ByteSize(x.dtype(), split.inner);
+    const char* from = static_cast<const char*>(x.raw());
+    char* to = static_cast<char*>(y.raw());
+    const auto copy = [&](auto width) {
+      for (int64_t o = 0; o < split.outer; ++o, from += split.size * width) {
+        for (int64_t index : kept) {
+          std::memcpy(to, from + index * width, width);
+          to += width;
+        }
+      }
+    };
+    return bytes == 4   ? copy(std::integral_constant<int64_t, 4>{})
+           : bytes == 8 ? copy(std::integral_constant<int64_t, 8>{})
+                        : copy(bytes);
+  }
   const int64_t row = dims[axis] * split.inner;
   CopyElements(x, y, y.size(), [&](int64_t i) {
     const int64_t index = kept[i % row / split.inner];

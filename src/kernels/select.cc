@@ -1,0 +1,92 @@
+#include "kernels/select.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "kernels/slices.h"
+#include "kernels/strided_copy.h"
+#include "kernels/tile_loop.h"
+
+namespace sardonyx {
+
+void Triangle(const void* x, void* y, int64_t count, int64_t rows, int64_t columns,
+              int64_t diagonal, bool upper, int element_bytes, const Parallel& par) {
+  const Slices slices = Slice(count * rows, columns * element_bytes / 16 + 4);
+  par.For(slices.tasks, [&](int64_t task) {
+    for (int64_t i = slices.Begin(task); i < slices.End(task, count * rows); ++i) {
+      const char* from = static_cast<const char*>(x) + i * columns * element_bytes;
+      char* to = static_cast<char*>(y) + i * columns * element_bytes;
+      const int64_t border = i % rows + diagonal + (upper ? 0 : 1);
+      const int64_t cut = std::clamp<int64_t>(border, 0, columns) * element_bytes;
+      const int64_t rest = columns * element_bytes - cut;
+      if (upper) {
+        std::memset(to, 0, cut);
+        std::memcpy(to + cut, from + cut, rest);
+      } else {
+        std::memcpy(to, from, cut);
+        std::memset(to + cut, 0, rest);
+      }
+    }
+  });
+}
+
+template <typename T>
+void Range(T first, T step, T* y, int64_t count, const Parallel& par) {
+  using A = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
+  constexpr int64_t kChunk = 1024;
+  const Slices slices = Slice(count, 1, kChunk);
+  par.For(slices.tasks, [&](int64_t task) {
+    const int64_t end = slices.End(task, count);
+    for (int64_t begin = slices.Begin(task); begin < end; begin += kChunk) {
+      const A base = static_cast<A>(first), by = static_cast<A>(step);
+      const int32_t size = static_cast<int32_t>(std::min(kChunk, end - begin));
+      const A start = static_cast<A>(begin);
+      T* to = y + begin;
+      SARDONYX_TILE_LOOP
+      for (int32_t i = 0; i < size; ++i) {
+        to[i] = static_cast<T>(base + (start + static_cast<A>(i)) * by);
+      }
+    }
+  });
+}
+template void Range<float>(float, float, float*, int64_t, const Parallel&);
+template void Range<double>(double, double, double*, int64_t, const Parallel&);
+template void Range<int16_t>(int16_t, int16_t, int16_t*, int64_t, const Parallel&);
+template void Range<int32_t>(int32_t, int32_t, int32_t*, int64_t, const Parallel&);
+template void Range<int64_t>(int64_t, int64_t, int64_t*, int64_t, const Parallel&);
+
+template <typename Index>
+void OneHot(const Index* indices, const void* values, void* y, int64_t outer, int64_t depth,
+            int64_t inner, int element_bytes, const Parallel& par) {
+  const char* const off = static_cast<const char*>(values);
+  const char* const on = off + element_bytes;
+  const int64_t block = depth * inner;  // of y, an index of `outer`
+  const Slices slices = Slice(outer, block * element_bytes / 16 + inner * 4);
+  par.For(slices.tasks, [&](int64_t task) {
+    const int64_t begin = slices.Begin(task), end = slices.End(task, outer);
+    char* const to = static_cast<char*>(y) + begin * block * element_bytes;
+    Fill(to, (end - begin) * block, off, element_bytes, Parallel{});
+    for (int64_t o = begin; o < end; ++o) {
+      for (int64_t i = 0; i < inner; ++i) {
+        Index at = indices[o * inner + i];
+        if (at < Index{0}) at += static_cast<Index>(depth);
+        if (!(at >= Index{0} && at < static_cast<Index>(depth))) continue;
+        const int64_t place = static_cast<int64_t>(at);
+        if (static_cast<Index>(place) != at) continue;  // a fraction
+        std::memcpy(to + ((o - begin) * block + place * inner + i) * element_bytes, on,
+                    element_bytes);
+      }
+    }
+  });
+}
+#define SARDONYX_ONE_HOT(Index)                                                                 \
+  template void OneHot<Index>(const Index*, const void*, void*, int64_t, int64_t, int64_t, int, \
+                              const Parallel&)
+SARDONYX_ONE_HOT(int32_t);
+SARDONYX_ONE_HOT(int64_t);
+SARDONYX_ONE_HOT(float);
+SARDONYX_ONE_HOT(double);
+#undef SARDONYX_ONE_HOT
+
+}  // namespace sardonyx

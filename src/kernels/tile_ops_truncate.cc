@@ -1,0 +1,95 @@
+// Floating point to signed and to narrow integers, on tiles.
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/tile_ops_truncate.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "base/dtype.h"
+#include "kernels/tile_ops.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// As ConvertElements does it: truncated, NaN to 0, beyond the range to its end.
+template <class D, typename To, typename From>
+HWY_INLINE void TruncateVector(D d, const From* in, To* out) {
+  hn::Vec<D> x;
+  if constexpr (std::is_same_v<From, hn::TFromD<D>>) {
+    x = hn::LoadU(d, in);
+  } else {
+    x = hn::PromoteTo(d, hn::LoadU(hn::Rebind<From, D>(), in));
+  }
+  const auto number = hn::IfThenElseZero(hn::Eq(x, x), x);
+  if constexpr (sizeof(To) == sizeof(hn::TFromD<D>)) {
+    hn::StoreU(hn::ConvertTo(hn::RebindToSigned<D>(), number), hn::RebindToSigned<D>(), out);
+  } else if constexpr (sizeof(hn::TFromD<D>) == 4) {
+    const hn::Rebind<To, D> to;
+    hn::StoreU(hn::DemoteTo(to, hn::ConvertTo(hn::RebindToSigned<D>(), number)), to, out);
+  } else {
+    const hn::Rebind<int32_t, D> d32;
+    const hn::Rebind<To, D> to;
+    const auto wide = hn::DemoteTo(d32, number);
+    if constexpr (sizeof(To) == 4) {
+      hn::StoreU(wide, d32, out);
+    } else {
+      hn::StoreU(hn::DemoteTo(to, wide), to, out);
+    }
+  }
+}
+
+template <typename From, typename To>
+void Truncate(const TileArgs& args) {
+  const hn::ScalableTag<std::conditional_t<sizeof(To) == 8, double, From>> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), count = args.count;
+  const From* in = static_cast<const From*>(args.in[0]);
+  To* out = static_cast<To*>(args.out);
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) TruncateVector(d, in + i, out + i);
+  if (i == count) return;
+  From last[hn::MaxLanes(d)] = {};
+  To result[hn::MaxLanes(d)];
+  std::memcpy(last, in + i, static_cast<size_t>(count - i) * sizeof(From));
+  TruncateVector(d, last, result);
+  std::memcpy(out + i, result, static_cast<size_t>(count - i) * sizeof(To));
+}
+
+template <typename From>
+TileFn FindTo(DType to) {
+  switch (to) {
+    case DType::kInt8: return Truncate<From, int8_t>;
+    case DType::kUInt8: return Truncate<From, uint8_t>;
+    case DType::kInt16: return Truncate<From, int16_t>;
+    case DType::kUInt16: return Truncate<From, uint16_t>;
+    case DType::kInt32: return Truncate<From, int32_t>;
+    case DType::kInt64: return Truncate<From, int64_t>;
+    default: return nullptr;
+  }
+}
+
+TileFn Find(DType from, DType to) {
+  return from == DType::kFloat32   ? FindTo<float>(to)
+         : from == DType::kFloat64 ? FindTo<double>(to)
+                                   : nullptr;
+}
+
+}  // namespace
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(Find);
+TileFn TruncateTileFn(DType from, DType to) { return HWY_DYNAMIC_DISPATCH(Find)(from, to); }
+
+}  // namespace sardonyx
+#endif

@@ -1,0 +1,94 @@
+#include "kernels/select.h"
+
+#include <gtest/gtest.h>
+
+#include "kernels/cumulative.h"
+#include "kernels/pad.h"
+#include "random_data.h"
+
+namespace sardonyx {
+namespace {
+
+TEST(Triangle, KeepsOneSideOfTheDiagonal) {
+  constexpr int64_t kCount = 2, kRows = 3, kColumns = 5;
+  std::vector<int16_t> x(kCount * kRows * kColumns, 1), y(x.size());
+  for (const bool upper : {true, false}) {
+    for (int64_t k = -kRows; k <= kColumns; ++k) {
+      Triangle(x.data(), y.data(), kCount, kRows, kColumns, k, upper, 2, test::Threads(2));
+      for (size_t i = 0; i < y.size(); ++i) {
+        const int64_t row = static_cast<int64_t>(i) / kColumns % kRows;
+        const int64_t column = static_cast<int64_t>(i) % kColumns;
+        ASSERT_EQ(y[i], (upper ? column >= row + k : column <= row + k) ? 1 : 0) << i << " k " << k;
+      }
+    }
+  }
+}
+
+TEST(Range, CountsFromTheFirst) {
+  std::vector<float> y(3001);
+  Range(0.5f, -0.1f, y.data(), 3001, test::Threads(2));
+  for (int i = 0; i < 3001; ++i) ASSERT_EQ(y[i], static_cast<float>(0.5 + i * double{-0.1f}));
+  std::vector<int64_t> z(1025);
+  Range(int64_t{7}, int64_t{-3}, z.data(), 1025, Parallel{});
+  EXPECT_EQ(z[1024], 7 - 3 * 1024);
+}
+
+TEST(OneHot, NegativeAndMissingIndices) {
+  const std::vector<float> indices = {0, -1, 3, 1.5f, 2, -4};  // [2, 3], depth 3
+  const std::vector<int32_t> values = {4, 9};
+  std::vector<int32_t> y(2 * 3 * 3);
+  OneHot(indices.data(), values.data(), y.data(), 2, 3, 3, 4, Parallel{});
+  EXPECT_EQ(y, (std::vector<int32_t>{9, 4, 4, 4, 4, 4, 4, 9, 4,  //
+                                     4, 4, 4, 4, 4, 4, 4, 9, 4}));
+}
+
+template <typename T>
+void CheckCumulative() {
+  for (const auto& [outer, n, inner] : {std::array<int64_t, 3>{3, 7, 1}, {2, 5, 300}, {1, 1, 4}}) {
+    const std::vector<float> random = test::RandomFloats(outer * n * inner, 5, -3, 3);
+    const std::vector<T> x(random.begin(), random.end());
+    for (int flags = 0; flags < 8; ++flags) {
+      const CumulativeShape shape{outer,           n, inner, (flags & 1) != 0, (flags & 2) != 0,
+                                  (flags & 4) != 0};
+      std::vector<T> y(x.size()), place = x;
+      Cumulative(shape, x.data(), y.data(), test::Threads(2));
+      Cumulative(shape, place.data(), place.data(), test::Threads(1));
+      ASSERT_TRUE(test::SameBits(y, place));
+      for (int64_t line = 0; line < outer * inner; ++line) {
+        double running = shape.product ? 1 : 0;
+        for (int64_t i = 0; i < n; ++i) {
+          const int64_t step = shape.reverse ? n - 1 - i : i;
+          const int64_t at = (line / inner * n + step) * inner + line % inner;
+          const double before = running;
+          running = shape.product ? running * static_cast<double>(x[at])
+                                  : running + static_cast<double>(x[at]);
+          ASSERT_EQ(y[at], static_cast<T>(shape.exclusive ? before : running)) << flags;
+        }
+      }
+    }
+  }
+}
+
+TEST(Cumulative, AgreesWithDouble) {
+  CheckCumulative<float>();
+  CheckCumulative<double>();
+  CheckCumulative<int32_t>();
+  CheckCumulative<int64_t>();
+}
+
+TEST(Pad, ReadsWhereTheAxesSay) {
+  const PadAxis rows{{1, -1}, {0}, 0, 2}, columns{{2, 1}, {-1, 0}, 1, 2};
+  const PadPlan plan{{rows, columns}, {3, 1}, 4};
+  const std::vector<int32_t> x = {1, 2, 3, 4, 5, 6};  // [2, 3]
+  const int32_t value = 9;
+  std::vector<int32_t> y(5 * 6);
+  Pad(plan, x.data(), &value, y.data(), test::Threads(2));
+  EXPECT_EQ(y, (std::vector<int32_t>{6, 5, 5, 6, 9, 4,  //
+                                     9, 9, 9, 9, 9, 9,  //
+                                     3, 2, 2, 3, 9, 1,  //
+                                     6, 5, 5, 6, 9, 4,  //
+                                     3, 2, 2, 3, 9, 1}));
+}
+
+}  // namespace
+}  // namespace sardonyx
