@@ -18,6 +18,21 @@ bool IsAlive(const Graph& graph, const Node& node) {
   });
 }
 
+// Weights that only dead nodes still name give their memory back at once: a pass that folds a model
+// full of them would else hold two forms of all until the sweep.
+void ReleaseConstants(const Graph& graph, const Node& node) {
+  constexpr int64_t kLeast = 64 << 10;
+  if (IsAlive(graph, node)) return;
+  for (Value* input : node.inputs) {
+    if (input == nullptr || !input->is_constant() || graph.IsOutput(input)) continue;
+    Tensor& constant = input->fact.constant;
+    if (constant.bytes() < kLeast || constant.dtype() == DType::kString) continue;
+    const bool is_used = std::any_of(input->users.begin(), input->users.end(),
+                                     [&](const Node* user) { return IsAlive(graph, *user); });
+    if (!is_used) constant = Tensor(constant.dtype(), constant.dims(), nullptr, nullptr);
+  }
+}
+
 int RunLocal(const Pass& pass, PassContext& context, PassRecord* record) {
   Graph& graph = context.graph;
   int changes = 0;
@@ -32,6 +47,7 @@ int RunLocal(const Pass& pass, PassContext& context, PassRecord* record) {
       if (auto* patch = std::get_if<Patch>(&rewrite)) {
         graph.Splice(std::move(patch->nodes));
         for (auto& [from, to] : patch->replacements) graph.ReplaceUses(from, to);
+        ReleaseConstants(graph, *node);
         ++changed;
       } else if (auto* failed = std::get_if<CheckFailed>(&rewrite)) {
         misses.insert(

@@ -1,6 +1,7 @@
 #pragma once
 // Constants in the layout that a kernel wants, made once a program and shared by its plans.
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
 #include <functional>
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "ir/tensor.h"
 
@@ -40,19 +42,44 @@ class PackCache {
   std::shared_ptr<const void> Get(const Tensor& constant, ConstantId id, const std::string& layout,
                                   int64_t bytes,
                                   const std::function<void(const Tensor& source, void*)>& pack) {
+    const int64_t rows = constant.rank() > 0 ? constant.dims()[0] : 1;
+    return GetByRows(constant, id, layout, bytes, rows,
+                     [&](const Tensor& source, int64_t, void* to) { pack(source, to); });
+  }
+
+  // The same for a packing that takes some leading rows at a time, here `step`: `pack` is told the
+  // first. The pages of those before are given back already, so that a large constant is never
+  // there twice.
+  std::shared_ptr<const void> GetByRows(
+      const Tensor& constant, ConstantId id, const std::string& layout, int64_t bytes, int64_t step,
+      const std::function<void(const Tensor& rows, int64_t first, void*)>& pack) {
     std::lock_guard lock(mutex_);
     const bool is_kept = id.base != 0;
     auto it = packs_.find({id, layout});
     if (is_kept && it != packs_.end()) return it->second;
     if (constant.raw() == nullptr) throw ConstantDropped{};
     Tensor buffer(DType::kUInt8, {bytes});
-    pack(Aligned(constant), buffer.raw());
+    const int64_t rows = constant.rank() > 0 ? constant.dims()[0] : 1;
+    const bool in_parts = step < rows;
+    for (int64_t first = 0; first == 0 || first < rows; first += std::max<int64_t>(step, 1)) {
+      const Tensor part =
+          in_parts ? RowsOf(constant, first, std::min(step, rows - first)) : constant;
+      pack(Aligned(part), first, buffer.raw());
+      if (is_kept && release_) release_(part);
+    }
     if (!is_kept) return buffer.owner();
-    if (release_) release_(constant);
     return packs_.emplace(std::pair(id, layout), buffer.owner()).first->second;
   }
 
  private:
+  static Tensor RowsOf(const Tensor& tensor, int64_t first, int64_t count) {
+    std::vector<int64_t> dims = tensor.dims();
+    const int64_t row_bytes = tensor.bytes() / dims[0];
+    dims[0] = count;
+    return Tensor(tensor.dtype(), std::move(dims),
+                  static_cast<char*>(tensor.raw()) + first * row_bytes, tensor.owner());
+  }
+
   std::mutex mutex_;
   std::function<void(const Tensor&)> release_;
   std::map<std::pair<ConstantId, std::string>, std::shared_ptr<const void>> packs_;

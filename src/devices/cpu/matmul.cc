@@ -209,9 +209,18 @@ BindResult BindGemm(const BindRequest& request) {
     const std::string name = fmt::format("gemm {}x{} ld{}{} batch {}x{} {},{}", shape.k, shape.n,
                                          shape.ldb, shape.b_transposed ? "t" : "", counts[0],
                                          counts[1], shape.b_stride[0], shape.b_stride[1]);
-    packed = request.packs.Get(
+    // A matrix whose columns lie one after the other is packed some of them at a time.
+    const bool by_columns =
+        shape.b_transposed && b->dims() == std::vector<int64_t>{shape.n, shape.k};
+    const int64_t columns = std::max<int64_t>((int64_t{4} << 20) / (shape.k * 4 + 1) / 64 * 64, 64);
+    packed = request.packs.GetByRows(
         *b, request.inputs[1].id, name, bytes * counts[0] * counts[1],
-        [&](const Tensor& matrix, void* to) {
+        by_columns ? columns : b->dims()[0], [&](const Tensor& matrix, int64_t first, void* to) {
+          if (by_columns) {
+            return GemmPackB(shape.k, matrix.dims()[0], matrix.data<float>(), shape.ldb, true,
+                             static_cast<float*>(to) + first * shape.k,
+                             Parallel{&ThreadPool::Process(), request.threads});
+          }
           for (int64_t p = 0; p < counts[0]; ++p) {
             for (int64_t q = 0; q < counts[1]; ++q) {
               GemmPackB(
