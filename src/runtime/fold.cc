@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ir/lasting_tensor.h"
+
 namespace sardonyx {
 
 std::vector<Tensor> FoldOnDevice(const Node& node, const std::vector<Tensor>& inputs,
@@ -44,7 +46,7 @@ std::vector<Tensor> FoldOnDevice(const Node& node, const std::vector<Tensor>& in
       if (bound == nullptr) continue;
       std::vector<void*> out;
       for (const Operand& output : outputs) {
-        results.emplace_back(output.dtype, output.dims);
+        results.push_back(LastingTensor(output.dtype, output.dims));
         out.push_back(results.back().raw());
       }
       const Tensor scratch(DType::kUInt8, {bound->scratch_bytes});

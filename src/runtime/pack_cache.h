@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "ir/tensor.h"
+#include "ir/lasting_tensor.h"
 
 namespace sardonyx {
 
@@ -58,7 +58,8 @@ class PackCache {
     auto it = packs_.find({id, layout});
     if (is_kept && it != packs_.end()) return it->second;
     if (constant.raw() == nullptr) throw ConstantDropped{};
-    Tensor buffer(DType::kUInt8, {bytes});
+    const Tensor buffer =
+        is_kept ? LastingTensor(DType::kUInt8, {bytes}) : Tensor(DType::kUInt8, {bytes});
     const int64_t rows = constant.rank() > 0 ? constant.dims()[0] : 1;
     const bool in_parts = step < rows;
     for (int64_t first = 0; first == 0 || first < rows; first += std::max<int64_t>(step, 1)) {
