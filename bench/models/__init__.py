@@ -40,6 +40,9 @@ class Model:
         The arguments of `inputs` for each case. The first case is the one that is benchmarked.
     benchmarked
         False for variants that only tests need.
+    quantized
+        Results differ by steps of the quantisation: where engines round a tie apart, one value
+        moves by a step, and later layers carry that on. `reference.mismatch` allows for it.
     """
 
     name: str
@@ -47,6 +50,7 @@ class Model:
     inputs: Inputs
     sizes: tuple[tuple[int, ...], ...] = ((1,), (3,))
     benchmarked: bool = True
+    quantized: bool = False
 
 
 def collection() -> dict[str, Model]:

@@ -153,7 +153,19 @@ def _ocr(file: str) -> Callable[[Path], None]:
 
 MODELS = (
     Model("resnet50", exported("vision", "write_resnet50"), pixels),
+    Model(
+        "resnet50_int8",
+        exported("quantized", "write_resnet50_int8"),
+        pixels,
+        quantized=True,
+    ),
     Model("mobilenet_v2", exported("vision", "write_mobilenet_v2"), pixels),
+    Model(
+        "mobilenet_v2_qoperator",
+        exported("quantized", "write_mobilenet_v2_qoperator"),
+        pixels,
+        quantized=True,
+    ),
     Model("efficientnet_b0", exported("vision", "write_efficientnet_b0"), pixels),
     Model("convnext_t", exported("vision", "write_convnext_t"), pixels),
     Model("vit_s", exported("vision", "write_vit_s"), pixels),
@@ -168,6 +180,13 @@ MODELS = (
         exported("language", "write_bert"),
         masked_tokens,
         ((1, 128), (3, 32), (1, 17)),
+    ),
+    Model(
+        "bert_dynamic_int8",
+        exported("quantized", "write_bert_dynamic_int8"),
+        masked_tokens,
+        ((1, 128), (3, 32)),
+        quantized=True,
     ),
     Model("gpt2", exported("language", "write_gpt2"), tokens, ((1, 64), (3, 16), (1, 5))),
     Model(

@@ -46,14 +46,19 @@ Rewrite FuseEpilogues(Node& node, PassContext& context) {
     return CheckFailed{why};
   }
   if (product->fact.type.dtype != DType::kFloat32) return CheckFailed{"the product is not float"};
+  return AbsorbElementwise(node, product, 2, context);
+}
+
+Rewrite AbsorbElementwise(const Node& node, Value* product, size_t own_inputs,
+                          PassContext& context) {
   const Node& source = *product->producer;
   ExpressionBuilder builder(node.output()->fact.rank());
   // Input 0 is the product itself.
   int result = builder.Operand(product);
-  constexpr size_t kOwnInputs = 2;
-  if (const Expression* before = source.attributes.Expr("epilogue")) {
+  const Expression* const before = source.attributes.Expr("epilogue");
+  if (before != nullptr) {
     std::vector<int> args = {result};
-    for (size_t i = kOwnInputs; i < source.inputs.size(); ++i) {
+    for (size_t i = own_inputs; i < source.inputs.size(); ++i) {
       args.push_back(builder.Operand(source.inputs[i]));
     }
     result = builder.Append(*before, args);
@@ -69,12 +74,15 @@ Rewrite FuseEpilogues(Node& node, PassContext& context) {
   }
   PatchMaker maker(context, node);
   std::vector<Val> inputs;
-  for (size_t i = 0; i < kOwnInputs; ++i) inputs.push_back(maker.Wrap(source.inputs[i]));
+  for (size_t i = 0; i < own_inputs; ++i) inputs.push_back(maker.Wrap(source.input(i)));
   for (size_t i = 1; i < builder.operands().size(); ++i) {
     inputs.push_back(maker.Wrap(builder.operands()[i]));
   }
   Attributes attributes = source.attributes;
-  attributes.Set("epilogue", builder.Finish());
+  Expression epilogue = builder.Finish();
+  // The epilogue so far may have changed the type of the product.
+  if (before != nullptr) epilogue.inputs[0] = before->inputs[0];
+  attributes.Set("epilogue", std::move(epilogue));
   // The heavy part names the step.
   maker.builder().SetOrigin(source.origin);
   return maker.Replace(node, {maker.builder().Make(*source.op, inputs, std::move(attributes))});

@@ -6,6 +6,8 @@
 namespace sardonyx::passes {
 
 Rewrite InlineIf(Node& node, PassContext& context);
+Rewrite SinkDequantization(Node& node, PassContext& context);
+Rewrite IntegerProducts(Node& node, PassContext& context);
 Rewrite FoldConstants(Node& node, PassContext& context);
 Rewrite RemoveIdentities(Node& node, PassContext& context);
 int MergeDuplicates(PassContext& context);
@@ -14,7 +16,9 @@ Rewrite PoolPlanes(Node& node, PassContext& context);
 Rewrite AbsorbPads(Node& node, PassContext& context);
 Rewrite FoldScales(Node& node, PassContext& context);
 Rewrite FuseAttention(Node& node, PassContext& context);
+Rewrite FuseRescales(Node& node, PassContext& context);
 int FuseElementwise(PassContext& context);
+Rewrite FuseQuantizedSums(Node& node, PassContext& context);
 Rewrite FuseEpilogues(Node& node, PassContext& context);
 Rewrite AbsorbTransposes(Node& node, PassContext& context);
 
@@ -41,6 +45,10 @@ class PatchMaker {
   Builder builder_;
 };
 
+// The product (or convolution, ...) with the elementwise node that reads it behind its epilogue,
+// whose operands come after `own_inputs` of its own.
+Rewrite AbsorbElementwise(const Node& node, Value* product, size_t own_inputs,
+                          PassContext& context);
 // The only use of the value is one node (which may use it twice), and it is no graph output.
 bool HasOneUser(const Graph& graph, const Value* value);
 // The value comes from a node of that operation.

@@ -8,6 +8,9 @@ const std::vector<Pass>& Pipeline() {
   using namespace passes;  // NOLINT: a table reads better without
   static const std::vector<Pass> kPipeline = {
       {"inline_if", "a known condition leaves one branch for all later passes to see", InlineIf},
+      {"sink_dequantization", "what only moves elements moves bytes", SinkDequantization},
+      {"integer_products", "before weights are folded to floats: products of bytes stay such",
+       IntegerProducts},
       {"fold_constants", "later passes look for constants", FoldConstants},
       {"remove_identities", "what does nothing hides patterns", RemoveIdentities},
       {"merge_duplicates", "equal nodes become one before fusions decide who uses what", nullptr,
@@ -22,7 +25,11 @@ const std::vector<Pass>& Pipeline() {
       {"fold_scaled_weights", "which are constants again", FoldConstants},
       {"merge_sunk_duplicates", "sinking and scaling make equal nodes", nullptr, MergeDuplicates},
       {"fuse_attention", "while its factors and masks are nodes of their own", FuseAttention},
+      {"fuse_rescales", "what makes bytes of the sums of a product belongs to the product",
+       FuseRescales},
       {"fuse_elementwise", "a chain is one sweep over memory", nullptr, FuseElementwise},
+      {"fuse_quantized_sums", "a chain that adds two quantised products joins one of them",
+       FuseQuantizedSums},
       {"fuse_epilogues", "and none behind a product or convolution", FuseEpilogues},
       {"absorb_transposes", "a product reads and writes through strides", AbsorbTransposes},
   };

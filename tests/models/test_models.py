@@ -38,20 +38,21 @@ def test_agrees_with_onnxruntime(name, case, threads):
     session = _session(name, threads)
     feeds = dict(cases(name)[case])
     expected = _expected(name)[case]
+    quantized = collection()[name].quantized
     actual = session.run(feeds)
     assert list(actual) == list(expected)
     problems = {
         output: problem
         for output in expected
-        if (problem := reference.mismatch(actual[output], expected[output]))
+        if (problem := reference.mismatch(actual[output], expected[output], quantized=quantized))
     }
     if problems:
         report = [f"output '{output}': {problem}" for output, problem in problems.items()]
-        report.append(reference.first_difference(ensure(name), session, feeds))
+        report.append(reference.first_difference(ensure(name), session, feeds, quantized=quantized))
         pytest.fail("\n".join(report), pytrace=False)
 
 
-@pytest.mark.parametrize("name", ["resnet50", "bert_base", "lstm"])
+@pytest.mark.parametrize("name", ["resnet50", "bert_base", "lstm", "resnet50_int8"])
 def test_thread_count_does_not_change_results(name):
     feeds = dict(next(iter(cases(name).values())))
     one, two = (_session(name, threads).run(feeds) for threads in (1, 2))

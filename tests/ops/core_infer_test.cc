@@ -28,6 +28,26 @@ TEST(Infer, MatmulNamesWhatDiffers) {
             "cannot multiply float by int64: the element types must be the same");
 }
 
+TEST(Infer, IntegerProductsSumBytes) {
+  Facts f;
+  Value* a = f.Input(DType::kUInt8, {"n", "4"});
+  Value* b = f.Input(DType::kInt8, {"4", "8"});
+  Value* zero = f.Input(DType::kUInt8, {});
+  EXPECT_EQ(f.Infer(core::integer_matmul, {a, b}), "int32[n,8]");
+  EXPECT_EQ(f.Infer(core::integer_matmul, {a, b, zero, f.Input(DType::kInt8, {"8"})},
+                    {{"epilogue", Expression::Parse("(int32) cast(0):float")}}),
+            "float[n,8]");
+  EXPECT_EQ(f.Error(core::integer_matmul, {a, f.Input({"4", "8"})}),
+            "operand 1 of an integer product is float, not int8 or uint8");
+  EXPECT_EQ(f.Error(core::integer_matmul, {a, b, nullptr, zero}),
+            "the zero point of operand 1 is uint8, not int8");
+  EXPECT_EQ(f.Infer(core::integer_conv,
+                    {f.Input(DType::kInt8, {"n", "h", "w", "3"}),
+                     f.Input(DType::kUInt8, {"16", "3", "3", "3"})},
+                    {{"pads", Axes({1, 1, 1, 1})}}),
+            "int32[n,h,w,16]");
+}
+
 TEST(Infer, EpilogueMustFit) {
   Facts f;
   const Expression bias = Expression::Parse("(float, float) add(0,1):float");

@@ -97,6 +97,27 @@ TEST(Elementwise, EveryFunctionIsInTheTable) {
   EXPECT_FALSE(core::IsElementwise(core::matmul, &fn));
 }
 
+TEST(IntegerProducts, SubtractZeroPoints) {
+  const auto matrix = [](auto values, std::vector<int64_t> dims) {
+    return MakeVector(values).Reshaped(std::move(dims));
+  };
+  const Tensor a = matrix(std::vector<uint8_t>{255, 0, 3, 200}, {2, 2});
+  const Tensor b = matrix(std::vector<int8_t>{-128, 1, 127, 2}, {2, 2});
+  const Tensor a_zero = matrix(std::vector<uint8_t>{100}, {});
+  const Tensor b_zeros = Vector<int8_t>({1, -1});
+  ExpectTensor(Compute(core::integer_matmul, {a, b}), {2, 2}, {-32640, 255, 25016, 403});
+  ExpectTensor(
+      Compute(core::integer_matmul, {a, b, a_zero, b_zeros}), {2, 2},
+      {-155 * 129 - 100 * 126, 155 * 2 - 100 * 3, 97 * 129 + 100 * 126, -97 * 2 + 100 * 3});
+  // Padding counts as the zero point: only one product of each sum is not 0.
+  const Tensor x = matrix(std::vector<uint8_t>{101, 103}, {1, 2, 1});
+  const Tensor w = matrix(std::vector<int8_t>{5, 6, 7}, {1, 1, 3});
+  ExpectTensor(Compute(core::integer_conv, {x, w, a_zero},
+                       {{"pads", Axes({1, 1})},
+                        {"epilogue", Expression::Parse("(int32; 2:int32) mul(0,1):int32")}}),
+               {1, 2, 1}, {2 * (6 + 3 * 7), 2 * (5 + 3 * 6)});
+}
+
 TEST(Matmul, ByHand) {
   const Tensor a = Floats({2, 3}, {1, 2, 3, 4, 5, 6}), b = Floats({3, 2}, {7, 8, 9, 10, 11, 12});
   ExpectTensor(Compute(core::matmul, {a, b}), {2, 2}, {58, 64, 139, 154});

@@ -5,16 +5,11 @@
 #include "ops/core/window.h"
 
 namespace sardonyx::cpu {
-namespace {
 
-// Fills the shape from channels-last operands; a reason if the kernels do not do it.
-std::string MakeShape(const BindRequest& request, bool transposed, ConvShape* shape) {
+std::string ConvShapeOf(const BindRequest& request, bool transposed, ConvShape* shape) {
   const Operand& x = request.inputs[0];
   const Operand& w = request.inputs[1];
   const Operand& y = request.outputs[0];
-  if (x.dtype != DType::kFloat32 || y.dtype != DType::kFloat32) {
-    return fmt::format("element type is {}, not float", Name(x.dtype));
-  }
   const int spatial = x.rank() - 2;
   if (spatial < 1 || spatial > 3) return fmt::format("{} spatial dimensions, not 1 to 3", spatial);
   const std::span<const int64_t> sizes(x.dims.data() + 1, spatial);
@@ -39,6 +34,16 @@ std::string MakeShape(const BindRequest& request, bool transposed, ConvShape* sh
   shape->y_stride = shape->cout;
   if (x.size() == 0 || y.size() == 0) return "no elements";
   return "";
+}
+
+namespace {
+
+std::string MakeShape(const BindRequest& request, bool transposed, ConvShape* shape) {
+  const DType type = request.inputs[0].dtype;
+  if (type != DType::kFloat32 || request.outputs[0].dtype != DType::kFloat32) {
+    return fmt::format("element type is {}, not float", Name(type));
+  }
+  return ConvShapeOf(request, transposed, shape);
 }
 
 std::string LayoutName(std::string_view algorithm, const ConvShape& shape) {

@@ -17,6 +17,8 @@ class Cpu : public Device {
     lists_ = {{&core::matmul, MatMulList()},
               {&core::attention, AttentionList()},
               {&core::conv, ConvList()},
+              {&core::integer_matmul, IntegerMatMulList()},
+              {&core::integer_conv, IntegerConvList()},
               {&core::conv_transpose, ConvTransposeList()},
               {&core::max_pool, MaxPoolList()},
               {&core::average_pool, AveragePoolList()},

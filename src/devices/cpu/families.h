@@ -4,6 +4,7 @@
 
 #include <span>
 
+#include "kernels/conv.h"
 #include "runtime/device.h"
 
 namespace sardonyx::cpu {
@@ -13,6 +14,8 @@ std::span<const Implementation> MatMulList();
 std::span<const Implementation> AttentionList();
 std::span<const Implementation> ConvList();
 std::span<const Implementation> ConvTransposeList();
+std::span<const Implementation> IntegerMatMulList();
+std::span<const Implementation> IntegerConvList();
 std::span<const Implementation> MaxPoolList();
 std::span<const Implementation> AveragePoolList();
 std::span<const Implementation> LpPoolList();
@@ -46,6 +49,9 @@ std::span<const Implementation> ScatterNdList();
 // dimensions of size 1 and those that the operand lacks.
 std::vector<int64_t> BroadcastStrides(const std::vector<int64_t>& operand,
                                       std::span<const int64_t> dims);
+
+// The geometry of a convolution of channels-last operands; a reason if kernels lack it.
+std::string ConvShapeOf(const BindRequest& request, bool transposed, ConvShape* shape);
 
 // Refusal with a formatted reason.
 template <typename... Args>

@@ -6,7 +6,7 @@ namespace {
 
 // float((a - a_zero) * (b - b_zero)) * a_scale * b_scale + bias
 Val RealProduct(Val a, Val a_scale, Val a_zero, Val b, Val b_scale, Val b_zero, Val bias) {
-  const Val product = MultiplyMatrices(Centered(a, OfRows(a_zero, a)), Centered(b, b_zero));
+  const Val product = MultiplyMatrices({a, OfRows(a_zero, a)}, {b, b_zero});
   const Val y = Scaled(product, Widen(a_scale) * Widen(b_scale));
   return Cast(bias ? y + Widen(bias) : y, b_scale.dtype());
 }
@@ -25,8 +25,7 @@ Outputs LowerDynamicQuantizeMatMul(Lowering& op) {
 Outputs LowerMatMulInteger16(Lowering& op) {
   const Val a = op.in(0), b = op.in(1);
   const bool has_sign = IsSigned(a.dtype()) || IsSigned(b.dtype());
-  return Cast(MultiplyMatrices(Centered(a, {}), Centered(b, {})),
-              has_sign ? DType::kInt32 : DType::kUInt32);
+  return Cast(MultiplyMatrices({a, {}}, {b, {}}), has_sign ? DType::kInt32 : DType::kUInt32);
 }
 
 }  // namespace sardonyx::ops::contrib

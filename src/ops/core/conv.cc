@@ -13,11 +13,6 @@ namespace {
 // Checks what both convolutions share and gives the kernel's sizes; false if a rank or one of these
 // is not known.
 bool CheckOperands(InferContext& context, std::vector<int64_t>* kernel) {
-  if (context.input_count() < 2) context.Fail("a convolution takes an input and weights");
-  if (context.dtype(0) != context.dtype(1)) {
-    context.Fail("the input is {} and the weights are {}: the element types must be the same",
-                 Name(context.dtype(0)), Name(context.dtype(1)));
-  }
   if (context.attributes().Int("group", 1) < 1) {
     context.Fail("attribute group is {}, it must be at least 1",
                  context.attributes().Int("group", 1));
@@ -59,22 +54,21 @@ void CheckDivides(InferContext& context, Dim channels, int64_t group) {
   }
 }
 
-// Both convolutions; weights are [Cout, Cin / group, ...], of the transposed one [Cin, Cout /
-// group,
-// ...].
-void InferAny(InferContext& context, bool transposed) {
+// All convolutions; weights are [Cout, Cin / group, ...], of the transposed one [Cin, Cout /
+// group, ...]. The result is `type` before the epilogue, whose inputs begin at `first`.
+void InferAny(InferContext& context, bool transposed, DType type, size_t first) {
   std::vector<int64_t> kernel;
   const bool known = CheckOperands(context, &kernel);
   const int64_t group = context.attributes().Int("group", 1);
   if (!context.ranked(1)) {
-    return SetWithEpilogue(context, context.dtype(0),
-                           UnknownSpatial(context, context.symbols().Fresh()), 2);
+    return SetWithEpilogue(context, type, UnknownSpatial(context, context.symbols().Fresh()),
+                           first);
   }
   const Dims& w = context.shape(1);
   const Dim grouped = context.symbols().Mul(w[1], Dim(group));
   const Dim channels = transposed ? grouped : w[0];
   if (!known) {
-    return SetWithEpilogue(context, context.dtype(0), UnknownSpatial(context, channels), 2);
+    return SetWithEpilogue(context, type, UnknownSpatial(context, channels), first);
   }
   const Dims& x = context.shape(0);
   CheckDivides(context, w[0], group);
@@ -83,11 +77,25 @@ void InferAny(InferContext& context, bool transposed) {
       context, Dims(x.begin() + 1, x.end() - 1), kernel);
   shape.insert(shape.begin(), x[0]);
   shape.push_back(channels);
-  SetWithEpilogue(context, context.dtype(0), std::move(shape), 2);
+  SetWithEpilogue(context, type, std::move(shape), first);
 }
 
-void InferConv(InferContext& context) { InferAny(context, false); }
-void InferConvTranspose(InferContext& context) { InferAny(context, true); }
+void InferFloat(InferContext& context, bool transposed) {
+  if (context.input_count() < 2) context.Fail("a convolution takes an input and weights");
+  if (context.dtype(0) != context.dtype(1)) {
+    context.Fail("the input is {} and the weights are {}: the element types must be the same",
+                 Name(context.dtype(0)), Name(context.dtype(1)));
+  }
+  InferAny(context, transposed, context.dtype(0), 2);
+}
+
+void InferConv(InferContext& context) { InferFloat(context, false); }
+void InferConvTranspose(InferContext& context) { InferFloat(context, true); }
+
+void InferIntegerConv(InferContext& context) {
+  CheckIntegerOperands(context);
+  InferAny(context, false, DType::kInt32, kIntegerInputs);
+}
 
 struct Geometry {
   Window window;
@@ -314,12 +322,23 @@ void ComputeWeightGradient(ComputeContext& context) {
   });
 }
 
+void ComputeIntegerConv(ComputeContext& context) {
+  const Geometry g = GeometryOf(context, false);
+  std::vector<int64_t> dims;
+  KnownSizes(*context.inferred(0).shape, &dims);
+  Tensor y(DType::kInt32, dims);
+  Convolve(g, CenteredInput(context, 0), CenteredInput(context, 1), y);
+  FinishWithEpilogue(context, std::move(y), kIntegerInputs);
+}
+
 void ComputeConv(ComputeContext& context) { Compute(context, false); }
 void ComputeConvTranspose(ComputeContext& context) { Compute(context, true); }
 
 }  // namespace
 
 const CoreOp conv = {.name = "conv", .infer = InferConv, .reference = ComputeConv};
+const CoreOp integer_conv = {
+    .name = "integer_conv", .infer = InferIntegerConv, .reference = ComputeIntegerConv};
 const CoreOp conv_transpose = {
     .name = "conv_transpose", .infer = InferConvTranspose, .reference = ComputeConvTranspose};
 const CoreOp conv_input_gradient = {

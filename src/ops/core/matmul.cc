@@ -28,14 +28,9 @@ Dims Permuted(InferContext& context, Dims dims, std::string_view attribute) {
   return result;
 }
 
-void InferMatmul(InferContext& context) {
-  if (context.input_count() < 2) context.Fail("matmul takes two operands");
-  const DType type = context.dtype(0);
-  if (context.dtype(1) != type) {
-    context.Fail("cannot multiply {} by {}: the element types must be the same", Name(type),
-                 Name(context.dtype(1)));
-  }
-  if (!context.ranked(0) || !context.ranked(1)) return SetWithEpilogue(context, type, {}, 2);
+// Of the product before the epilogue, whose inputs begin at `first`.
+void InferProduct(InferContext& context, DType type, size_t first) {
+  if (!context.ranked(0) || !context.ranked(1)) return SetWithEpilogue(context, type, {}, first);
   const Dims a = Permuted(context, context.shape(0), "perm_a");
   const Dims b = Permuted(context, context.shape(1), "perm_b");
   if (a.size() < 2 || b.size() < 2) {
@@ -56,7 +51,22 @@ void InferMatmul(InferContext& context) {
   shape.push_back(a[a.size() - (trans_a ? 1 : 2)]);
   shape.push_back(b[b.size() - (trans_b ? 2 : 1)]);
   shape = Permuted(context, std::move(shape), "perm_y");
-  SetWithEpilogue(context, type, std::move(shape), 2);
+  SetWithEpilogue(context, type, std::move(shape), first);
+}
+
+void InferMatmul(InferContext& context) {
+  if (context.input_count() < 2) context.Fail("matmul takes two operands");
+  const DType type = context.dtype(0);
+  if (context.dtype(1) != type) {
+    context.Fail("cannot multiply {} by {}: the element types must be the same", Name(type),
+                 Name(context.dtype(1)));
+  }
+  InferProduct(context, type, 2);
+}
+
+void InferIntegerMatmul(InferContext& context) {
+  CheckIntegerOperands(context);
+  InferProduct(context, DType::kInt32, kIntegerInputs);
 }
 
 Tensor Permute(const Tensor& x, const std::vector<int64_t>& perm) {
@@ -85,14 +95,13 @@ const char* RowsOf(const char* matrix, bool transposed, int64_t rows, int64_t co
   return storage.data();
 }
 
-void ComputeMatmul(ComputeContext& context) {
-  Tensor a = Permute(context.input(0), context.attributes().Ints("perm_a"));
-  Tensor b = Permute(context.input(1), context.attributes().Ints("perm_b"));
-  const auto& perm_y = context.attributes().Ints("perm_y");
-  const bool trans_a = context.attributes().Int("trans_a") != 0;
-  const bool trans_b = context.attributes().Int("trans_b") != 0;
-  std::vector<int64_t> dims;
-  KnownSizes(*context.inferred(0).shape, &dims);
+// The product of a and b, whose dimensions are `dims`, before the epilogue.
+Tensor Multiply(const Attributes& attributes, const Tensor& left, const Tensor& right,
+                std::vector<int64_t> dims) {
+  Tensor a = Permute(left, attributes.Ints("perm_a")),
+         b = Permute(right, attributes.Ints("perm_b"));
+  const auto& perm_y = attributes.Ints("perm_y");
+  const bool trans_a = attributes.Int("trans_a") != 0, trans_b = attributes.Int("trans_b") != 0;
   if (!perm_y.empty()) {
     const std::vector<int64_t> after = dims;
     for (size_t i = 0; i < perm_y.size(); ++i) dims[perm_y[i]] = after[i];
@@ -112,22 +121,43 @@ void ComputeMatmul(ComputeContext& context) {
   Tensor sums(sum_type, {chunk, n});
   char* out = static_cast<char*>(y.raw());
   for (; !walk.done(); walk.Next()) {
-    const char* left = RowsOf(static_cast<const char*>(a.raw()) + walk[0] * m * k * bytes, trans_a,
-                              m, k, bytes, rows_a);
-    const char* right = RowsOf(static_cast<const char*>(b.raw()) + walk[1] * k * n * bytes,
-                               !trans_b, n, k, bytes, rows_b);
+    const char* a_rows = RowsOf(static_cast<const char*>(a.raw()) + walk[0] * m * k * bytes,
+                                trans_a, m, k, bytes, rows_a);
+    const char* b_rows = RowsOf(static_cast<const char*>(b.raw()) + walk[1] * k * n * bytes,
+                                !trans_b, n, k, bytes, rows_b);
     for (int64_t i = 0; i < m; i += chunk) {
       const int64_t count = std::min(chunk, m - i);
-      MultiplyRows(type, left + i * k * bytes, right, count, n, k, sums.raw(), n);
+      MultiplyRows(type, a_rows + i * k * bytes, b_rows, count, n, k, sums.raw(), n);
       ConvertElements(sum_type, sums.raw(), y.dtype(), out, count * n, true);
       out += ByteSize(y.dtype(), count * n);
     }
   }
-  FinishWithEpilogue(context, Permute(y, perm_y), 2);
+  return Permute(y, perm_y);
+}
+
+std::vector<int64_t> ResultDims(const ComputeContext& context) {
+  std::vector<int64_t> dims;
+  KnownSizes(*context.inferred(0).shape, &dims);
+  return dims;
+}
+
+void ComputeMatmul(ComputeContext& context) {
+  FinishWithEpilogue(
+      context,
+      Multiply(context.attributes(), context.input(0), context.input(1), ResultDims(context)), 2);
+}
+
+void ComputeIntegerMatmul(ComputeContext& context) {
+  FinishWithEpilogue(context,
+                     Multiply(context.attributes(), CenteredInput(context, 0),
+                              CenteredInput(context, 1), ResultDims(context)),
+                     kIntegerInputs);
 }
 
 }  // namespace
 
 const CoreOp matmul = {.name = "matmul", .infer = InferMatmul, .reference = ComputeMatmul};
+const CoreOp integer_matmul = {
+    .name = "integer_matmul", .infer = InferIntegerMatmul, .reference = ComputeIntegerMatmul};
 
 }  // namespace sardonyx::core

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/cast.h"
+#include "ops/core/interpret.h"
 
 namespace sardonyx::core {
 namespace {
@@ -142,6 +143,45 @@ void MultiplyRows(DType type, const void* a, const void* b, int64_t m, int64_t n
     case DType::kFloat32: return Multiply<float, double>(a, b, m, n, k, y, y_stride);
     default: return Multiply<double, double>(a, b, m, n, k, y, y_stride);
   }
+}
+
+void CheckIntegerOperands(InferContext& context) {
+  if (!context.has(0) || !context.has(1)) context.Fail("an integer product takes two operands");
+  for (size_t i = 0; i < 2; ++i) {
+    const DType type = context.dtype(i);
+    if (type != DType::kInt8 && type != DType::kUInt8) {
+      context.Fail("operand {} of an integer product is {}, not int8 or uint8", i, Name(type));
+    }
+    if (!context.has(i + 2)) continue;
+    if (context.dtype(i + 2) != type) {
+      context.Fail("the zero point of operand {} is {}, not {}", i, Name(context.dtype(i + 2)),
+                   Name(type));
+    }
+    if (!context.ranked(i) || !context.ranked(i + 2)) continue;
+    if (context.rank(i + 2) > context.rank(i)) {
+      context.Fail("a zero point {} does not broadcast to {}", context.Print(context.shape(i + 2)),
+                   context.Print(context.shape(i)));
+    }
+    context.Broadcast(context.shape(i + 2), context.shape(i));
+  }
+}
+
+Tensor CenteredInput(ComputeContext& context, size_t operand) {
+  const Tensor& x = context.input(operand);
+  Expression center;
+  center.inputs = {x.dtype()};
+  center.code = {{Fn::kCast, DType::kInt32, {0}}};
+  std::vector<Tensor> operands{x};
+  if (context.has(operand + 2)) {
+    center.inputs.push_back(x.dtype());
+    center.code = {{Fn::kCast, DType::kInt32, {0}},
+                   {Fn::kCast, DType::kInt32, {1}},
+                   {Fn::kSub, DType::kInt32, {2, 3}}};
+    operands.push_back(context.input(operand + 2));
+  }
+  Tensor y(DType::kInt32, x.dims());
+  Interpret(center, operands, y);
+  return y;
 }
 
 }  // namespace sardonyx::core

@@ -25,4 +25,12 @@ void TransposeMatrix(const void* a, int64_t rows, int64_t columns, int64_t bytes
 void MultiplyRows(DType type, const void* a, const void* b, int64_t m, int64_t n, int64_t k,
                   void* y, int64_t y_stride);
 
+// The integer products, integer_matmul and integer_conv: two operands of 8 bits and their zero
+// points, which may be absent, stand before the inputs of the epilogue.
+inline constexpr size_t kIntegerInputs = 4;
+// Checks types and zero points.
+void CheckIntegerOperands(InferContext& context);
+// Operand 0 or 1 less its zero point, in int32.
+Tensor CenteredInput(ComputeContext& context, size_t operand);
+
 }  // namespace sardonyx::core

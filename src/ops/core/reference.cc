@@ -97,15 +97,16 @@ void SetWithEpilogue(InferContext& context, DType dtype, std::optional<Dims> sha
     context.Set(0, dtype, std::move(shape));
     return;
   }
-  if (epilogue->inputs.size() != context.input_count() - first + 1) {
+  const size_t given = std::max(context.input_count(), first) - first + 1;
+  if (epilogue->inputs.size() != given) {
     context.Fail("the epilogue has {} inputs, the node has {} for it", epilogue->inputs.size(),
-                 context.input_count() - first + 1);
+                 given);
   }
   for (size_t i = 0; i < epilogue->inputs.size(); ++i) {
-    const DType given = i == 0 ? dtype : context.dtype(first + i - 1);
-    if (given != epilogue->inputs[i]) {
+    const DType type = i == 0 ? dtype : context.dtype(first + i - 1);
+    if (type != epilogue->inputs[i]) {
       context.Fail("input {} of the epilogue is {}, not {}", i, Name(epilogue->inputs[i]),
-                   Name(given));
+                   Name(type));
     }
     if (i == 0 || !shape || !context.ranked(first + i - 1)) continue;
     const Dims& operand = context.shape(first + i - 1);

@@ -3,6 +3,19 @@
 
 namespace sardonyx::ops {
 
+namespace {
+
+// Weights stay the bytes they are until passes have seen them: products take them so. The builder
+// would compute small constants at once.
+Val LaterInInt32(Val x) {
+  Builder& b = *x.builder;
+  auto node = b.graph().MakeNode(core::Elementwise(Fn::kCast), {x.value},
+                                 {{"to", static_cast<int64_t>(DType::kInt32)}}, 1, b.origin());
+  return b.Wrap(b.graph().Append(std::move(node))->output());
+}
+
+}  // namespace
+
 // Integer results are rounded to the nearest even, shifted and clipped; those of floating-point
 // formats are cast.
 Outputs LowerQuantizeLinear(Lowering& op) {
@@ -34,7 +47,10 @@ Outputs LowerDequantizeLinear(Lowering& op) {
   if (type == DType::kFloat8E8M0) op.Fail("scales of {} need output_dtype", Name(type));
   const Granularity granularity(op, x);
   const Val zero_point = op.has(2) ? granularity.Spread(op.in(2)) : Val{};
-  return Cast(Dequantized(x, granularity.Spread(scale), zero_point), type);
+  const bool is_byte = x.dtype() == DType::kInt8 || x.dtype() == DType::kUInt8;
+  const bool is_weight = is_byte && x.is_constant() && x.ranked() && x.rank() > 1;
+  return Cast(Dequantized(is_weight ? LaterInInt32(x) : x, granularity.Spread(scale), zero_point),
+              type);
 }
 
 Outputs LowerDynamicQuantizeLinear(Lowering& op) {

@@ -1,14 +1,20 @@
 #pragma once
-// Products of quantised operands. Those of integers are exact in int32; zero points are subtracted
-// before, so that padding with zeros pads with the zero point.
+// Products of quantised operands. Those of integers are exact in int32; padding has the value of
+// the zero point.
 
 #include "ops/lowering.h"
 #include "ops/nn/quantization.h"
 
 namespace sardonyx::ops {
 
+// An operand and its zero point, which may be absent and broadcasts to it.
+struct Quantized {
+  Val x, zero_point;
+};
+// The product of two matrices, or stacks of them, less their zero points.
+Val MultiplyQuantized(Quantized a, Quantized b, bool transpose_a = false, bool transpose_b = false);
 // As ONNX MatMul: vectors are a row on the left, a column on the right.
-Val MultiplyMatrices(Val a, Val b);
+Val MultiplyMatrices(Quantized a, Quantized b);
 // A vector of parameters of the left operand a belongs to its rows.
 Val OfRows(Val parameter, Val a);
 // A product as real numbers times a factor.

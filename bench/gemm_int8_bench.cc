@@ -1,0 +1,102 @@
+// Products of bytes in int32, of transformers and convolutional networks. Arguments: M, N, K,
+// kernel side of a convolution over a square image of M pixels, threads. `of_peak` is the part of
+// what one thread reaches at best with operands in the first-level cache.
+
+#include "kernel_bench.h"
+#include "kernels/conv_int8.h"
+
+namespace sardonyx {
+namespace {
+
+double PeakOperations() {
+  static const double peak = [] {
+    ApplyTargetFromEnvironment();
+    const int64_t rows = Int8TileRows(), width = Int8PanelWidth(), groups = 256;
+    const AlignedFloats a = RandomFloats(rows * (groups + 16)), b = RandomFloats(width * groups);
+    const AlignedFloats y = RandomFloats(rows * width), init = RandomFloats(2 * width);
+    Int8BlockArgs args{};
+    args.a = a.get();
+    args.a_bytes = (groups + 16) * 4;
+    args.rows = rows;
+    args.b = b.get();
+    args.groups = groups;
+    args.n1 = args.store.y_stride = width;
+    args.init = reinterpret_cast<const int32_t*>(init.get());
+    args.store.y = y.get();
+    double best = 1e9;
+    for (int i = 0; i < 200; ++i) {
+      const auto begin = std::chrono::steady_clock::now();
+      for (int j = 0; j < 100; ++j) Int8Block(args);
+      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+      best = std::min(best, seconds.count());
+    }
+    return 200.0 * static_cast<double>(rows * width * groups * Int8GroupSize()) / best;
+  }();
+  return peak;
+}
+
+void BM_ConvInt8(benchmark::State& state) {
+  ApplyTargetFromEnvironment();
+  ConvShape s;
+  const int64_t m = state.range(0), kernel = state.range(3);
+  int64_t side = 1;
+  while (side * side < m) ++side;
+  s.in[1] = s.out[1] = kernel == 1 ? 1 : side;
+  s.in[2] = s.out[2] = kernel == 1 ? m : side;
+  s.cin = s.x_stride = state.range(2);
+  s.cout = s.y_stride = state.range(1);
+  s.kernel[1] = s.kernel[2] = kernel;
+  s.pad_begin[1] = s.pad_begin[2] = kernel / 2;
+  s.groups = state.range(4);
+  const Parallel par = Threads(static_cast<int>(state.range(5)));
+  const AlignedFloats x = RandomFloats(s.InPixels() * s.cin / 4 + 16);
+  const AlignedFloats packed = RandomFloats(static_cast<int64_t>(ConvInt8PackedBytes(s) / 4));
+  const AlignedFloats y = RandomFloats(s.OutPixels() * s.cout);
+  const AlignedFloats scale = RandomFloats(s.cout + kInt8ColumnSlack);
+  const AlignedFloats scratch =
+      RandomFloats(static_cast<int64_t>(ConvInt8ScratchBytes(s, par.threads) / 4));
+  Int8Rescale rescale;
+  rescale.scale = rescale.offset = scale.get();
+  rescale.clamps = true;
+  rescale.high = 255;
+  rescale.type = DType::kUInt8;
+  Int8ConvArgs args;
+  args.x = x.get();
+  args.packed = packed.get();
+  args.y = y.get();
+  args.rescale = &rescale;
+  for (auto _ : state) {
+    ConvInt8(s, args, scratch.get(), par);
+    benchmark::ClobberMemory();
+  }
+  const double total = static_cast<double>(s.Flops()) * static_cast<double>(state.iterations());
+  state.counters["GOP/s"] = benchmark::Counter(total * 1e-9, benchmark::Counter::kIsRate);
+  state.counters["of_peak"] =
+      benchmark::Counter(total / (PeakOperations() * par.threads), benchmark::Counter::kIsRate);
+}
+
+void Shapes(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"m", "n", "k", "kernel", "groups", "threads"})->UseRealTime();
+  for (const int threads : {1, 2}) {
+    bench->Args({512, 512, 512, 1, 1, threads});
+    for (const int tokens : {1, 16, 128}) {
+      bench->Args({tokens, 768, 768, 1, 1, threads});
+      bench->Args({tokens, 3072, 768, 1, 1, threads});
+      bench->Args({tokens, 768, 3072, 1, 1, threads});
+    }
+    bench->Args({3136, 64, 64, 1, 1, threads});
+    bench->Args({3136, 256, 64, 1, 1, threads});
+    bench->Args({3136, 64, 64, 3, 1, threads});
+    bench->Args({784, 128, 128, 3, 1, threads});
+    bench->Args({196, 1024, 256, 1, 1, threads});
+    bench->Args({196, 256, 256, 3, 1, threads});
+    bench->Args({49, 2048, 512, 1, 1, threads});
+    bench->Args({49, 512, 512, 3, 1, threads});
+    bench->Args({12544, 32, 32, 3, 32, threads});
+    bench->Args({784, 192, 192, 3, 192, threads});
+  }
+}
+BENCHMARK(BM_ConvInt8)->Apply(Shapes);
+
+}  // namespace
+}  // namespace sardonyx

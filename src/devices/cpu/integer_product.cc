@@ -1,0 +1,252 @@
+// Products of bytes, with an epilogue that the kernel applies to sums, or else a second sweep.
+
+#include "devices/cpu/families.h"
+#include "devices/cpu/int8_rescale.h"
+#include "kernels/conv_int8.h"
+#include "kernels/elementwise.h"
+
+namespace sardonyx::cpu {
+namespace {
+
+constexpr size_t kOwnInputs = 4;
+
+int64_t AlignUp(size_t bytes) { return static_cast<int64_t>((bytes + 63) / 64 * 64); }
+
+// One product, or several of the same shape, each with operands some elements further.
+struct Problem {
+  ConvShape shape;
+  Int8Weights weights;  // without data
+  std::string layout;   // of the packed weights
+  struct Item {
+    int64_t x = 0, w = 0, y = 0;
+  };
+  std::vector<Item> items{1};
+  int weight_axis = 0;  // of w, along which output channels lie
+};
+
+// What becomes of the sums.
+class SumEpilogue {
+ public:
+  SumEpilogue(const BindRequest& request, int64_t columns);
+
+  // True if sums go through scratch first.
+  bool sweeps() const { return static_cast<bool>(sweep_); }
+  bool plain() const { return expression_ == nullptr; }
+  // The rescaling with the operands of a run.
+  const Rescaling& At(const StepArgs& args, Rescaling* made) const;
+  void Sweep(const StepArgs& args, const void* sums) const;
+
+ private:
+  std::shared_ptr<const Expression> expression_;
+  std::vector<RescaleOperand> operands_;
+  int64_t columns_;
+  Rescaling known_;  // if all operands but the residual are constant
+  bool is_known_ = true;
+  ElementwiseKernel sweep_;
+};
+
+RescaleOperand::Kind KindOf(const Operand& operand, const Operand& y, int64_t columns, bool* fits) {
+  using Kind = RescaleOperand::Kind;
+  if (operand.size() == 1) return Kind::kScalar;
+  if (operand.dims == y.dims) return Kind::kResidual;
+  *fits = *fits && operand.size() == columns && operand.dims.back() == columns;
+  return Kind::kColumns;
+}
+
+SumEpilogue::SumEpilogue(const BindRequest& request, int64_t columns) : columns_(columns) {
+  const Expression* expression = request.node.attributes.Expr("epilogue");
+  if (expression == nullptr) return;
+  expression_ = std::make_shared<const Expression>(*expression);
+  const Operand& y = request.outputs[0];
+  bool fits = true;
+  std::vector<Tensor> constants;
+  for (size_t i = kOwnInputs; i < request.inputs.size(); ++i) {
+    const Operand& operand = request.inputs[i];
+    RescaleOperand own{KindOf(operand, y, columns, &fits), operand.dtype, nullptr};
+    if (own.kind != RescaleOperand::Kind::kResidual) {
+      if (operand.constant != nullptr && operand.constant->raw() != nullptr) {
+        own.data = constants.emplace_back(Aligned(*operand.constant)).raw();
+      }
+      is_known_ = is_known_ && own.data != nullptr;
+    }
+    operands_.push_back(own);
+  }
+  if (fits) {
+    // Where operands are not known yet, only the plain form is the same for all their values.
+    std::optional<Rescaling> found = AnalyseRescale(*expression, columns, operands_);
+    if (found && (is_known_ || (!found->rescale.rounds && y.dtype == DType::kFloat32))) {
+      known_ = std::move(*found);
+      return;
+    }
+  }
+  std::vector<int64_t> strides = BroadcastStrides(y.dims, y.dims);
+  for (size_t i = kOwnInputs; i < request.inputs.size(); ++i) {
+    const std::vector<int64_t> own = BroadcastStrides(request.inputs[i].dims, y.dims);
+    strides.insert(strides.end(), own.begin(), own.end());
+  }
+  std::string why;
+  sweep_ = PrepareElementwise(*expression, y.dims, strides, &why);
+  if (!sweep_) Fail(ErrorCode::kInternal, "an epilogue cannot run: {}", why);
+}
+
+const Rescaling& SumEpilogue::At(const StepArgs& args, Rescaling* made) const {
+  if (is_known_) return known_;
+  std::vector<RescaleOperand> operands = operands_;
+  for (size_t i = 0; i < operands.size(); ++i) operands[i].data = args.in[kOwnInputs + i];
+  *made = *AnalyseRescale(*expression_, columns_, operands);
+  return *made;
+}
+
+void SumEpilogue::Sweep(const StepArgs& args, const void* sums) const {
+  std::vector<const void*> in{sums};
+  for (size_t i = 0; i < operands_.size(); ++i) in.push_back(args.in[kOwnInputs + i]);
+  RunElementwise(sweep_, in.data(), args.out[0], args.parallel);
+}
+
+int32_t ReadByte(const void* at, bool is_signed) {
+  return is_signed ? *static_cast<const int8_t*>(at) : *static_cast<const uint8_t*>(at);
+}
+
+BindResult BindProblem(const BindRequest& request, Problem problem) {
+  const Operand &x = request.inputs[0], &w = request.inputs[1];
+  const auto given = [&](size_t i) {
+    return i < request.inputs.size() && request.inputs[i].present();
+  };
+  ConvShape& shape = problem.shape;
+  if (given(2) && request.inputs[2].size() != 1) return Refuse("several zero points of the input");
+  int64_t w_zero_count = 0;
+  if (given(3)) {
+    const Operand& zero = request.inputs[3];
+    const int from_end = w.rank() - problem.weight_axis;
+    const bool along = zero.size() == shape.cout && zero.rank() >= from_end &&
+                       zero.dims[zero.rank() - from_end] == shape.cout;
+    if (zero.size() != 1 && !along) return Refuse("zero points of weights not one a column");
+    w_zero_count = zero.size();
+  }
+  problem.weights.is_signed = w.dtype == DType::kInt8;
+  const bool x_signed = x.dtype == DType::kInt8;
+  const size_t packed_bytes = ConvInt8PackedBytes(shape);
+  std::shared_ptr<const void> packed;
+  if (w.constant != nullptr && problem.items.size() == 1) {
+    packed = request.packs.Get(
+        *w.constant, w.id, problem.layout, static_cast<int64_t>(packed_bytes),
+        [&](const Tensor& source, void* to) {
+          Int8Weights weights = problem.weights;
+          weights.data = source.raw();
+          ConvInt8Pack(shape, weights, to, Parallel{&ThreadPool::Process(), request.threads});
+        });
+  }
+  auto epilogue = std::make_shared<const SumEpilogue>(request, shape.cout);
+  const int64_t own = AlignUp(ConvInt8ScratchBytes(shape, request.threads));
+  const int64_t sums = own + (packed == nullptr ? AlignUp(packed_bytes) : 0);
+  Bound bound;
+  if (packed != nullptr) bound.packed = 1u << 1;
+  bound.scratch_bytes =
+      sums + (epilogue->sweeps() ? AlignUp(static_cast<size_t>(request.outputs[0].size()) * 4) : 0);
+  bound.run = [problem, x_signed, packed, epilogue, own, sums, w_zero_count,
+               has_x_zero = given(2)](const StepArgs& args) {
+    char* const scratch = static_cast<char*>(args.scratch);
+    Rescaling made;
+    const Rescaling* rescaling = nullptr;
+    Int8Rescale rescale;
+    if (!epilogue->plain() && !epilogue->sweeps()) {
+      rescaling = &epilogue->At(args, &made);
+      rescale = rescaling->rescale;
+      rescale.scale = rescaling->scale.data();
+      rescale.offset = rescaling->offset.data();
+    }
+    for (const Problem::Item& item : problem.items) {
+      Int8ConvArgs conv;
+      conv.x = static_cast<const char*>(args.in[0]) + item.x;
+      conv.x_signed = x_signed;
+      if (has_x_zero) conv.x_zero = ReadByte(args.in[2], x_signed);
+      conv.packed = packed.get();
+      if (packed == nullptr) {
+        Int8Weights weights = problem.weights;
+        weights.data = static_cast<const char*>(args.in[1]) + item.w;
+        ConvInt8Pack(problem.shape, weights, scratch + own, args.parallel);
+        conv.packed = scratch + own;
+      }
+      conv.w_signed = problem.weights.is_signed;
+      conv.w_zero_count = w_zero_count;
+      if (w_zero_count > 0) conv.w_zeros = args.in[3];
+      char* y = epilogue->sweeps() ? scratch + sums : static_cast<char*>(args.out[0]);
+      if (rescaling == nullptr) {
+        conv.y = y + item.y * 4;
+      } else {
+        conv.rescale = &rescale;
+        conv.y = y + item.y * (rescale.type == DType::kFloat32 ? 4 : 1);
+        if (rescaling->residual >= 0) {
+          const bool real = rescale.residual_type == DType::kFloat32;
+          conv.residual = static_cast<const char*>(
+                              args.in[kOwnInputs + static_cast<size_t>(rescaling->residual)]) +
+                          item.y * (real ? 4 : 1);
+          conv.residual_stride = problem.shape.cout;
+        }
+      }
+      ConvInt8(problem.shape, conv, scratch, args.parallel);
+    }
+    if (epilogue->sweeps()) epilogue->Sweep(args, scratch + sums);
+  };
+  return bound;
+}
+
+BindResult BindConv(const BindRequest& request) {
+  Problem problem;
+  ConvShape& shape = problem.shape;
+  if (std::string why = ConvShapeOf(request, false, &shape); !why.empty()) return why;
+  const int64_t taps = shape.KernelSize(), channels = shape.cin / shape.groups;
+  problem.weights.n_stride = channels * taps;
+  problem.weights.c_stride = taps;
+  problem.weights.t_stride = 1;
+  problem.layout =
+      fmt::format("int8 conv {} taps {}>{} g{}", taps, shape.cin, shape.cout, shape.groups);
+  return BindProblem(request, std::move(problem));
+}
+
+BindResult BindMatMul(const BindRequest& request) {
+  const Operand &a = request.inputs[0], &b = request.inputs[1], &y = request.outputs[0];
+  if (request.node.attributes.Int("trans_a") != 0) return Refuse("A is transposed");
+  if (y.size() == 0 || a.size() == 0) return Refuse("no elements");
+  const bool transposed = request.node.attributes.Int("trans_b") != 0;
+  Problem problem;
+  ConvShape& shape = problem.shape;
+  const int64_t m = a.dims.end()[-2], k = a.dims.back(), n = y.dims.back();
+  shape.cin = shape.x_stride = k;
+  shape.cout = shape.y_stride = n;
+  problem.weights.n_stride = transposed ? k : 1;
+  problem.weights.c_stride = transposed ? 1 : n;
+  problem.weight_axis = b.rank() - (transposed ? 2 : 1);
+  problem.layout = fmt::format("int8 matmul {}x{}{}", k, n, transposed ? "t" : "");
+  shape.in[2] = shape.out[2] = m;
+  if (b.size() == k * n) {
+    shape.in[2] = shape.out[2] = a.size() / k;
+    return BindProblem(request, std::move(problem));
+  }
+  // A product for each matrix of B.
+  const std::span<const int64_t> batch(y.dims.data(), y.dims.size() - 2);
+  const auto strides = [&](const Operand& operand) {
+    return BroadcastStrides({operand.dims.begin(), operand.dims.end() - 2}, batch);
+  };
+  const std::vector<int64_t> of_a = strides(a), of_b = strides(b);
+  problem.items.clear();
+  for (int64_t item = 0; item < y.size() / (m * n); ++item) {
+    int64_t rest = item, at_a = 0, at_b = 0;
+    for (size_t i = batch.size(); i-- > 0; rest /= batch[i]) {
+      at_a += rest % batch[i] * of_a[i];
+      at_b += rest % batch[i] * of_b[i];
+    }
+    problem.items.push_back({at_a * m * k, at_b * k * n, item * m * n});
+  }
+  return BindProblem(request, std::move(problem));
+}
+
+constexpr Implementation kMatMul[] = {{"gemm", BindMatMul}};
+constexpr Implementation kConv[] = {{"gemm", BindConv}};
+
+}  // namespace
+
+std::span<const Implementation> IntegerMatMulList() { return kMatMul; }
+std::span<const Implementation> IntegerConvList() { return kConv; }
+
+}  // namespace sardonyx::cpu

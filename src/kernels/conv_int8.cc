@@ -1,0 +1,308 @@
+// How convolutions of bytes are cut, packed and gathered; the products are gemm_int8's.
+
+#include "kernels/conv_int8.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/conv_int8_depthwise.h"
+#include "kernels/conv_internal.h"
+#include "kernels/scratch_slots.h"
+
+namespace sardonyx {
+namespace {
+
+// Rows of A that stay in the second-level cache beside a panel of B.
+constexpr int64_t kBlockBytes = 256 << 10;
+
+struct Cut {
+  int64_t k = 0, n = 0, pixels = 0, groups = 0;  // of a group's product; groups of K
+  int64_t panels = 0;
+  int64_t row_parts = 1, column_parts = 1;
+  int64_t rows = 0;     // of a block
+  bool direct = false;  // A is the input itself
+  bool widens = false;
+  int64_t gathered_stride = 0, a_bytes = 0;  // of a row
+  size_t vector_bytes = 0;                   // of a column vector
+  size_t slot_bytes = 0;
+
+  int64_t PanelBytes() const { return groups * 4 * Int8PanelWidth(); }
+  int64_t SumsOffset() const { return panels * PanelBytes(); }
+  int64_t GroupBytes() const {  // of the packed weights of a group of channels
+    return SumsOffset() + panels * Int8PanelWidth() * 4;
+  }
+};
+
+bool IsPointwise(const ConvShape& s) {
+  for (int i = 0; i < 3; ++i) {
+    if (s.kernel[i] != 1 || s.stride[i] != 1 || s.pad_begin[i] != 0 || s.in[i] != s.out[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Cut CutConv(const ConvShape& s) {
+  Cut cut;
+  const int64_t group = Int8GroupSize(), panel = Int8PanelWidth(), tile = Int8TileRows();
+  cut.k = s.KernelSize() * (s.cin / s.groups);
+  cut.n = s.cout / s.groups;
+  cut.pixels = s.OutPixels();
+  cut.groups = CeilDiv(cut.k, group);
+  cut.panels = CeilDiv(cut.n, panel);
+  cut.widens = group == 2;
+  // Rows a multiple of 1 KiB apart fall into few sets of the first-level cache.
+  cut.direct = IsPointwise(s) && !cut.widens && cut.k % group == 0 &&
+               (s.x_stride % 1024 != 0 || cut.pixels <= 4);
+  cut.gathered_stride = RoundUp(cut.k, 16);
+  if (cut.gathered_stride % 1024 == 0) cut.gathered_stride += 64;
+  cut.a_bytes = cut.direct ? s.x_stride : cut.widens ? RoundUp(cut.k, 2) * 2 : cut.gathered_stride;
+  if (cut.widens && cut.a_bytes % 1024 == 0) cut.a_bytes += 64;
+
+  // A byte costs a fourth of a float.
+  const int64_t wanted =
+      WantedTasks(0.3 * static_cast<double>(s.Flops()), static_cast<double>(cut.k * s.cout));
+  const int64_t parts = CeilDiv(wanted, s.groups);
+  const int64_t tiles = CeilDiv(cut.pixels, tile);
+  cut.row_parts = std::clamp<int64_t>(parts, 1, std::max<int64_t>(1, tiles / 2));
+  cut.column_parts = std::min(cut.panels, CeilDiv(parts, cut.row_parts));
+  if (cut.column_parts > 1) cut.row_parts = CeilDiv(parts, cut.column_parts);
+  const int64_t fitting = kBlockBytes / std::max<int64_t>(cut.a_bytes, 64) / tile;
+  cut.rows = std::clamp<int64_t>(fitting, 1, 64) * tile;
+
+  cut.vector_bytes = AlignBytes(static_cast<size_t>(s.cout + kInt8ColumnSlack) * 4);
+  const int64_t most = std::min(cut.rows, CeilDiv(cut.pixels, cut.row_parts) + 2 * tile);
+  cut.slot_bytes = AlignBytes(static_cast<size_t>(most) * 4);  // sums of rows
+  cut.slot_bytes += AlignBytes(static_cast<size_t>(most * cut.gathered_stride));
+  if (cut.widens) cut.slot_bytes += AlignBytes(static_cast<size_t>(most * cut.a_bytes));
+  return cut;
+}
+
+// Output pixels `first` ... as rows of K bytes.
+void Gather(const ConvShape& s, int64_t group, const uint8_t* x, uint8_t zero, int64_t first,
+            int64_t rows, uint8_t* to, int64_t to_stride) {
+  const int64_t channels = s.cin / s.groups, line = s.kernel[2] * channels;
+  const bool dense = s.dilation[2] == 1 && s.x_stride == channels;
+  x += group * channels;
+  const auto fill = [zero](uint8_t* at, int64_t count) {
+    std::memset(at, zero, static_cast<size_t>(count));
+  };
+  OutputPixel out(s, first);
+  for (int64_t row = 0; row < rows; ++row, to += to_stride, out.Advance(s)) {
+    const int64_t item = out.item, d0 = out.First(s, 0), h0 = out.First(s, 1);
+    const int64_t w0 = out.First(s, 2);
+    const int64_t left = std::clamp<int64_t>(-w0, 0, s.kernel[2]);
+    const int64_t right = std::clamp<int64_t>(s.in[2] - w0, left, s.kernel[2]);
+    uint8_t* at = to;
+    for (int64_t kd = 0; kd < s.kernel[0]; ++kd) {
+      const int64_t d = d0 + kd * s.dilation[0];
+      for (int64_t kh = 0; kh < s.kernel[1]; ++kh, at += line) {
+        const int64_t h = h0 + kh * s.dilation[1];
+        if (d < 0 || d >= s.in[0] || h < 0 || h >= s.in[1]) {
+          fill(at, line);
+          continue;
+        }
+        const uint8_t* from = x + ((item * s.in[0] + d) * s.in[1] + h) * s.in[2] * s.x_stride;
+        if (dense) {
+          if (left > 0) fill(at, left * channels);
+          std::memcpy(at + left * channels, from + (w0 + left) * channels,
+                      static_cast<size_t>((right - left) * channels));
+          if (right < s.kernel[2]) fill(at + right * channels, (s.kernel[2] - right) * channels);
+          continue;
+        }
+        for (int64_t kw = 0; kw < s.kernel[2]; ++kw) {
+          const int64_t w = w0 + kw * s.dilation[2];
+          if (w < 0 || w >= s.in[2]) {
+            fill(at + kw * channels, channels);
+          } else {
+            std::memcpy(at + kw * channels, from + w * s.x_stride, static_cast<size_t>(channels));
+          }
+        }
+      }
+    }
+  }
+}
+
+// Columns [n0, n1) of a group, one panel, and the sums of its columns.
+void PackPanel(const Cut& cut, int64_t taps, int64_t channels, const Int8Weights& weights,
+               int64_t n0, int64_t n1, std::byte* panel, int32_t* sums) {
+  const int64_t width = Int8PanelWidth(), group = Int8GroupSize();
+  std::memset(panel, 0, static_cast<size_t>(cut.PanelBytes()));
+  std::memset(sums, 0, static_cast<size_t>(width) * 4);
+  const uint8_t flip = weights.is_signed ? 0 : 0x80;
+  for (int64_t n = n0; n < n1; ++n) {
+    const uint8_t* from = static_cast<const uint8_t*>(weights.data) + n * weights.n_stride;
+    int32_t sum = 0;
+    int64_t k = 0;
+    for (int64_t t = 0; t < taps; ++t) {
+      for (int64_t c = 0; c < channels; ++c, ++k) {
+        const auto value =
+            static_cast<int8_t>(from[c * weights.c_stride + t * weights.t_stride] ^ flip);
+        sum += value;
+        const int64_t at = (k / group * width + n - n0) * group + k % group;
+        if (group == 4) {
+          reinterpret_cast<int8_t*>(panel)[at] = value;
+        } else {
+          reinterpret_cast<int16_t*>(panel)[at] = value;
+        }
+      }
+    }
+    sums[n - n0] = sum;
+  }
+}
+
+int32_t ZeroOf(const void* zeros, bool is_signed, int64_t i) {
+  return is_signed ? static_cast<const int8_t*>(zeros)[i] : static_cast<const uint8_t*>(zeros)[i];
+}
+
+// By column of all groups: init and the factor of the rows' sums; true if any factor is not 0.
+bool PrepareColumns(const ConvShape& s, const Cut& cut, const Int8ConvArgs& args, int32_t* init,
+                    int32_t* row_factor) {
+  bool any = false;
+  // Of the values as they are multiplied.
+  const int32_t x_zero = args.x_zero + (args.x_signed ? 128 : 0);
+  const auto k = static_cast<uint32_t>(cut.k);
+  int64_t j = 0;
+  for (int64_t group = 0; group < s.groups; ++group) {
+    const auto* sums = reinterpret_cast<const int32_t*>(
+        static_cast<const std::byte*>(args.packed) + group * cut.GroupBytes() + cut.SumsOffset());
+    for (int64_t i = 0; i < cut.n; ++i, ++j) {
+      const int32_t given = args.w_zeros == nullptr ? 0
+                                                    : ZeroOf(args.w_zeros, args.w_signed,
+                                                             args.w_zero_count == 1 ? 0 : j);
+      const int32_t w_zero = given - (args.w_signed ? 0 : 128);
+      // Wraps around where int32 does.
+      init[j] =
+          static_cast<int32_t>(static_cast<uint32_t>(x_zero) * (k * static_cast<uint32_t>(w_zero) -
+                                                                static_cast<uint32_t>(sums[i])));
+      row_factor[j] = -w_zero;
+      any |= w_zero != 0;
+    }
+  }
+  std::fill_n(init + j, kInt8ColumnSlack, 0);
+  std::fill_n(row_factor + j, kInt8ColumnSlack, 0);
+  return any;
+}
+
+void SumRows(const uint8_t* a, int64_t stride, int64_t rows, int64_t k, bool flip, int32_t* sums) {
+  const uint8_t high = flip ? 0x80 : 0;
+  for (int64_t i = 0; i < rows; ++i, a += stride) {
+    int32_t sum = 0;
+    for (int64_t p = 0; p < k; ++p) sum += a[p] ^ high;
+    sums[i] = sum;
+  }
+}
+
+}  // namespace
+
+size_t ConvInt8PackedBytes(const ConvShape& shape) {
+  if (conv_int8_depthwise::Takes(shape)) return conv_int8_depthwise::PackedBytes(shape);
+  return static_cast<size_t>(CutConv(shape).GroupBytes() * shape.groups);
+}
+
+void ConvInt8Pack(const ConvShape& shape, const Int8Weights& weights, void* packed,
+                  const Parallel& par) {
+  if (conv_int8_depthwise::Takes(shape)) return conv_int8_depthwise::Pack(shape, weights, packed);
+  const Cut cut = CutConv(shape);
+  const int64_t width = Int8PanelWidth();
+  const int64_t all = cut.panels * shape.groups;
+  const int64_t parts =
+      std::clamp<int64_t>(shape.cout * cut.k / 65536, 1, std::min<int64_t>(all, 32));
+  par.For(parts, [&](int64_t part) {
+    for (int64_t i = all * part / parts; i < all * (part + 1) / parts; ++i) {
+      const int64_t group = i / cut.panels, panel = i % cut.panels;
+      std::byte* to = static_cast<std::byte*>(packed) + group * cut.GroupBytes();
+      Int8Weights own = weights;
+      own.data = static_cast<const uint8_t*>(weights.data) + group * cut.n * weights.n_stride;
+      PackPanel(cut, shape.KernelSize(), shape.cin / shape.groups, own, panel * width,
+                std::min(cut.n, (panel + 1) * width), to + panel * cut.PanelBytes(),
+                reinterpret_cast<int32_t*>(to + cut.SumsOffset()) + panel * width);
+    }
+  });
+}
+
+size_t ConvInt8ScratchBytes(const ConvShape& shape, int threads) {
+  if (conv_int8_depthwise::Takes(shape)) return conv_int8_depthwise::ScratchBytes(shape);
+  const Cut cut = CutConv(shape);
+  return 2 * cut.vector_bytes +
+         cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(threads));
+}
+
+void ConvInt8(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const Parallel& par) {
+  if (conv_int8_depthwise::Takes(s)) return conv_int8_depthwise::Run(s, args, scratch, par);
+  const Cut cut = CutConv(s);
+  auto* const base = static_cast<std::byte*>(scratch);
+  auto* const init = reinterpret_cast<int32_t*>(base);
+  auto* const row_factor = reinterpret_cast<int32_t*>(base + cut.vector_bytes);
+  const bool sums_rows = PrepareColumns(s, cut, args, init, row_factor);
+  ScratchSlots slots(base + 2 * cut.vector_bytes, cut.slot_bytes,
+                     ScratchSlots::CountFor(par.threads));
+  const auto* const x = static_cast<const uint8_t*>(args.x);
+  const int64_t channels = s.cin / s.groups, width = Int8PanelWidth(), tile = Int8TileRows();
+  const int64_t tiles = CeilDiv(cut.pixels, tile), parts = cut.row_parts * cut.column_parts;
+  const int64_t element = args.rescale == nullptr || args.rescale->type == DType::kFloat32 ? 4 : 1;
+  const int64_t residual_element =
+      args.rescale != nullptr && args.rescale->residual_type == DType::kFloat32 ? 4 : 1;
+
+  const auto run_part = [&](int64_t index, std::byte* slot) {
+    const int64_t group = index / parts, part = index % parts;
+    const int64_t row_part = part % cut.row_parts, column_part = part / cut.row_parts;
+    const int64_t m0 = tiles * row_part / cut.row_parts * tile;
+    const int64_t m1 = std::min(cut.pixels, tiles * (row_part + 1) / cut.row_parts * tile);
+    if (m0 >= m1) return;
+    const int64_t step = RoundUp(CeilDiv(m1 - m0, CeilDiv(m1 - m0, cut.rows)), tile);
+    auto* const row_sums = reinterpret_cast<int32_t*>(slot);
+    auto* const gathered =
+        reinterpret_cast<uint8_t*>(slot) + AlignBytes(static_cast<size_t>(step) * 4);
+    auto* const widened = reinterpret_cast<int16_t*>(
+        gathered + AlignBytes(static_cast<size_t>(step * cut.gathered_stride)));
+    Int8BlockArgs block{};
+    block.flip = args.x_signed && !cut.widens;
+    block.b = static_cast<const std::byte*>(args.packed) + group * cut.GroupBytes();
+    block.groups = cut.groups;
+    block.n0 = cut.panels * column_part / cut.column_parts * width;
+    block.n1 = std::min(cut.n, cut.panels * (column_part + 1) / cut.column_parts * width);
+    block.first_column = group * cut.n;
+    block.init = init + block.first_column;
+    block.row_factor = row_factor + block.first_column;
+    block.row_sums = sums_rows ? row_sums : nullptr;
+    block.a_bytes = cut.a_bytes;
+    block.store.rescale = args.rescale;
+    block.store.y_stride = s.y_stride;
+    block.store.residual_stride = args.residual_stride;
+    for (int64_t row = m0; row < m1; row += step) {
+      block.rows = std::min(step, m1 - row);
+      const uint8_t* from = x + row * s.x_stride + group * channels;
+      int64_t stride = s.x_stride;
+      if (!IsPointwise(s) || (!cut.direct && !cut.widens)) {
+        Gather(s, group, x, static_cast<uint8_t>(args.x_zero), row, block.rows, gathered,
+               cut.gathered_stride);
+        from = gathered;
+        stride = cut.gathered_stride;
+      }
+      if (sums_rows) SumRows(from, stride, block.rows, cut.k, args.x_signed, row_sums);
+      block.a = from;
+      if (cut.widens) {
+        Int8Widen(from, stride, block.rows, cut.k, args.x_signed, widened, cut.a_bytes / 2);
+        block.a = widened;
+      }
+      const int64_t y_at = row * s.y_stride + group * cut.n;
+      block.store.y = static_cast<std::byte*>(args.y) + y_at * element;
+      if (args.residual != nullptr) {
+        const int64_t at = row * args.residual_stride + group * cut.n;
+        block.store.residual = static_cast<const std::byte*>(args.residual) + at * residual_element;
+      }
+      Int8Block(block);
+    }
+  };
+  const int64_t all = s.groups * parts;
+  const int64_t tasks = std::min<int64_t>(all, 32);
+  par.For(tasks, [&](int64_t task) {
+    const ScratchSlots::Lease lease(slots);
+    for (int64_t i = all * task / tasks; i < all * (task + 1) / tasks; ++i) {
+      run_part(i, reinterpret_cast<std::byte*>(lease.floats()));
+    }
+  });
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,204 @@
+#include "kernels/gemm_int8.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+// Processors that multiply bytes (VNNI) are a target of their own here alone.
+#define HWY_WANT_AVX3_DL
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm_int8.cc"
+#include "hwy/foreach_target.h"  // before highway.h
+
+#include "hwy/highway.h"
+#include "kernels/int8_store-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+namespace {
+
+// As many sums as registers allow, with two columns of B and a group of A beside them.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+constexpr int kTileRows = 14;
+#elif HWY_TARGET == HWY_NEON
+constexpr int kTileRows = 12;
+#else
+constexpr int kTileRows = 6;
+#endif
+constexpr int64_t kWidth = 2 * kSumLanes;
+
+using Lanes = hn::Vec<Sums>;
+
+// sum + the products of the groups of a and b, added up in each group.
+#undef SARDONYX_INT8_TILE
+#if HWY_TARGET == HWY_AVX3_DL
+constexpr int64_t kGroup = 4;
+// Highway 1.0.3 has neither the instruction nor the feature among this target's.
+#define SARDONYX_INT8_TILE __attribute__((target("avx512vnni")))
+SARDONYX_INT8_TILE inline Lanes AddProducts(Lanes sum, Lanes a, Lanes b) {
+  return Lanes{_mm512_dpbusd_epi32(sum.raw, a.raw, b.raw)};
+}
+#else
+constexpr int64_t kGroup = 2;
+#define SARDONYX_INT8_TILE
+HWY_INLINE Lanes AddProducts(Lanes sum, Lanes a, Lanes b) {
+  const hn::Repartition<int16_t, Sums> d;
+  const auto a16 = hn::BitCast(d, a), b16 = hn::BitCast(d, b);
+#if HWY_TARGET == HWY_NEON
+  // Highway's sums of products do not pair neighbours here.
+  return hn::Add(sum, Lanes(vpaddq_s32(vmull_s16(vget_low_s16(a16.raw), vget_low_s16(b16.raw)),
+                                       vmull_high_s16(a16.raw, b16.raw))));
+#else
+  Lanes unused = hn::Zero(Sums());
+  return hn::ReorderWidenMulAccumulate(Sums(), a16, b16, sum, unused);
+#endif
+}
+#endif
+
+// Sums of kM rows and one panel.
+template <int kM, bool kFlip>
+SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const uint8_t* HWY_RESTRICT a, int64_t a_bytes,
+                                          const uint8_t* HWY_RESTRICT b, int64_t groups,
+                                          const int32_t* HWY_RESTRICT init,
+                                          int32_t* HWY_RESTRICT sums) {
+  const Sums d;
+  const hn::Repartition<uint8_t, Sums> bytes;
+  const auto high = hn::BitCast(d, hn::Set(bytes, uint8_t{0x80}));
+  Lanes acc[kM][2];
+#pragma GCC unroll 16
+  for (int r = 0; r < kM; ++r) {
+    acc[r][0] = hn::LoadU(d, init);
+    acc[r][1] = hn::LoadU(d, init + kSumLanes);
+  }
+  for (int64_t g = 0; g < groups; ++g, a += 4, b += 8 * kSumLanes) {
+    const Lanes b0 = hn::BitCast(d, hn::Load(bytes, b));
+    const Lanes b1 = hn::BitCast(d, hn::Load(bytes, b + 4 * kSumLanes));
+#pragma GCC unroll 16
+    for (int r = 0; r < kM; ++r) {
+      int32_t group;
+      std::memcpy(&group, a + r * a_bytes, 4);
+      Lanes av = hn::Set(d, group);
+      if constexpr (kFlip) av = hn::Xor(av, high);
+      acc[r][0] = AddProducts(acc[r][0], av, b0);
+      acc[r][1] = AddProducts(acc[r][1], av, b1);
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kM; ++r) {
+    hn::Store(acc[r][0], d, sums + r * kWidth);
+    hn::Store(acc[r][1], d, sums + r * kWidth + kSumLanes);
+  }
+}
+
+using TileFn = void (*)(const uint8_t*, int64_t, const uint8_t*, int64_t, const int32_t*, int32_t*);
+
+template <bool kFlip, size_t... kM>
+constexpr std::array<TileFn, sizeof...(kM)> MakeTiles(std::index_sequence<kM...>) {
+  return {Tile<static_cast<int>(kM) + 1, kFlip>...};
+}
+constexpr std::array<TileFn, kTileRows> kTiles =
+    MakeTiles<false>(std::make_index_sequence<kTileRows>());
+#if HWY_TARGET == HWY_AVX3_DL
+constexpr std::array<TileFn, kTileRows> kFlippingTiles =
+    MakeTiles<true>(std::make_index_sequence<kTileRows>());
+#else
+constexpr const std::array<TileFn, kTileRows>& kFlippingTiles = kTiles;  // Widen has flipped
+#endif
+
+// What zero points of the columns ask for.
+HWY_INLINE void AddRowSums(const Int8BlockArgs& args, int64_t row, int64_t rows, int64_t n0,
+                           int32_t* sums) {
+  const Sums d;
+  for (int64_t j = 0; j < kWidth; j += kSumLanes) {
+    const Lanes factor = hn::LoadU(d, args.row_factor + n0 + j);
+    for (int64_t i = 0; i < rows; ++i) {
+      int32_t* at = sums + i * kWidth + j;
+      const Lanes row_sum = hn::Set(d, args.row_sums[row + i]);
+      hn::Store(hn::Add(hn::Load(d, at), hn::Mul(row_sum, factor)), d, at);
+    }
+  }
+}
+
+size_t ElementBytes(const Int8Store& store) {
+  return store.rescale == nullptr || store.rescale->type == DType::kFloat32 ? 4 : 1;
+}
+
+void Block(const Int8BlockArgs& args) {
+  HWY_ALIGN int32_t sums[kTileRows * kWidth];
+  const auto& tiles = args.flip ? kFlippingTiles : kTiles;
+  const int64_t count = (args.rows + kTileRows - 1) / kTileRows;
+  const size_t y_bytes = ElementBytes(args.store);
+  const size_t residual_bytes =
+      args.store.rescale != nullptr && args.store.rescale->residual_type == DType::kFloat32 ? 4 : 1;
+  for (int64_t n = args.n0; n < args.n1; n += kWidth) {
+    const uint8_t* b = static_cast<const uint8_t*>(args.b) + n * args.groups * 4;
+    for (int64_t t = 0; t < count; ++t) {
+      // Tiles of even height.
+      const int64_t row = args.rows * t / count, rows = args.rows * (t + 1) / count - row;
+      tiles[rows - 1](static_cast<const uint8_t*>(args.a) + row * args.a_bytes, args.a_bytes, b,
+                      args.groups, args.init + n, sums);
+      if (args.row_sums != nullptr) AddRowSums(args, row, rows, n, sums);
+      Int8Store store = args.store;
+      store.y = static_cast<std::byte*>(store.y) +
+                static_cast<size_t>(row * store.y_stride + n) * y_bytes;
+      if (store.residual != nullptr) {
+        store.residual = static_cast<const std::byte*>(store.residual) +
+                         static_cast<size_t>(row * store.residual_stride + n) * residual_bytes;
+      }
+      StoreSums(sums, kWidth, rows, std::min(args.n1 - n, kWidth), args.first_column + n, store);
+    }
+  }
+}
+
+void Widen(const uint8_t* from, int64_t stride, int64_t count, int64_t k, bool flip, int16_t* to,
+           int64_t to_stride) {
+  const hn::Repartition<int16_t, Sums> d;
+  const hn::Rebind<uint8_t, decltype(d)> bytes;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto high = hn::Set(bytes, static_cast<uint8_t>(flip ? 0x80 : 0));
+  for (int64_t i = 0; i < count; ++i, from += stride, to += to_stride) {
+    int64_t p = 0;
+    for (; p + lanes <= k; p += lanes) {
+      hn::StoreU(hn::PromoteTo(d, hn::Xor(hn::LoadU(bytes, from + p), high)), d, to + p);
+    }
+    for (; p < k; ++p) to[p] = static_cast<int16_t>(from[p] ^ (flip ? 0x80 : 0));
+    for (; p < to_stride; ++p) to[p] = 0;
+  }
+}
+
+int64_t Width() { return kWidth; }
+int64_t Rows() { return kTileRows; }
+int64_t Group() { return kGroup; }
+
+}  // namespace
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(Block);
+HWY_EXPORT(Widen);
+HWY_EXPORT(StoreSums);
+HWY_EXPORT(Width);
+HWY_EXPORT(Rows);
+HWY_EXPORT(Group);
+
+int64_t Int8PanelWidth() { return HWY_DYNAMIC_DISPATCH(Width)(); }
+int64_t Int8TileRows() { return HWY_DYNAMIC_DISPATCH(Rows)(); }
+int64_t Int8GroupSize() { return HWY_DYNAMIC_DISPATCH(Group)(); }
+void Int8Block(const Int8BlockArgs& args) { HWY_DYNAMIC_DISPATCH(Block)(args); }
+void Int8Widen(const uint8_t* from, int64_t stride, int64_t count, int64_t k, bool flip,
+               int16_t* to, int64_t to_stride) {
+  HWY_DYNAMIC_DISPATCH(Widen)(from, stride, count, k, flip, to, to_stride);
+}
+void Int8StoreSums(const int32_t* sums, int64_t stride, int64_t rows, int64_t columns,
+                   int64_t first_column, const Int8Store& store) {
+  HWY_DYNAMIC_DISPATCH(StoreSums)(sums, stride, rows, columns, first_column, store);
+}
+
+}  // namespace sardonyx
+#endif  // HWY_ONCE

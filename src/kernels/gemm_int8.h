@@ -1,0 +1,80 @@
+#pragma once
+// The register-blocked inner part of products of bytes, summed exactly in int32, and what is done
+// to the sums before they are stored. Single-threaded; conv_int8.h cuts work for it.
+//
+// Left operands count as uint8, right ones as int8: int8 on the left has 128 added, uint8 on the
+// right 128 subtracted, which zero points make good. Where the processor multiplies bytes (VNNI),
+// four values of K make a group; else operands are widened to int16, and two do. A group has 4
+// bytes either way. Packed right operand: panels of Int8PanelWidth() columns, the last one filled
+// with zeros; a panel is its groups one after the other, a group 4 bytes for each column.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "base/dtype.h"
+
+namespace sardonyx {
+
+// Column vectors (scales, offsets, ...) have room for this many elements behind the last column.
+inline constexpr int64_t kInt8ColumnSlack = 64;
+
+int64_t Int8PanelWidth();  // 32, 16 or 8 columns
+int64_t Int8TileRows();
+int64_t Int8GroupSize();  // 4 where bytes are multiplied, 2 where int16
+
+// y = store(v), where
+//   v = sum * scale[j] + offset[j]
+//   v = round(clamp(v, round_low, round_high)) * again + again_offset, if `rounds`
+//   v = v + r * residual_scale, if there is a residual
+//   v = clamp(v, low, high), if `clamps`
+// and integers are stored as round(v) + zero_point, which the clamp keeps inside their type.
+// Rounding is to the nearest even.
+struct Int8Rescale {
+  const float* scale = nullptr;
+  const float* offset = nullptr;
+  bool rounds = false;
+  float round_low = 0, round_high = 0, again = 1, again_offset = 0;
+  bool has_residual = false;
+  DType residual_type = DType::kUInt8;  // uint8, int8 or float32
+  float residual_scale = 1;
+  bool clamps = false;
+  float low = 0, high = 0;
+  DType type = DType::kFloat32;  // of y: uint8, int8 or float32
+  int32_t zero_point = 0;
+};
+
+// Rows of sums on their way to the memory of y.
+struct Int8Store {
+  const Int8Rescale* rescale = nullptr;  // null: y is int32
+  void* y = nullptr;                     // element (0, 0)
+  const void* residual = nullptr;        // element (0, 0)
+  int64_t y_stride = 0, residual_stride = 0;
+};
+
+// Rows of `from` bytes, count of them of k values each, as the tile reads them: groups of int16,
+// filled with zeros. With flip the bytes are int8 and 128 is added.
+void Int8Widen(const uint8_t* from, int64_t stride, int64_t count, int64_t k, bool flip,
+               int16_t* to, int64_t to_stride);
+
+// y[0:rows, n0:n1] = store(init[j] + row_factor[j] * row_sums[i] + A[0:rows] * B[:, n0:n1]).
+struct Int8BlockArgs {
+  const void* a;    // groups of row 0
+  int64_t a_bytes;  // from a row to the next
+  bool flip;        // bytes of A are int8 (only where bytes are multiplied)
+  int64_t rows;
+  const void* b;                        // the packed matrix
+  int64_t groups;                       // of K
+  int64_t n0, n1;                       // n0 is a multiple of the panel width
+  const int32_t* init;                  // by column
+  const int32_t* row_factor = nullptr;  // by column; null with row_sums
+  const int32_t* row_sums = nullptr;
+  Int8Store store;       // column 0 of y and residual is column 0 of B
+  int64_t first_column;  // of scale and offset that belongs to column 0
+};
+void Int8Block(const Int8BlockArgs& args);
+
+// Stores rows x columns sums, `stride` apart. Column 0 has scale[first_column].
+void Int8StoreSums(const int32_t* sums, int64_t stride, int64_t rows, int64_t columns,
+                   int64_t first_column, const Int8Store& store);
+
+}  // namespace sardonyx

@@ -1,0 +1,143 @@
+// Sums in int32 to results, for each SIMD target. No guard but Highway's: compiled once a target.
+#if defined(SARDONYX_INT8_STORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SARDONYX_INT8_STORE_INL_H_
+#undef SARDONYX_INT8_STORE_INL_H_
+#else
+#define SARDONYX_INT8_STORE_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "hwy/highway.h"
+#include "kernels/gemm_int8.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Sums = hn::ScalableTag<int32_t>;
+using Reals = hn::ScalableTag<float>;
+constexpr int64_t kSumLanes = static_cast<int64_t>(hn::MaxLanes(Sums()));
+
+// A vector of residuals as float.
+template <typename T>
+HWY_INLINE hn::Vec<Reals> LoadReal(const T* from) {
+  if constexpr (sizeof(T) == 4) {
+    return hn::LoadU(Reals(), from);
+  } else {
+    return hn::ConvertTo(Reals(), hn::PromoteTo(Sums(), hn::LoadU(hn::Rebind<T, Sums>(), from)));
+  }
+}
+
+// The first `count` values of `from`, where what lies behind may not be read.
+template <typename T>
+HWY_INLINE hn::Vec<Reals> LoadRealPart(const T* from, int64_t count) {
+  T part[kSumLanes] = {};
+  std::memcpy(part, from, static_cast<size_t>(count) * sizeof(T));
+  return LoadReal(part);
+}
+
+template <typename T>
+HWY_INLINE void StoreValue(hn::Vec<Reals> v, int32_t zero_point, T* to) {
+  if constexpr (sizeof(T) == 4) {
+    hn::StoreU(v, Reals(), to);
+  } else {
+    const auto shifted = hn::Add(hn::NearestInt(v), hn::Set(Sums(), zero_point));
+    const hn::Rebind<T, Sums> d;
+    hn::StoreU(hn::DemoteTo(d, shifted), d, to);
+  }
+}
+
+// R: the type of the residual, void for none.
+template <typename T, typename R, bool kRounds>
+HWY_INLINE void StoreRescaled(const int32_t* HWY_RESTRICT sums, int64_t stride, int64_t rows,
+                              int64_t columns, int64_t first_column, const Int8Store& store) {
+  const Sums ds;
+  const Reals d;
+  const Int8Rescale rescale = *store.rescale;
+  const auto round_low = hn::Set(d, rescale.round_low), round_high = hn::Set(d, rescale.round_high);
+  const auto again = hn::Set(d, rescale.again), again_offset = hn::Set(d, rescale.again_offset);
+  const auto residual_scale = hn::Set(d, rescale.residual_scale);
+  const auto low = hn::Set(d, rescale.low), high = hn::Set(d, rescale.high);
+  for (int64_t j = 0; j < columns; j += kSumLanes) {
+    const auto scale = hn::LoadU(d, rescale.scale + first_column + j);
+    const auto offset = hn::LoadU(d, rescale.offset + first_column + j);
+    const int64_t count = std::min(columns - j, kSumLanes);
+    T* to = static_cast<T*>(store.y) + j;
+    using Residual = std::conditional_t<std::is_void_v<R>, uint8_t, R>;
+    [[maybe_unused]] const Residual* residual = nullptr;
+    if constexpr (!std::is_void_v<R>) residual = static_cast<const R*>(store.residual) + j;
+    const int32_t* from = sums + j;
+    for (int64_t i = 0; i < rows; ++i, to += store.y_stride, from += stride) {
+      auto v = hn::MulAdd(hn::ConvertTo(d, hn::LoadU(ds, from)), scale, offset);
+      if constexpr (kRounds) {
+        v = hn::Round(hn::Min(hn::Max(v, round_low), round_high));
+        v = hn::MulAdd(v, again, again_offset);
+      }
+      if constexpr (!std::is_void_v<R>) {
+        const auto r = count == kSumLanes ? LoadReal(residual) : LoadRealPart(residual, count);
+        v = hn::MulAdd(r, residual_scale, v);
+        residual += store.residual_stride;
+      }
+      if (rescale.clamps) v = hn::Min(hn::Max(v, low), high);
+      if (count == kSumLanes) {
+        StoreValue(v, rescale.zero_point, to);
+      } else {
+        T part[kSumLanes];
+        StoreValue(v, rescale.zero_point, part);
+        std::memcpy(to, part, static_cast<size_t>(count) * sizeof(T));
+      }
+    }
+  }
+}
+
+template <typename T, typename R>
+HWY_INLINE void StoreWith(const int32_t* sums, int64_t stride, int64_t rows, int64_t columns,
+                          int64_t first_column, const Int8Store& store) {
+  if (store.rescale->rounds) {
+    StoreRescaled<T, R, true>(sums, stride, rows, columns, first_column, store);
+  } else {
+    StoreRescaled<T, R, false>(sums, stride, rows, columns, first_column, store);
+  }
+}
+
+template <typename T>
+HWY_INLINE void StoreAs(const int32_t* sums, int64_t stride, int64_t rows, int64_t columns,
+                        int64_t first_column, const Int8Store& store) {
+  if (!store.rescale->has_residual) {
+    return StoreWith<T, void>(sums, stride, rows, columns, first_column, store);
+  }
+  switch (store.rescale->residual_type) {
+    case DType::kInt8:
+      return StoreWith<T, int8_t>(sums, stride, rows, columns, first_column, store);
+    case DType::kFloat32:
+      return StoreWith<T, float>(sums, stride, rows, columns, first_column, store);
+    default: return StoreWith<T, uint8_t>(sums, stride, rows, columns, first_column, store);
+  }
+}
+
+HWY_NOINLINE void StoreSums(const int32_t* sums, int64_t stride, int64_t rows, int64_t columns,
+                            int64_t first_column, const Int8Store& store) {
+  if (store.rescale == nullptr) {
+    for (int64_t i = 0; i < rows; ++i) {
+      std::memcpy(static_cast<int32_t*>(store.y) + i * store.y_stride, sums + i * stride,
+                  static_cast<size_t>(columns) * sizeof(int32_t));
+    }
+    return;
+  }
+  switch (store.rescale->type) {
+    case DType::kInt8: return StoreAs<int8_t>(sums, stride, rows, columns, first_column, store);
+    case DType::kUInt8: return StoreAs<uint8_t>(sums, stride, rows, columns, first_column, store);
+    default: return StoreAs<float>(sums, stride, rows, columns, first_column, store);
+  }
+}
+
+}  // namespace
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // SARDONYX_INT8_STORE_INL_H_

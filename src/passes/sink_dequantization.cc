@@ -1,0 +1,63 @@
+// r = mul(cast(sub(cast(q), 3)), 0.5)         s = max_pool(q)
+// y = max_pool(r)                        ->   y = mul(cast(sub(cast(s), 3)), 0.5)
+//
+// What only moves or compares elements works on the bytes: a fourth of the memory, and what is
+// quantised again with the same parameters behind it is the bytes themselves:
+//
+// y = cast(clip(round(div(r, 0.5)) + 3))   ->   y = q
+
+#include <algorithm>
+
+#include "passes/passes.h"
+#include "passes/quantization.h"
+
+namespace sardonyx::passes {
+namespace {
+
+// Operations whose outputs are elements of input 0, in another place.
+bool Moves(const Node& node) {
+  static const CoreOp* const kMoving[] = {&core::reshape, &core::squeeze,   &core::unsqueeze,
+                                          &core::flatten, &core::transpose, &core::slice,
+                                          &core::expand,  &core::tile,      &core::gather};
+  if (std::find(std::begin(kMoving), std::end(kMoving), node.op) != std::end(kMoving)) return true;
+  // With a positive scale the largest byte is the largest number.
+  return node.op == &core::max_pool && node.outputs.size() == 1;
+}
+
+// One scale and one zero point for the whole tensor.
+bool IsPlain(const Dequantized& given) {
+  const std::optional<double> scale = ScalarOf(given.scale);
+  return scale && *scale > 0 && given.scale->fact.rank() == 0 &&
+         (given.zero == nullptr || (ScalarOf(given.zero) && given.zero->fact.rank() == 0));
+}
+
+}  // namespace
+
+Rewrite SinkDequantization(Node& node, PassContext& context) {
+  if (const auto again = MatchQuantized(node.outputs.empty() ? nullptr : node.output())) {
+    const auto given = MatchDequantized(again->real);
+    if (!given) return NoMatch{};
+    if (!IsPlain(*given) || given->x->fact.type != node.output()->fact.type ||
+        ScalarOf(again->scale) != ScalarOf(given->scale)) {
+      return CheckFailed{"quantised again with other parameters"};
+    }
+    const double zero = given->zero == nullptr ? 0 : *ScalarOf(given->zero);
+    const auto other = again->zero == nullptr ? std::optional<double>(0) : ScalarOf(again->zero);
+    if (other != zero) return CheckFailed{"quantised again with another zero point"};
+    PatchMaker maker(context, node);
+    return maker.Replace(node, {maker.Wrap(given->x)});
+  }
+  if (!Moves(node) || node.input(0) == nullptr) return NoMatch{};
+  const auto given = MatchDequantized(node.input(0));
+  if (!given || given->x->is_constant()) return NoMatch{};
+  if (!IsPlain(*given)) return CheckFailed{"not one constant scale for the whole tensor"};
+  PatchMaker maker(context, node);
+  std::vector<Val> inputs;
+  for (Value* input : node.inputs) inputs.push_back(maker.Wrap(input));
+  inputs[0] = maker.Wrap(given->x);
+  Val y = Cast(maker.builder().Make(*node.op, inputs, node.attributes), DType::kInt32);
+  if (given->zero != nullptr) y = y - maker.Wrap(given->zero);
+  return maker.Replace(node, {Cast(y, DType::kFloat32) * maker.Wrap(given->scale)});
+}
+
+}  // namespace sardonyx::passes

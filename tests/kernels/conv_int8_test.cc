@@ -1,0 +1,261 @@
+// Convolutions and products of bytes against plain loops, on every SIMD target.
+#define HWY_WANT_AVX3_DL
+
+#include "kernels/conv_int8.h"
+
+#include <cmath>
+
+#include "each_target.h"
+
+namespace sardonyx {
+namespace {
+
+struct Case {
+  ConvShape shape;
+  bool x_signed = false, w_signed = true;
+  int32_t x_zero = 0;
+  int w_zeros = 0;  // none, one, one a channel
+};
+
+std::vector<uint8_t> RandomBytes(int64_t count, uint32_t seed) {
+  std::mt19937 generator(seed);
+  std::vector<uint8_t> bytes(static_cast<size_t>(count));
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(generator());
+  // Extremes together: where sums of products saturate if they can.
+  for (size_t i = 0; i + 7 < bytes.size() && i < 64; ++i) bytes[i] = i % 16 < 8 ? 0xff : 0x80;
+  return bytes;
+}
+
+int32_t At(const std::vector<uint8_t>& bytes, int64_t i, bool is_signed) {
+  const uint8_t byte = bytes[static_cast<size_t>(i)];
+  return is_signed ? static_cast<int8_t>(byte) : byte;
+}
+
+class Data {
+ public:
+  explicit Data(const Case& given)
+      : given_(given),
+        s_(given.shape),
+        x_(RandomBytes(s_.InPixels() * s_.x_stride, 1)),
+        w_(RandomBytes(s_.cout * s_.KernelSize() * (s_.cin / s_.groups), 2)),
+        zeros_(RandomBytes(given.w_zeros == 2 ? s_.cout : given.w_zeros, 3)) {}
+
+  std::vector<int32_t> Expected() const {
+    const int64_t channels = s_.cin / s_.groups, n = s_.cout / s_.groups;
+    std::vector<int32_t> y(static_cast<size_t>(s_.OutPixels() * s_.cout));
+    for (int64_t p = 0; p < s_.OutPixels(); ++p) {
+      const int64_t out[3] = {p / s_.out[2] / s_.out[1] % s_.out[0], p / s_.out[2] % s_.out[1],
+                              p % s_.out[2]};
+      const int64_t item = p / s_.out[2] / s_.out[1] / s_.out[0];
+      for (int64_t j = 0; j < s_.cout; ++j) {
+        int64_t sum = 0;
+        for (int64_t t = 0; t < s_.KernelSize(); ++t) {
+          const int64_t tap[3] = {t / s_.kernel[2] / s_.kernel[1], t / s_.kernel[2] % s_.kernel[1],
+                                  t % s_.kernel[2]};
+          int64_t pixel = item;
+          bool inside = true;
+          for (int i = 0; i < 3; ++i) {
+            const int64_t at = out[i] * s_.stride[i] + tap[i] * s_.dilation[i] - s_.pad_begin[i];
+            inside = inside && at >= 0 && at < s_.in[i];
+            pixel = pixel * s_.in[i] + at;
+          }
+          if (!inside) continue;
+          for (int64_t c = 0; c < channels; ++c) {
+            const int64_t x = At(x_, pixel * s_.x_stride + j / n * channels + c, given_.x_signed);
+            const int64_t w = At(w_, (j * channels + c) * s_.KernelSize() + t, given_.w_signed);
+            sum += (x - given_.x_zero) * (w - Zero(j));
+          }
+        }
+        y[static_cast<size_t>(p * s_.cout + j)] = static_cast<int32_t>(sum);
+      }
+    }
+    return y;
+  }
+
+  template <typename T>
+  std::vector<T> Run(const Int8Rescale* rescale, const void* residual, int64_t residual_stride,
+                     const Parallel& par) const {
+    const int64_t kernel = s_.KernelSize(), channels = s_.cin / s_.groups;
+    const Int8Weights weights{w_.data(), given_.w_signed, channels * kernel, kernel, 1};
+    Floats packed(static_cast<int64_t>(ConvInt8PackedBytes(s_) / 4 + 1));
+    ConvInt8Pack(s_, weights, packed.get(), par);
+    Floats scratch(static_cast<int64_t>(ConvInt8ScratchBytes(s_, par.threads) / 4));
+    std::vector<T> y(static_cast<size_t>(s_.OutPixels() * s_.y_stride), T{77});
+    Int8ConvArgs args;
+    args.x = x_.data();
+    args.x_signed = given_.x_signed;
+    args.x_zero = given_.x_zero;
+    args.packed = packed.get();
+    args.w_signed = given_.w_signed;
+    args.w_zeros = given_.w_zeros == 0 ? nullptr : zeros_.data();
+    args.w_zero_count = given_.w_zeros == 2 ? s_.cout : given_.w_zeros;
+    args.y = y.data();
+    args.rescale = rescale;
+    args.residual = residual;
+    args.residual_stride = residual_stride;
+    ConvInt8(s_, args, scratch.get(), par);
+    EXPECT_TRUE(packed.Intact() && scratch.Intact());
+    return y;
+  }
+
+ private:
+  int32_t Zero(int64_t j) const {
+    return given_.w_zeros == 0 ? 0 : At(zeros_, given_.w_zeros == 1 ? 0 : j, given_.w_signed);
+  }
+
+  const Case given_;
+  const ConvShape s_;
+  const std::vector<uint8_t> x_, w_, zeros_;
+};
+
+ConvShape Matrix(int64_t m, int64_t n, int64_t k) {
+  ConvShape s;
+  s.in[2] = s.out[2] = m;
+  s.cin = s.x_stride = k;
+  s.cout = s.y_stride = n;
+  return s;
+}
+
+ConvShape Image(int64_t side, int64_t cin, int64_t cout, int64_t kernel, int64_t stride,
+                int64_t groups) {
+  ConvShape s;
+  s.batch = 2;
+  s.cin = s.x_stride = cin;
+  s.cout = s.y_stride = cout;
+  s.groups = groups;
+  for (int i = 1; i < 3; ++i) {
+    s.in[i] = side + i;
+    s.kernel[i] = kernel;
+    s.stride[i] = stride;
+    s.pad_begin[i] = kernel / 2;
+    s.out[i] = (s.in[i] + 2 * (kernel / 2) - kernel) / stride + 1;
+  }
+  return s;
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases;
+  for (const int64_t m : {1, 5, 13, 29}) {
+    for (const int64_t n : {1, 31, 72}) {
+      for (const int64_t k : {1, 3, 8, 67}) cases.push_back({Matrix(m, n, k), false, true, 7, 0});
+    }
+  }
+  cases.push_back({Matrix(40, 40, 1024), false, true, 3, 1});  // rows that collide in the cache
+  cases.push_back({Matrix(300, 64, 64), true, true, -5, 0});
+  for (const bool x_signed : {false, true}) {
+    for (const bool w_signed : {false, true}) {
+      for (const int zeros : {0, 1, 2}) {
+        const int32_t zero = x_signed ? -100 : 200;
+        cases.push_back({Matrix(17, 35, 21), x_signed, w_signed, zero, zeros});
+        cases.push_back({Image(6, 3, 9, 3, 2, 1), x_signed, w_signed, zero, zeros});
+        cases.push_back({Image(5, 37, 37, 3, 1, 37), x_signed, w_signed, zero, zeros});
+      }
+    }
+  }
+  cases.push_back({Image(9, 3, 20, 7, 2, 1), false, true, 128, 0});
+  cases.push_back({Image(8, 24, 40, 3, 1, 4), false, true, 11, 2});
+  cases.push_back({Image(7, 130, 130, 5, 2, 130), true, true, 3, 0});
+  cases.push_back({Image(11, 64, 64, 3, 1, 1), false, true, 0, 0});
+  Case dilated{Image(9, 5, 6, 3, 1, 1), false, true, 9, 0};
+  dilated.shape.dilation[1] = dilated.shape.dilation[2] = 2;
+  dilated.shape.pad_begin[1] = dilated.shape.pad_begin[2] = 2;
+  dilated.shape.x_stride = 8;
+  dilated.shape.y_stride = 11;
+  cases.push_back(dilated);
+  return cases;
+}
+
+TEST(ConvInt8, IsExact) {
+  for (const Case& given : Cases()) {
+    const Data data(given);
+    const std::vector<int32_t> expected = data.Expected();
+    const int64_t cout = given.shape.cout, stride = given.shape.y_stride;
+    ForEachTarget([&] {
+      const std::vector<int32_t> y = data.Run<int32_t>(nullptr, nullptr, 0, OneThread());
+      for (size_t i = 0; i < expected.size(); ++i) {
+        const auto at = static_cast<size_t>(static_cast<int64_t>(i) / cout * stride +
+                                            static_cast<int64_t>(i) % cout);
+        ASSERT_EQ(y[at], expected[i])
+            << "m " << given.shape.OutPixels() << " cin " << given.shape.cin << " cout " << cout
+            << " kernel " << given.shape.KernelSize() << " at " << i;
+      }
+      EXPECT_EQ(y, data.Run<int32_t>(nullptr, nullptr, 0, TwoThreads()));
+    });
+  }
+}
+
+template <typename T, typename R>
+void CheckRescaled(const Case& given, Int8Rescale rescale, const std::vector<R>& residual) {
+  const ConvShape& s = given.shape;
+  const Data data(given);
+  const std::vector<int32_t> sums = data.Expected();
+  const Floats scale = Floats::Random(s.cout + kInt8ColumnSlack, 5);
+  const Floats offset = Floats::Random(s.cout + kInt8ColumnSlack, 6);
+  for (int64_t j = 0; j < s.cout; ++j) {
+    scale[j] *= 1e-3f;
+    offset[j] *= 30;
+  }
+  rescale.scale = scale.get();
+  rescale.offset = offset.get();
+  rescale.has_residual = !residual.empty();
+  ForEachTarget([&] {
+    const void* r = residual.empty() ? nullptr : residual.data();
+    const std::vector<T> y = data.Run<T>(&rescale, r, s.cout, OneThread());
+    EXPECT_EQ(y, data.Run<T>(&rescale, r, s.cout, TwoThreads()));
+    for (size_t i = 0; i < sums.size(); ++i) {
+      const auto j = static_cast<int64_t>(i) % s.cout;
+      double v = sums[i] * static_cast<double>(scale[j]) + static_cast<double>(offset[j]);
+      double near_tie = 0;  // how far a rounding may carry
+      if (rescale.rounds) {
+        v = std::clamp<double>(v, rescale.round_low, rescale.round_high);
+        if (std::abs(std::abs(v - std::floor(v)) - 0.5) < 1e-3) near_tie = rescale.again;
+        v = std::nearbyint(v) * rescale.again + rescale.again_offset;
+      }
+      if (!residual.empty()) v += residual[i] * static_cast<double>(rescale.residual_scale);
+      if (rescale.clamps) v = std::clamp<double>(v, rescale.low, rescale.high);
+      if constexpr (sizeof(T) == 1) {
+        ASSERT_NEAR(y[i], v + rescale.zero_point, 0.501 + near_tie) << i;
+      } else {
+        ASSERT_NEAR(y[i], v, 1e-3 + near_tie) << i;
+      }
+    }
+  });
+}
+
+TEST(ConvInt8, Rescales) {
+  const Case cases[] = {{Matrix(31, 45, 33), false, true, 128, 0},
+                        {Image(7, 40, 40, 3, 1, 40), false, true, 7, 0}};
+  for (const Case& given : cases) {
+    const auto count = static_cast<size_t>(given.shape.OutPixels() * given.shape.cout);
+    const std::vector<uint8_t> bytes = RandomBytes(static_cast<int64_t>(count), 9);
+    const std::vector<int8_t> signed_bytes(bytes.begin(), bytes.end());
+    std::vector<float> reals(count);
+    for (size_t i = 0; i < count; ++i) reals[i] = static_cast<float>(bytes[i]) * 0.37f - 40;
+
+    Int8Rescale rescale;
+    CheckRescaled<float, float>(given, rescale, {});
+    rescale.residual_type = DType::kFloat32;
+    CheckRescaled<float, float>(given, rescale, reals);
+    rescale.clamps = true;
+    rescale.low = -60;
+    rescale.high = 67;
+    rescale.zero_point = 60;
+    rescale.type = DType::kUInt8;
+    CheckRescaled<uint8_t, float>(given, rescale, {});
+    rescale.rounds = true;
+    rescale.round_low = -100;
+    rescale.round_high = 90;
+    rescale.again = 0.73f;
+    rescale.again_offset = 3;
+    rescale.residual_type = DType::kUInt8;
+    rescale.residual_scale = 0.31f;
+    CheckRescaled<uint8_t, uint8_t>(given, rescale, bytes);
+    rescale.residual_type = DType::kInt8;
+    rescale.type = DType::kInt8;
+    rescale.zero_point = -60;
+    CheckRescaled<int8_t, int8_t>(given, rescale, signed_bytes);
+  }
+}
+
+}  // namespace
+}  // namespace sardonyx
