@@ -238,8 +238,9 @@ void ConvInt8(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const
   ScratchSlots slots(base + 2 * cut.vector_bytes, cut.slot_bytes,
                      ScratchSlots::CountFor(par.threads));
   const auto* const x = static_cast<const uint8_t*>(args.x);
-  const int64_t channels = s.cin / s.groups, width = Int8PanelWidth(), tile = Int8TileRows();
-  const int64_t tiles = CeilDiv(cut.pixels, tile), parts = cut.row_parts * cut.column_parts;
+  const int64_t channels = s.cin / s.groups, width = Int8PanelWidth();
+  const int64_t parts = cut.row_parts * cut.column_parts;
+  const int64_t tile = Int8TileRows(), tiles = CeilDiv(cut.pixels, tile);
   const int64_t element = args.rescale == nullptr || args.rescale->type == DType::kFloat32 ? 4 : 1;
   const int64_t residual_element =
       args.rescale != nullptr && args.rescale->residual_type == DType::kFloat32 ? 4 : 1;

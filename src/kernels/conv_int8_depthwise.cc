@@ -66,23 +66,30 @@ void FindTaps(const ConvShape& s, const int64_t* first, bool all, Taps* taps) {
 }
 
 // Sums of kCount vectors of channels of one pixel; x, weights and sums begin at the first of them.
-template <typename T, int kCount>
+// With kInner all taps lie inside the input, and what its zero point takes off stands behind their
+// weights.
+template <typename T, int kCount, bool kInner>
 HWY_INLINE void SumPixel(const Taps& taps, const T* HWY_RESTRICT x, const int32_t* HWY_RESTRICT w,
                          int32_t x_zero, int32_t* HWY_RESTRICT sums) {
   const Sums d;
   const hn::Rebind<T, Sums> bytes;
-  const auto zero = hn::Set(d, x_zero);
+  [[maybe_unused]] const auto zero = hn::Set(d, x_zero);
   hn::Vec<Sums> acc[kCount];
-  for (int v = 0; v < kCount; ++v) acc[v] = hn::Zero(d);
+#pragma GCC unroll 4
+  for (int v = 0; v < kCount; ++v) {
+    acc[v] = kInner ? hn::LoadU(d, w + taps.count * kBlock + v * kSumLanes) : hn::Zero(d);
+  }
   for (int t = 0; t < taps.count; ++t) {
     const T* from = x + taps.offset[t];
     const int32_t* weights = w + taps.index[t] * kBlock;
+#pragma GCC unroll 4
     for (int v = 0; v < kCount; ++v) {
-      const auto value = hn::PromoteTo(d, hn::LoadU(bytes, from + v * kSumLanes));
-      const auto product = hn::Mul(hn::Sub(value, zero), hn::LoadU(d, weights + v * kSumLanes));
-      acc[v] = hn::Add(acc[v], product);
+      auto value = hn::PromoteTo(d, hn::LoadU(bytes, from + v * kSumLanes));
+      if constexpr (!kInner) value = hn::Sub(value, zero);
+      acc[v] = hn::Add(acc[v], hn::Mul(value, hn::LoadU(d, weights + v * kSumLanes)));
     }
   }
+#pragma GCC unroll 4
   for (int v = 0; v < kCount; ++v) hn::StoreU(acc[v], d, sums + v * kSumLanes);
 }
 
@@ -98,34 +105,51 @@ void SumTail(const Taps& taps, const T* x, const int32_t* w, int32_t x_zero, int
   }
 }
 
-template <typename T>
+template <typename T, bool kInner>
 HWY_INLINE void SumChannels(const Taps& taps, const T* x, const int32_t* w, int32_t x_zero,
                             int64_t channels, int32_t* sums) {
-  if (channels == kBlock) return SumPixel<T, kVectors>(taps, x, w, x_zero, sums);
+  if (channels == kBlock) return SumPixel<T, kVectors, kInner>(taps, x, w, x_zero, sums);
   int64_t done = 0;
   for (; done + 2 * kSumLanes <= channels; done += 2 * kSumLanes) {
-    SumPixel<T, 2>(taps, x + done, w + done, x_zero, sums + done);
+    SumPixel<T, 2, kInner>(taps, x + done, w + done, x_zero, sums + done);
   }
   for (; done + kSumLanes <= channels; done += kSumLanes) {
-    SumPixel<T, 1>(taps, x + done, w + done, x_zero, sums + done);
+    SumPixel<T, 1, kInner>(taps, x + done, w + done, x_zero, sums + done);
   }
   SumTail(taps, x + done, w + done, x_zero, channels - done, sums + done);
 }
 
-// Weights less their zero points, a block of channels after the other: [taps, kBlock] each.
+// Weights less their zero points, a block of channels after the other: [taps + 1, kBlock] each,
+// the last row their sums times -x_zero.
 void CenterWeights(const ConvShape& s, const Int8ConvArgs& args, int32_t* to) {
+  const Sums d;
+  const hn::Rebind<int16_t, Sums> halves;
   const auto* packed = static_cast<const int16_t*>(args.packed);
+  const auto zero_of = [&args](int64_t at) -> int32_t {
+    if (args.w_zeros == nullptr) return 0;
+    return args.w_signed ? static_cast<const int8_t*>(args.w_zeros)[at]
+                         : static_cast<const uint8_t*>(args.w_zeros)[at];
+  };
+  const bool one_zero = args.w_zero_count <= 1;
+  const auto shared_zero = hn::Set(d, zero_of(0)), x_zero = hn::Set(d, args.x_zero);
   for (int64_t c = 0; c < s.cout; c += kBlock) {
     const int64_t channels = std::min(s.cout - c, kBlock);
+    int32_t* const last = to + s.KernelSize() * kBlock;
+    std::fill_n(last, channels, 0);
     for (int64_t t = 0; t < s.KernelSize(); ++t, to += kBlock) {
-      for (int64_t i = 0; i < channels; ++i) {
-        const int64_t at = args.w_zero_count == 1 ? 0 : c + i;
-        const int32_t zero = args.w_zeros == nullptr ? 0
-                             : args.w_signed         ? static_cast<const int8_t*>(args.w_zeros)[at]
-                                             : static_cast<const uint8_t*>(args.w_zeros)[at];
-        to[i] = packed[t * s.cout + c + i] - zero;
+      const int16_t* from = packed + t * s.cout + c;
+      int64_t i = 0;
+      for (; one_zero && i + kSumLanes <= channels; i += kSumLanes) {
+        const auto w = hn::Sub(hn::PromoteTo(d, hn::LoadU(halves, from + i)), shared_zero);
+        hn::StoreU(w, d, to + i);
+        hn::StoreU(hn::Sub(hn::LoadU(d, last + i), hn::Mul(w, x_zero)), d, last + i);
+      }
+      for (; i < channels; ++i) {
+        to[i] = from[i] - zero_of(one_zero ? 0 : c + i);
+        last[i] -= to[i] * args.x_zero;
       }
     }
+    to += kBlock;
   }
 }
 
@@ -158,10 +182,15 @@ HWY_INLINE void RunPixels(const ConvShape& s, const Int8ConvArgs& args, const in
     }
     for (int64_t c = 0; c < s.cout; c += kBlock) {
       const int64_t channels = std::min(s.cout - c, kBlock);
-      const int32_t* w = weights + c * s.KernelSize();
+      const int32_t* w = weights + c * (s.KernelSize() + 1);
       const T* x = static_cast<const T*>(args.x) + c;
       for (int64_t i = 0; i < pixels; ++i) {
-        SumChannels(*taps[i], x + base[i], w, args.x_zero, channels, sums + i * kBlock);
+        int32_t* to = sums + i * kBlock;
+        if (taps[i] == &inner) {
+          SumChannels<T, true>(inner, x + base[i], w, args.x_zero, channels, to);
+        } else {
+          SumChannels<T, false>(*taps[i], x + base[i], w, args.x_zero, channels, to);
+        }
       }
       Int8Store store{.rescale = args.rescale,
                       .y = static_cast<std::byte*>(args.y) + (first * s.y_stride + c) * y_bytes,
@@ -209,7 +238,7 @@ void Pack(const ConvShape& s, const Int8Weights& weights, void* packed) {
 }
 
 size_t ScratchBytes(const ConvShape& s) {
-  return static_cast<size_t>(s.KernelSize() * (s.cout + kInt8ColumnSlack)) * 4;
+  return static_cast<size_t>((s.KernelSize() + 1) * (s.cout + kInt8ColumnSlack)) * 4;
 }
 
 void Run(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const Parallel& par) {

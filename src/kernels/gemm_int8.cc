@@ -58,12 +58,63 @@ HWY_INLINE Lanes AddProducts(Lanes sum, Lanes a, Lanes b) {
 }
 #endif
 
+// Where a tile's sums go: to results straight from the registers, for the commonest kinds of them,
+// or to `sums` [rows, kWidth].
+struct TileResult {
+  enum class Kind : uint8_t { kSums, kFloats, kBytes, kBytesWithResidual } kind = Kind::kSums;
+  int32_t* sums = nullptr;
+  const Int8Rescale* rescale = nullptr;
+  const float *scale = nullptr, *offset = nullptr;  // of the panel
+  void* y = nullptr;
+  const uint8_t* residual = nullptr;
+  int64_t y_stride = 0, residual_stride = 0;
+};
+
+template <int kM>
+SARDONYX_INT8_TILE HWY_INLINE void StoreFloats(const Lanes (&acc)[kM][2], const TileResult& to) {
+  const Reals d;
+  float* const y = static_cast<float*>(to.y);
+#pragma GCC unroll 2
+  for (int v = 0; v < 2; ++v) {
+    const auto scale = hn::LoadU(d, to.scale + v * kSumLanes);
+    const auto offset = hn::LoadU(d, to.offset + v * kSumLanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < kM; ++r) {
+      hn::StoreU(hn::MulAdd(hn::ConvertTo(d, acc[r][v]), scale, offset), d,
+                 y + r * to.y_stride + v * kSumLanes);
+    }
+  }
+}
+
+// The second form is for bytes that are added to bytes: both uint8, rounded in between.
+template <int kM, bool kResidual>
+SARDONYX_INT8_TILE HWY_INLINE void StoreBytes(const Lanes (&acc)[kM][2], const TileResult& to) {
+  const Reals d;
+  const Int8Rescale& rescale = *to.rescale;
+  uint8_t* const y = static_cast<uint8_t*>(to.y);
+#pragma GCC unroll 2
+  for (int v = 0; v < 2; ++v) {
+    const auto scale = hn::LoadU(d, to.scale + v * kSumLanes);
+    const auto offset = hn::LoadU(d, to.offset + v * kSumLanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < kM; ++r) {
+      auto residual = hn::Zero(d);
+      if constexpr (kResidual) {
+        residual = LoadReal(to.residual + r * to.residual_stride + v * kSumLanes);
+      }
+      const auto value =
+          Rescaled<kResidual, kResidual>(acc[r][v], scale, offset, residual, rescale);
+      StoreValues(Clamped(value, rescale), rescale.zero_point, kSumLanes,
+                  y + r * to.y_stride + v * kSumLanes);
+    }
+  }
+}
+
 // Sums of kM rows and one panel.
 template <int kM, bool kFlip>
 SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const uint8_t* HWY_RESTRICT a, int64_t a_bytes,
                                           const uint8_t* HWY_RESTRICT b, int64_t groups,
-                                          const int32_t* HWY_RESTRICT init,
-                                          int32_t* HWY_RESTRICT sums) {
+                                          const int32_t* HWY_RESTRICT init, const TileResult& to) {
   const Sums d;
   const hn::Repartition<uint8_t, Sums> bytes;
   const auto high = hn::BitCast(d, hn::Set(bytes, uint8_t{0x80}));
@@ -86,14 +137,18 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const uint8_t* HWY_RESTRICT a, int64_t
       acc[r][1] = AddProducts(acc[r][1], av, b1);
     }
   }
+  if (to.kind == TileResult::Kind::kFloats) return StoreFloats<kM>(acc, to);
+  if (to.kind == TileResult::Kind::kBytes) return StoreBytes<kM, false>(acc, to);
+  if (to.kind == TileResult::Kind::kBytesWithResidual) return StoreBytes<kM, true>(acc, to);
 #pragma GCC unroll 16
   for (int r = 0; r < kM; ++r) {
-    hn::Store(acc[r][0], d, sums + r * kWidth);
-    hn::Store(acc[r][1], d, sums + r * kWidth + kSumLanes);
+    hn::Store(acc[r][0], d, to.sums + r * kWidth);
+    hn::Store(acc[r][1], d, to.sums + r * kWidth + kSumLanes);
   }
 }
 
-using TileFn = void (*)(const uint8_t*, int64_t, const uint8_t*, int64_t, const int32_t*, int32_t*);
+using TileFn = void (*)(const uint8_t*, int64_t, const uint8_t*, int64_t, const int32_t*,
+                        const TileResult&);
 
 template <bool kFlip, size_t... kM>
 constexpr std::array<TileFn, sizeof...(kM)> MakeTiles(std::index_sequence<kM...>) {
@@ -126,6 +181,19 @@ size_t ElementBytes(const Int8Store& store) {
   return store.rescale == nullptr || store.rescale->type == DType::kFloat32 ? 4 : 1;
 }
 
+TileResult::Kind KindOf(const Int8BlockArgs& args) {
+  using Kind = TileResult::Kind;
+  const Int8Rescale* rescale = args.store.rescale;
+  if (rescale == nullptr || args.row_sums != nullptr) return Kind::kSums;
+  const bool plain = !rescale->rounds && !rescale->has_residual;
+  if (rescale->type == DType::kFloat32 && plain && !rescale->clamps) return Kind::kFloats;
+  if (rescale->type != DType::kUInt8 || !rescale->clamps) return Kind::kSums;
+  if (plain) return Kind::kBytes;
+  const bool adds =
+      rescale->rounds && rescale->has_residual && rescale->residual_type == DType::kUInt8;
+  return adds ? Kind::kBytesWithResidual : Kind::kSums;
+}
+
 void Block(const Int8BlockArgs& args) {
   HWY_ALIGN int32_t sums[kTileRows * kWidth];
   const auto& tiles = args.flip ? kFlippingTiles : kTiles;
@@ -133,14 +201,21 @@ void Block(const Int8BlockArgs& args) {
   const size_t y_bytes = ElementBytes(args.store);
   const size_t residual_bytes =
       args.store.rescale != nullptr && args.store.rescale->residual_type == DType::kFloat32 ? 4 : 1;
+  const TileResult::Kind kind = KindOf(args);
+  TileResult to{.sums = sums,
+                .rescale = args.store.rescale,
+                .y_stride = args.store.y_stride,
+                .residual_stride = args.store.residual_stride};
   for (int64_t n = args.n0; n < args.n1; n += kWidth) {
     const uint8_t* b = static_cast<const uint8_t*>(args.b) + n * args.groups * 4;
+    to.kind = n + kWidth <= args.n1 ? kind : TileResult::Kind::kSums;
+    if (to.kind != TileResult::Kind::kSums) {
+      to.scale = to.rescale->scale + args.first_column + n;
+      to.offset = to.rescale->offset + args.first_column + n;
+    }
     for (int64_t t = 0; t < count; ++t) {
       // Tiles of even height.
       const int64_t row = args.rows * t / count, rows = args.rows * (t + 1) / count - row;
-      tiles[rows - 1](static_cast<const uint8_t*>(args.a) + row * args.a_bytes, args.a_bytes, b,
-                      args.groups, args.init + n, sums);
-      if (args.row_sums != nullptr) AddRowSums(args, row, rows, n, sums);
       Int8Store store = args.store;
       store.y = static_cast<std::byte*>(store.y) +
                 static_cast<size_t>(row * store.y_stride + n) * y_bytes;
@@ -148,6 +223,12 @@ void Block(const Int8BlockArgs& args) {
         store.residual = static_cast<const std::byte*>(store.residual) +
                          static_cast<size_t>(row * store.residual_stride + n) * residual_bytes;
       }
+      to.y = store.y;
+      to.residual = static_cast<const uint8_t*>(store.residual);
+      tiles[rows - 1](static_cast<const uint8_t*>(args.a) + row * args.a_bytes, args.a_bytes, b,
+                      args.groups, args.init + n, to);
+      if (to.kind != TileResult::Kind::kSums) continue;
+      if (args.row_sums != nullptr) AddRowSums(args, row, rows, n, sums);
       StoreSums(sums, kWidth, rows, std::min(args.n1 - n, kWidth), args.first_column + n, store);
     }
   }

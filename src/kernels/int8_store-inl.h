@@ -36,20 +36,70 @@ HWY_INLINE hn::Vec<Reals> LoadReal(const T* from) {
 // The first `count` values of `from`, where what lies behind may not be read.
 template <typename T>
 HWY_INLINE hn::Vec<Reals> LoadRealPart(const T* from, int64_t count) {
+#if HWY_TARGET <= HWY_AVX3  // masked: what is left out is not touched
+  const hn::Rebind<T, Sums> d;
+  const auto values = hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, from);
+  if constexpr (sizeof(T) == 4) {
+    return values;
+  } else {
+    return hn::ConvertTo(Reals(), hn::PromoteTo(Sums(), values));
+  }
+#else
   T part[kSumLanes] = {};
   std::memcpy(part, from, static_cast<size_t>(count) * sizeof(T));
   return LoadReal(part);
+#endif
+}
+
+// The first `count` values, which have the size of T.
+template <typename T, class V>
+HWY_INLINE void StoreFirst(V values, int64_t count, T* to) {
+  const hn::Rebind<T, Sums> d;
+  if (count == kSumLanes) return hn::StoreU(values, d, to);
+#if HWY_TARGET <= HWY_AVX3
+  hn::BlendedStore(values, hn::FirstN(d, static_cast<size_t>(count)), d, to);
+#else
+  T part[kSumLanes];
+  hn::StoreU(values, d, part);
+  std::memcpy(to, part, static_cast<size_t>(count) * sizeof(T));
+#endif
+}
+
+// Rounds to the nearest even and adds the zero point, for values far below 2^22: a sum with
+// 1.5 * 2^23 has them in its last bits.
+HWY_INLINE hn::Vec<Sums> Rounded(hn::Vec<Reals> v, int32_t zero_point) {
+  const Sums d;
+  const auto magic = hn::Set(Reals(), 12582912.0f);
+  const auto bits = hn::BitCast(d, hn::Add(v, magic));
+  return hn::Add(bits, hn::Set(d, zero_point - 0x4B400000));
 }
 
 template <typename T>
-HWY_INLINE void StoreValue(hn::Vec<Reals> v, int32_t zero_point, T* to) {
+HWY_INLINE void StoreValues(hn::Vec<Reals> v, int32_t zero_point, int64_t count, T* to) {
   if constexpr (sizeof(T) == 4) {
-    hn::StoreU(v, Reals(), to);
+    StoreFirst(v, count, to);
   } else {
-    const auto shifted = hn::Add(hn::NearestInt(v), hn::Set(Sums(), zero_point));
-    const hn::Rebind<T, Sums> d;
-    hn::StoreU(hn::DemoteTo(d, shifted), d, to);
+    StoreFirst(hn::DemoteTo(hn::Rebind<T, Sums>(), Rounded(v, zero_point)), count, to);
   }
+}
+
+// What Int8Rescale says of a vector of sums; r: the residual, if kResidual.
+template <bool kRounds, bool kResidual>
+HWY_INLINE hn::Vec<Reals> Rescaled(hn::Vec<Sums> sums, hn::Vec<Reals> scale, hn::Vec<Reals> offset,
+                                   hn::Vec<Reals> r, const Int8Rescale& rescale) {
+  const Reals d;
+  auto v = hn::MulAdd(hn::ConvertTo(d, sums), scale, offset);
+  if constexpr (kRounds) {
+    v = hn::Min(hn::Max(v, hn::Set(d, rescale.round_low)), hn::Set(d, rescale.round_high));
+    v = hn::MulAdd(hn::Round(v), hn::Set(d, rescale.again), hn::Set(d, rescale.again_offset));
+  }
+  if constexpr (kResidual) v = hn::MulAdd(r, hn::Set(d, rescale.residual_scale), v);
+  return v;
+}
+
+HWY_INLINE hn::Vec<Reals> Clamped(hn::Vec<Reals> v, const Int8Rescale& rescale) {
+  const Reals d;
+  return hn::Min(hn::Max(v, hn::Set(d, rescale.low)), hn::Set(d, rescale.high));
 }
 
 // R: the type of the residual, void for none.
@@ -58,11 +108,8 @@ HWY_INLINE void StoreRescaled(const int32_t* HWY_RESTRICT sums, int64_t stride, 
                               int64_t columns, int64_t first_column, const Int8Store& store) {
   const Sums ds;
   const Reals d;
+  constexpr bool kResidual = !std::is_void_v<R>;
   const Int8Rescale rescale = *store.rescale;
-  const auto round_low = hn::Set(d, rescale.round_low), round_high = hn::Set(d, rescale.round_high);
-  const auto again = hn::Set(d, rescale.again), again_offset = hn::Set(d, rescale.again_offset);
-  const auto residual_scale = hn::Set(d, rescale.residual_scale);
-  const auto low = hn::Set(d, rescale.low), high = hn::Set(d, rescale.high);
   for (int64_t j = 0; j < columns; j += kSumLanes) {
     const auto scale = hn::LoadU(d, rescale.scale + first_column + j);
     const auto offset = hn::LoadU(d, rescale.offset + first_column + j);
@@ -70,27 +117,17 @@ HWY_INLINE void StoreRescaled(const int32_t* HWY_RESTRICT sums, int64_t stride, 
     T* to = static_cast<T*>(store.y) + j;
     using Residual = std::conditional_t<std::is_void_v<R>, uint8_t, R>;
     [[maybe_unused]] const Residual* residual = nullptr;
-    if constexpr (!std::is_void_v<R>) residual = static_cast<const R*>(store.residual) + j;
+    if constexpr (kResidual) residual = static_cast<const R*>(store.residual) + j;
     const int32_t* from = sums + j;
     for (int64_t i = 0; i < rows; ++i, to += store.y_stride, from += stride) {
-      auto v = hn::MulAdd(hn::ConvertTo(d, hn::LoadU(ds, from)), scale, offset);
-      if constexpr (kRounds) {
-        v = hn::Round(hn::Min(hn::Max(v, round_low), round_high));
-        v = hn::MulAdd(v, again, again_offset);
-      }
-      if constexpr (!std::is_void_v<R>) {
-        const auto r = count == kSumLanes ? LoadReal(residual) : LoadRealPart(residual, count);
-        v = hn::MulAdd(r, residual_scale, v);
+      auto r = hn::Zero(d);
+      if constexpr (kResidual) {
+        r = count == kSumLanes ? LoadReal(residual) : LoadRealPart(residual, count);
         residual += store.residual_stride;
       }
-      if (rescale.clamps) v = hn::Min(hn::Max(v, low), high);
-      if (count == kSumLanes) {
-        StoreValue(v, rescale.zero_point, to);
-      } else {
-        T part[kSumLanes];
-        StoreValue(v, rescale.zero_point, part);
-        std::memcpy(to, part, static_cast<size_t>(count) * sizeof(T));
-      }
+      auto v = Rescaled<kRounds, kResidual>(hn::LoadU(ds, from), scale, offset, r, rescale);
+      if (rescale.clamps) v = Clamped(v, rescale);
+      StoreValues(v, rescale.zero_point, count, to);
     }
   }
 }

@@ -43,6 +43,12 @@ template <>
 void MaxPool<float>(const PoolShape& shape, const float* x, float* y, int64_t* indices,
                     PoolIndexOrder order, const Parallel& par);
 template <>
+void MaxPool<uint8_t>(const PoolShape& shape, const uint8_t* x, uint8_t* y, int64_t* indices,
+                      PoolIndexOrder order, const Parallel& par);
+template <>
+void MaxPool<int8_t>(const PoolShape& shape, const int8_t* x, int8_t* y, int64_t* indices,
+                     PoolIndexOrder order, const Parallel& par);
+template <>
 void AveragePool<float>(const PoolShape& shape, const float* x, float* y, bool count_include_pad,
                         const Parallel& par);
 template <>

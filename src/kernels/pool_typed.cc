@@ -11,10 +11,6 @@ void MaxPool(const PoolShape& shape, const T* x, T* y, int64_t* indices, PoolInd
 }
 template void MaxPool<double>(const PoolShape&, const double*, double*, int64_t*, PoolIndexOrder,
                               const Parallel&);
-template void MaxPool<int8_t>(const PoolShape&, const int8_t*, int8_t*, int64_t*, PoolIndexOrder,
-                              const Parallel&);
-template void MaxPool<uint8_t>(const PoolShape&, const uint8_t*, uint8_t*, int64_t*, PoolIndexOrder,
-                               const Parallel&);
 
 template <>
 void AveragePool<double>(const PoolShape& shape, const double* x, double* y, bool count_include_pad,
