@@ -48,7 +48,21 @@ HWY_INLINE hn::Mask<D> LoadSeen(const uint8_t* p, int64_t count) {
   return hn::RebindMask(d, hn::Ne(hn::PromoteTo(words, in), hn::Zero(words)));
 }
 
-// Applies scale, cap and mask; returns the largest score, or -infinity. A NaN may be lost to it.
+// Largest of n numbers, or -infinity. A NaN may be lost to it.
+HWY_INLINE float RowMax(const float* x, int64_t n) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  V m0 = hn::Set(d, kHidden), m1 = m0;
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    m0 = hn::Max(m0, hn::LoadU(d, x + i));
+    m1 = hn::Max(m1, hn::LoadU(d, x + i + lanes));
+  }
+  for (; i < n; i += lanes) m0 = hn::Max(m0, LoadSome(x + i, n - i, kHidden));
+  return MaxLane(d, hn::Max(m0, m1));
+}
+
+// Applies scale, cap and mask; returns the largest score, as RowMax does.
 HWY_INLINE float Score(const AttentionBlock& block, const AttentionRow& row, float* x, int64_t n) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -84,24 +98,24 @@ HWY_INLINE float Score(const AttentionBlock& block, const AttentionRow& row, flo
   return MaxLane(d, max);
 }
 
-// x = e^(x - max); returns the sum.
-HWY_INLINE float Exponentials(float* x, int64_t n, float max) {
+// x = e^(x * scale - max); returns the sum.
+HWY_INLINE float Exponentials(float* x, int64_t n, float scale, float max) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   // Where all is -infinity the terms are 0.
-  const V shift = hn::Set(d, max == kHidden ? 0.0f : max);
+  const V shift = hn::Set(d, max == kHidden ? 0.0f : max), factor = hn::Set(d, scale);
   V s0 = hn::Zero(d), s1 = s0;
   int64_t i = 0;
   for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    const V a = ExpNonPositive(d, hn::Sub(hn::LoadU(d, x + i), shift));
-    const V b = ExpNonPositive(d, hn::Sub(hn::LoadU(d, x + i + lanes), shift));
+    const V a = ExpNonPositive(d, hn::MulSub(hn::LoadU(d, x + i), factor, shift));
+    const V b = ExpNonPositive(d, hn::MulSub(hn::LoadU(d, x + i + lanes), factor, shift));
     hn::StoreU(a, d, x + i);
     hn::StoreU(b, d, x + i + lanes);
     s0 = hn::Add(s0, a);
     s1 = hn::Add(s1, b);
   }
   for (; i < n; i += lanes) {
-    const V a = ExpNonPositive(d, hn::Sub(LoadSome(x + i, n - i, kHidden), shift));
+    const V a = ExpNonPositive(d, hn::MulSub(LoadSome(x + i, n - i, kHidden), factor, shift));
     StoreSome(a, x + i, n - i);
     s0 = hn::Add(
         s0, n - i >= lanes ? a : hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(n - i)), a));
@@ -125,8 +139,11 @@ void Soften(const AttentionBlock& block) {
     const int64_t n = std::clamp<int64_t>(row.end - block.first, 0, block.keys);
     std::fill(x + n, x + block.keys, 0.0f);
     if (n == 0) continue;
-    const float max = std::max(row.max, Score(block, row, x, n));
-    const float sum = Exponentials(x, n, max);
+    // Products that are scaled alone need no sweep of their own.
+    const bool bare = row.mask == nullptr && !(block.softcap > 0) && block.scale > 0;
+    const float largest = bare ? RowMax(x, n) * block.scale : Score(block, row, x, n);
+    const float max = std::max(row.max, largest);
+    const float sum = Exponentials(x, n, bare ? block.scale : 1.0f, max);
     if (max == row.max) {
       row.sum += sum;
       continue;

@@ -67,6 +67,12 @@ HWY_NOINLINE void Tile(D d, const Rows& rows, const float* HWY_RESTRICT b, float
       for (int v = 0; v < kNV; ++v) acc[s][r][v] = hn::Zero(d);
     }
   }
+  // Stores of a wide result would wait for its lines.
+#pragma GCC unroll 16
+  for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kNV; ++v) __builtin_prefetch(c + r * ldc + v * kL, 1);
+  }
   const int64_t lda = rows.ld, run = rows.run;
   const float* HWY_RESTRICT a = rows.a;
   for (int64_t piece = rows.pieces; piece > 0; --piece, a += rows.step) {

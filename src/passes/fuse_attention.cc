@@ -4,6 +4,7 @@
 // and its forms: factors on either side, in any number; several masks; soft caps; NaN or blind
 // queries replaced by zeros; keys repeated for the heads that share them.
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -156,7 +157,15 @@ struct Scores {
   Value* product = nullptr;
 };
 
-// where(isnan(w), 0, w), or where(max(bias) == -infinity, 0, w): w.
+bool IsNowhere(const Value* condition) {
+  if (!condition->is_constant()) return false;
+  const Tensor& tensor = condition->fact.constant;
+  const bool* begin = tensor.data<bool>();
+  return std::none_of(begin, begin + tensor.size(), [](bool holds) { return holds; });
+}
+
+// where(isnan(w), 0, w), or where(max(bias) == -infinity, 0, w), or what is left of this where no
+// query of a known mask is blind: w.
 Value* Weights(Value* value, const Graph& graph, Scores* scores) {
   if (!Is(value, Fn::kWhere) || !IsConstantOf(value->producer->input(1), 0)) return value;
   Value* const condition = value->producer->input(0);
@@ -169,7 +178,9 @@ Value* Weights(Value* value, const Graph& graph, Scores* scores) {
     scores->zeros = "nan";
     return weights;
   }
-  if (!Is(condition, Fn::kEqual) || !HasOneUser(graph, weights)) return value;
+  if (!HasOneUser(graph, weights)) return value;
+  if (IsNowhere(condition)) return weights;
+  if (!Is(condition, Fn::kEqual)) return value;
   for (size_t i : {0, 1}) {
     const Value* largest = condition->producer->input(i);
     if (!IsConstantOf(condition->producer->input(1 - i), kHidden) ||

@@ -17,6 +17,7 @@ Rewrite AbsorbPads(Node& node, PassContext& context);
 Rewrite FoldScales(Node& node, PassContext& context);
 Rewrite FuseAttention(Node& node, PassContext& context);
 Rewrite FuseRescales(Node& node, PassContext& context);
+Rewrite SinkReshapes(Node& node, PassContext& context);
 int FuseElementwise(PassContext& context);
 Rewrite FuseQuantizedSums(Node& node, PassContext& context);
 Rewrite FuseEpilogues(Node& node, PassContext& context);

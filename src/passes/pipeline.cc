@@ -27,6 +27,7 @@ const std::vector<Pass>& Pipeline() {
       {"fuse_attention", "while its factors and masks are nodes of their own", FuseAttention},
       {"fuse_rescales", "what makes bytes of the sums of a product belongs to the product",
        FuseRescales},
+      {"sink_reshapes", "what follows a product is next to it", SinkReshapes},
       {"fuse_elementwise", "a chain is one sweep over memory", nullptr, FuseElementwise},
       {"fuse_quantized_sums", "a chain that adds two quantised products joins one of them",
        FuseQuantizedSums},

@@ -160,7 +160,7 @@ Memory WholeMemory(Lowering& op, Val k, Val v, const Place& place) {
       *rows = b.Make(core::slice, {*rows, b.Ints({0}), place.total, b.Ints({2}), Val{}});
     }
   }
-  memory.position = Positions(place.total);
+  memory.position = Positions(SizeOf(memory.keys, 2));
   memory.exists = Less(memory.position, AlongAxis(place.end, 4, 0));
   return memory;
 }
