@@ -147,13 +147,19 @@ bool IsProduct(const Value* value) {
          value->producer->attributes.Find("perm_y") == nullptr;
 }
 
+// What is added to the scores; or, as a condition, tells which of them are not `hidden`.
+struct Mask {
+  Value* value;
+  bool is_condition = false;
+  double hidden = kHidden;
+};
+
 // What stands between the two products.
 struct Scores {
   double scale = 1, softcap = 0;
   std::string zeros;
   Value* blind_of = nullptr;  // what the blindness of queries was computed from
-  std::vector<Value*> masks;  // all to be added but the last if `seen`
-  Value* seen = nullptr;      // boolean
+  std::vector<Mask> masks;
   Value* product = nullptr;
 };
 
@@ -210,6 +216,14 @@ Value* Uncapped(const Value* value, double* cap) {
   return x;
 }
 
+// where(condition, scores, number) with so low a number that a sum with it is the number itself.
+bool Hides(const Value* value, double* hidden) {
+  if (!Is(value, Fn::kWhere)) return false;
+  const Value* shown = value->producer->input(1);
+  return IsNumber(value->producer->input(2), hidden) && *hidden < -1e30 && !shown->is_constant() &&
+         SameShape(shown, value);
+}
+
 // Walks from the scores to the product of queries and keys, all of one shape. False if there is
 // none.
 bool Walk(Value* value, const Graph& graph, Scores* scores) {
@@ -229,29 +243,45 @@ bool Walk(Value* value, const Graph& graph, Scores* scores) {
       continue;
     }
     // Masks come after caps and factors.
-    if (!Is(value, Fn::kAdd) || scores->scale != 1 || scores->softcap != 0) return false;
-    const Node& add = *value->producer;
+    if (scores->scale != 1 || scores->softcap != 0) return false;
+    const Node& node = *value->producer;
+    double hidden = 0;
+    if (Hides(value, &hidden)) {
+      scores->masks.push_back({node.input(0), true, hidden});
+      value = node.input(1);
+      continue;
+    }
     const auto continues = [&](const Value* x) {
       double unused = 1;
       return SameShape(x, value) && !x->is_constant() &&
-             (IsProduct(x) || Is(x, Fn::kAdd) || Unscaled(x, &unused) != nullptr);
+             (IsProduct(x) || Is(x, Fn::kAdd) || Hides(x, &unused) ||
+              Unscaled(x, &unused) != nullptr);
     };
-    const size_t chain = continues(add.input(0)) ? 0 : 1;
-    if (!continues(add.input(chain))) return false;
-    scores->masks.push_back(add.input(1 - chain));
-    value = add.input(chain);
+    if (!Is(value, Fn::kAdd)) return false;
+    const size_t chain = continues(node.input(0)) ? 0 : 1;
+    if (!continues(node.input(chain))) return false;
+    scores->masks.push_back({node.input(1 - chain)});
+    value = node.input(chain);
   }
   return false;
 }
 
 // A mask that only hides, as a condition for being seen: where(seen, 0, -infinity).
-Value* SeenOf(const Value* mask) {
-  if (!Is(mask, Fn::kWhere)) return nullptr;
-  const Node& where = *mask->producer;
+Value* SeenOf(const Mask& mask) {
+  if (mask.is_condition) return mask.hidden == kHidden ? mask.value : nullptr;
+  if (!Is(mask.value, Fn::kWhere)) return nullptr;
+  const Node& where = *mask.value->producer;
   return IsConstantOf(where.input(1), 0) && IsConstantOf(where.input(2), kHidden) &&
-                 SameShape(where.input(0), mask)
+                 SameShape(where.input(0), mask.value)
              ? where.input(0)
              : nullptr;
+}
+
+Val Terms(const Mask& mask, PatchMaker& maker) {
+  const Val value = maker.Wrap(mask.value);
+  if (!mask.is_condition) return value;
+  Builder& b = maker.builder();
+  return Where(value, b.Scalar(DType::kFloat32, 0), b.Scalar(DType::kFloat32, mask.hidden));
 }
 
 }  // namespace
@@ -283,7 +313,7 @@ Rewrite FuseAttention(Node& node, PassContext& context) {
   }
   if (node.attributes.Int("trans_a") != 0) return CheckFailed{"the weights are transposed"};
   if (scores.blind_of != nullptr &&
-      (scores.masks.size() != 1 || scores.masks[0] != scores.blind_of)) {
+      (scores.masks.size() != 1 || scores.masks[0].value != scores.blind_of)) {
     return CheckFailed{"queries are blind for another reason than their mask"};
   }
 
@@ -304,8 +334,8 @@ Rewrite FuseAttention(Node& node, PassContext& context) {
   if (seen != nullptr) {
     inputs.push_back(maker.Wrap(seen));
   } else if (!scores.masks.empty()) {
-    Val mask = maker.Wrap(scores.masks[0]);
-    for (size_t i = 1; i < scores.masks.size(); ++i) mask = mask + maker.Wrap(scores.masks[i]);
+    Val mask = Terms(scores.masks[0], maker);
+    for (size_t i = 1; i < scores.masks.size(); ++i) mask = mask + Terms(scores.masks[i], maker);
     inputs.push_back(mask);
   }
   Attributes attributes{{"scale", scores.scale * q.factor * k.factor}};

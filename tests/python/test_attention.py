@@ -94,6 +94,7 @@ def test_group_query_attention(length):
     _agree(*_node("GroupQueryAttention", feeds, outputs, "com.microsoft", **attributes))
 
 
+@pytest.mark.filterwarnings("ignore")  # what the exporter says of itself
 @pytest.mark.parametrize("dynamo", [False, True])
 @pytest.mark.parametrize("form", ["plain", "causal", "mask", "by hand"])
 def test_what_torch_exports(dynamo, form):
