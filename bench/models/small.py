@@ -34,6 +34,24 @@ def write_lstm(path: Path) -> None:
     export(module, (sample,), path, inputs=("x",), outputs=names, axes=axes)
 
 
+class Gru(nn.Module):
+    """Two GRU layers of 256 cells, as streaming speech models have them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gru = nn.GRU(LSTM_FEATURES, 256, 2, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return self.gru(x)
+
+
+def write_gru(path: Path) -> None:
+    """Export the GRU with dynamic batch and length."""
+    sample = torch.from_numpy(features(np.random.default_rng(2), 2, 11)["x"])
+    axes = {"x": {0: "batch", 1: "length"}, "y": {0: "batch", 1: "length"}, "hidden": {1: "batch"}}
+    export(seeded(Gru), (sample,), path, inputs=("x",), outputs=("y", "hidden"), axes=axes)
+
+
 def write_branch(path: Path) -> None:
     """Export `x if x.sum() >= 0 else -x`; scripting keeps both branches as an If node."""
 

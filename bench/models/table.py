@@ -196,6 +196,7 @@ MODELS = (
         ((1, 1, 128), (3, 1, 16), (1, 5, 7)),
     ),
     Model("lstm", exported("small", "write_lstm"), features, ((1, 50), (3, 20), (1, 7))),
+    Model("gru", exported("small", "write_gru"), features, ((1, 100), (3, 20), (1, 7))),
     Model(
         "branch",
         exported("small", "write_branch"),
