@@ -59,10 +59,16 @@ BENCHMARK_CAPTURE(Run, lstm, RecurrentCell::kLstm)
     ->Args({100, 4, 1024, 512, 2, 2})
     ->Args({100, 4, 512, 512, 1, 1})
     ->Args({100, 4, 512, 512, 1, 2})
+    ->Args({50, 1, 1024, 512, 2, 1})
+    ->Args({50, 1, 1024, 512, 2, 2})
+    ->Args({50, 1, 512, 512, 1, 2})
     ->Args({1, 1, 128, 128, 1, 1})
     ->Args({40, 1, 64, 64, 2, 1})
     ->UseRealTime();
-BENCHMARK_CAPTURE(Run, gru, RecurrentCell::kGru)->Args({100, 1, 256, 256, 1, 1})->UseRealTime();
+BENCHMARK_CAPTURE(Run, gru, RecurrentCell::kGru)
+    ->Args({100, 1, 256, 256, 1, 1})
+    ->Args({100, 1, 256, 256, 1, 2})
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace sardonyx
