@@ -25,6 +25,8 @@ FetchContent_Declare(utf8proc GIT_REPOSITORY https://github.com/JuliaStrings/utf
                      GIT_TAG v2.8.0)
 FetchContent_Declare(protozero GIT_REPOSITORY https://github.com/mapbox/protozero.git
                      GIT_TAG v1.7.1 SOURCE_SUBDIR none)  # headers alone; its build is not wanted
+FetchContent_Declare(xxhash GIT_REPOSITORY https://github.com/Cyan4973/xxHash.git
+                     GIT_TAG v0.8.1 SOURCE_SUBDIR none)  # likewise
 
 FetchContent_MakeAvailable(fmt hwy nlohmann_json)
 if(NOT TARGET hwy::hwy)
@@ -64,6 +66,12 @@ find_path(PROTOZERO_INCLUDE_DIR protozero/pbf_reader.hpp)
 if(NOT PROTOZERO_INCLUDE_DIR)
   FetchContent_MakeAvailable(protozero)
   set(PROTOZERO_INCLUDE_DIR ${protozero_SOURCE_DIR}/include)
+endif()
+
+find_path(XXHASH_INCLUDE_DIR xxhash.h)  # all of it is in the header
+if(NOT XXHASH_INCLUDE_DIR)
+  FetchContent_MakeAvailable(xxhash)
+  set(XXHASH_INCLUDE_DIR ${xxhash_SOURCE_DIR})
 endif()
 
 if(SARDONYX_BUILD_CLI)

@@ -34,6 +34,22 @@ function(sardonyx_folder folder)
   set(SARDONYX_FOLDERS ${SARDONYX_FOLDERS} ${target} PARENT_SCOPE)
 endfunction()
 
+# What engine files name the build by: the version, and a digest of the sources, which is made again
+# when one of them changes.
+function(sardonyx_engine_build_name)
+  set(header ${PROJECT_BINARY_DIR}/generated/source_digest.h)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/*.cc ${PROJECT_SOURCE_DIR}/src/*.h
+       ${PROJECT_SOURCE_DIR}/src/*.inc)
+  list(FILTER sources EXCLUDE REGEX "/src/api/")
+  add_custom_command(OUTPUT ${header} DEPENDS ${sources} ${PROJECT_SOURCE_DIR}/cmake/source_digest.cmake
+    COMMAND ${CMAKE_COMMAND} -D SOURCE=${PROJECT_SOURCE_DIR}/src -D OUTPUT=${header}
+            -P ${PROJECT_SOURCE_DIR}/cmake/source_digest.cmake)
+  target_sources(sardonyx_engine PRIVATE ${header})
+  target_include_directories(sardonyx_engine PRIVATE ${PROJECT_BINARY_DIR}/generated)
+  target_include_directories(sardonyx_engine SYSTEM PRIVATE ${XXHASH_INCLUDE_DIR})
+  target_link_libraries(sardonyx_engine PRIVATE sardonyx_version)
+endfunction()
+
 # tools/cli/*.cc -> the executable `sardonyx`.
 function(sardonyx_cli)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/cli/*.cc)

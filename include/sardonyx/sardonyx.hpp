@@ -30,6 +30,12 @@ SARDONYX_API std::string_view Version();
 SARDONYX_API std::string_view DTypeName(DType dtype);
 SARDONYX_API DType DTypeByName(std::string_view name);
 
+// How an implementation is chosen where a node has several.
+enum class Tuning {
+  kEstimate,  // by a model of their costs
+  kMeasure,  // by running them on the shapes at hand, once for a shape; takes up to seconds a model
+};
+
 struct Options {
   // Threads that a run may use; 0: as many as the machine (container quota, affinity) gives.
   int threads = 0;
@@ -41,6 +47,12 @@ struct Options {
   std::string external_data_folder = {};
   // Told of the graph as text before the first pass (name "") and after each that changed it.
   std::function<void(std::string_view pass, const std::string& text)> trace_passes = nullptr;
+  Tuning tuning = Tuning::kEstimate;
+  // Told of each choice that is measured, as a line.
+  std::function<void(const std::string& line)> progress = nullptr;
+  // An engine file that this machine or version cannot use, or whose weights were changed, is
+  // compiled again from the model it names, and replaced, instead of refused.
+  bool recompile = false;
 };
 
 // A size of a declared shape: known, named, or neither.
@@ -59,11 +71,22 @@ struct ValueInfo {
 };
 
 using NamedData = std::vector<std::pair<std::string, Datum>>;
+using NamedShapes = std::vector<std::pair<std::string, std::vector<int64_t>>>;
+
+struct CompileOptions {
+  // Shapes of the inputs that kernels are chosen and weights packed for, any number of sets. Sizes
+  // that a set does not say are as declared, and 1 where the model fixes none. Without a set: one
+  // that says nothing.
+  std::vector<NamedShapes> shapes = {};
+  // Leaves weights out that these shapes need in packed form alone. Other shapes may then need the
+  // model beside the engine file. Always done where the model fixes all shapes.
+  bool compact = false;
+};
 
 // A model ready to run. Copies share it; any number of threads may run one at the same time.
 class SARDONYX_API Session {
  public:
-  // Loads a file. Throws Error.
+  // Loads a model, or an engine file that Compile wrote. Throws Error.
   explicit Session(const std::string& path, const Options& options = {});
   // Loads from memory that `owner` keeps alive (null: it must outlive the session).
   Session(std::string_view bytes, std::shared_ptr<const void> owner, const Options& options = {});
@@ -95,13 +118,23 @@ class SARDONYX_API Session {
   std::string GraphText() const;
   // For inputs of these shapes: what each step runs on, what was refused and why, where it writes;
   // passes with their changes and near misses.
-  std::string Explain(
-      const std::vector<std::pair<std::string, std::vector<int64_t>>>& shapes) const;
+  std::string Explain(const NamedShapes& shapes) const;
 
  private:
+  friend SARDONYX_API void Compile(const std::string&, const std::string&, const Options&,
+                                   const CompileOptions&);
   struct State;
   std::shared_ptr<State> state_;
 };
+
+// Writes an engine file: the optimised graph and packed weights of a model, for this machine and
+// this version of Sardonyx. Session loads it in milliseconds, and all processes share its memory.
+SARDONYX_API void Compile(const std::string& model, const std::string& engine,
+                          const Options& options = {}, const CompileOptions& compile = {});
+// What an engine file is, as text; compares all of it with its digests. Throws Error.
+SARDONYX_API std::string DescribeEngine(const std::string& engine);
+// Whether a file begins as an engine file does. Throws kNotFound.
+SARDONYX_API bool IsEngineFile(const std::string& path);
 
 // What a model is, without compiling it; works for models that cannot run as well.
 struct ModelSummary {

@@ -24,7 +24,7 @@ from sardonyx.errors import (
     UnsupportedError,
 )
 from sardonyx.inspection import ModelSummary, inspect
-from sardonyx.session import Profile, Session, Step, ValueInfo, load
+from sardonyx.session import Profile, Session, Step, ValueInfo, compile, load
 
 __all__ = [
     "Error",
@@ -41,6 +41,7 @@ __all__ = [
     "UnsupportedError",
     "ValueInfo",
     "__version__",
+    "compile",
     "inspect",
     "load",
     "passes",

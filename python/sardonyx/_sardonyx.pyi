@@ -15,6 +15,9 @@ class Options:
         max_plans: int,
         external_data_folder: str,
         trace_passes: Callable[[str, str], None] | None,
+        measure: bool,
+        progress: Callable[[str], None] | None,
+        recompile: bool,
     ) -> None: ...
 
 class Session:
@@ -32,6 +35,14 @@ class Session:
     def graph_text(self) -> str: ...
     def explain(self, shapes: Sequence[tuple[str, Sequence[int]]], /) -> str: ...
 
+def compile(
+    model: str,
+    engine: str,
+    options: Options,
+    shapes: Sequence[Sequence[tuple[str, Sequence[int]]]],
+    compact: bool,
+    /,
+) -> None: ...
 def inspect(path: str, /) -> dict[str, Any]: ...
 def passes() -> list[tuple[str, str]]: ...
 def supports(op_type: str, domain: str, opset: int, types: Sequence[str], /) -> bool: ...

@@ -229,8 +229,11 @@ def load(
     max_plans: int = 32,
     external_data_folder: str | os.PathLike[str] | None = None,
     trace_passes: Callable[[str, str], None] | None = None,
+    tuning: str = "estimate",
+    progress: Callable[[str], None] | None = None,
+    recompile: bool = False,
 ) -> Session:
-    """Load a model and make it ready to run.
+    """Load a model, or an engine file that `compile` wrote, and make it ready to run.
 
     Parameters
     ----------
@@ -247,6 +250,14 @@ def load(
     trace_passes
         Called with ``""`` and the graph as text before the first pass, then with a pass's name and
         the graph after each that changed it.
+    tuning
+        How kernels are chosen: ``"estimate"`` by a model of their costs, ``"measure"`` by running
+        the candidates on the shapes at hand, once for a shape.
+    progress
+        Called with a line for each choice that is measured.
+    recompile
+        Compile an engine file again, from the model it names, and replace it, if it is of another
+        machine or version or its weights were changed. By default it is refused.
 
     Returns
     -------
@@ -269,6 +280,74 @@ def load(
                 "external data lies beneath the model's own folder"
             )
         folder = os.fspath(external_data_folder)
+    options = _options(
+        threads=threads,
+        disabled_passes=disabled_passes,
+        max_plans=max_plans,
+        folder=folder,
+        trace_passes=trace_passes,
+        tuning=tuning,
+        progress=progress,
+        recompile=recompile,
+    )
+    return Session(_sardonyx.Session(source, options))
+
+
+def compile(
+    model: str | os.PathLike[str],
+    engine: str | os.PathLike[str],
+    *,
+    shapes: Mapping[str, Sequence[int]] | Iterable[Mapping[str, Sequence[int]]] = (),
+    compact: bool = False,
+    threads: int = 0,
+    disabled_passes: Iterable[str] = (),
+    tuning: str = "estimate",
+    progress: Callable[[str], None] | None = None,
+) -> None:
+    """Write an engine file: the optimised graph and the packed weights of a model.
+
+    `load` reads it in milliseconds, on this kind of machine and with this version of Sardonyx, and
+    all processes that load it share its memory.
+
+    Parameters
+    ----------
+    model
+        Path of the model.
+    engine
+        Path of the file to write, by custom ``.sdx``.
+    shapes
+        Shapes of the inputs that kernels are chosen and weights packed for, by name; or several
+        such sets. What is not said is as declared, and 1 where the model fixes no size.
+    compact
+        Leave out weights that these shapes need in packed form alone: a smaller file, but other
+        shapes may need the model beside it.
+    threads, disabled_passes, tuning, progress
+        As in `load`.
+
+    Examples
+    --------
+    >>> sardonyx.compile("model.onnx", "model.sdx", shapes={"x": [1, 3, 224, 224]})
+    >>> session = sardonyx.load("model.sdx")
+    """
+    sets = [shapes] if isinstance(shapes, Mapping) else list(shapes)
+    rows = [[(name, [int(size) for size in shape]) for name, shape in s.items()] for s in sets]
+    options = _options(
+        threads=threads, disabled_passes=disabled_passes, tuning=tuning, progress=progress
+    )
+    _sardonyx.compile(os.fsdecode(model), os.fsdecode(engine), options, rows, compact)
+
+
+def _options(
+    *,
+    threads: int,
+    disabled_passes: Iterable[str],
+    tuning: str,
+    progress: Callable[[str], None] | None,
+    max_plans: int = 32,
+    folder: str = "",
+    trace_passes: Callable[[str, str], None] | None = None,
+    recompile: bool = False,
+) -> _sardonyx.Options:
     passes = [disabled_passes] if isinstance(disabled_passes, str) else list(disabled_passes)
     known = {name for name, _ in _sardonyx.passes()}
     for name in passes:
@@ -278,8 +357,12 @@ def load(
             )
     if max_plans < 1:
         raise InvalidArgumentError(f"max_plans must be at least 1, is {max_plans}")
-    options = _sardonyx.Options(threads, passes, max_plans, folder, trace_passes)
-    return Session(_sardonyx.Session(source, options))
+    if tuning not in ("estimate", "measure"):
+        raise InvalidArgumentError(f"tuning is 'estimate' or 'measure', not '{tuning}'")
+    measure = tuning == "measure"
+    return _sardonyx.Options(
+        threads, passes, max_plans, folder, trace_passes, measure, progress, recompile
+    )
 
 
 def _source(model: Any) -> tuple[str | bytes, str]:

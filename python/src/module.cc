@@ -21,6 +21,7 @@ NB_MODULE(_sardonyx, module) {
   python::BindValues(module);
   python::BindSession(module);
   module.attr("__version__") = std::string(Version());
+  module.def("compile", &python::CompileModel);
   module.def("inspect", &python::InspectModel);
   module.def("passes", &PassNames);
   module.def("supports", &Supports);

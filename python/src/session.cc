@@ -83,7 +83,8 @@ class PySession {
 };
 
 Options MakeOptions(int threads, std::vector<std::string> disabled_passes, int max_plans,
-                    std::string external_data_folder, nb::object trace_passes) {
+                    std::string external_data_folder, nb::object trace_passes, bool measure,
+                    nb::object progress, bool recompile) {
   Options options;
   options.threads = threads;
   options.disabled_passes = std::move(disabled_passes);
@@ -97,6 +98,15 @@ Options MakeOptions(int threads, std::vector<std::string> disabled_passes, int m
       function(TextOf(pass), TextOf(text));
     };
   }
+  options.tuning = measure ? Tuning::kMeasure : Tuning::kEstimate;
+  if (!progress.is_none()) {
+    auto kept = Keep(std::move(progress));
+    options.progress = [kept](const std::string& line) {
+      nb::gil_scoped_acquire gil;
+      nb::handle(static_cast<PyObject*>(const_cast<void*>(kept.get())))(TextOf(line));
+    };
+  }
+  options.recompile = recompile;
   return options;
 }
 
@@ -178,18 +188,26 @@ nb::dict InspectModel(const std::string& path) {
   return result;
 }
 
+void CompileModel(const std::string& model, const std::string& engine, const Options& options,
+                  const std::vector<NamedShapes>& shapes, bool compact) {
+  nb::gil_scoped_release free;
+  Compile(model, engine, options, {shapes, compact});
+}
+
 void BindSession(nb::module_& module) {
   nb::class_<Options>(module, "Options")
       .def(
           "__init__",
           [](Options* self, int threads, std::vector<std::string> disabled_passes, int max_plans,
-             std::string external_data_folder, nb::object trace_passes) {
-            new (self)
-                Options(MakeOptions(threads, std::move(disabled_passes), max_plans,
-                                    std::move(external_data_folder), std::move(trace_passes)));
+             std::string external_data_folder, nb::object trace_passes, bool measure,
+             nb::object progress, bool recompile) {
+            new (self) Options(MakeOptions(threads, std::move(disabled_passes), max_plans,
+                                           std::move(external_data_folder), std::move(trace_passes),
+                                           measure, std::move(progress), recompile));
           },
           nb::arg("threads"), nb::arg("disabled_passes"), nb::arg("max_plans"),
-          nb::arg("external_data_folder"), nb::arg("trace_passes").none());
+          nb::arg("external_data_folder"), nb::arg("trace_passes").none(), nb::arg("measure"),
+          nb::arg("progress").none(), nb::arg("recompile"));
   nb::class_<PySession>(module, "Session")
       .def("__init__",
            [](PySession* self, const std::string& path, const Options& options) {

@@ -2,12 +2,17 @@
 // The classes Options and Session of the module, on which sardonyx/session.py stands.
 
 #include <string>
+#include <vector>
 
 #include "nanobind/nanobind.h"
+#include "sardonyx/sardonyx.hpp"
 
 namespace sardonyx::python {
 
 void BindSession(nanobind::module_& module);
+// Compile of the C++ interface.
+void CompileModel(const std::string& model, const std::string& engine, const Options& options,
+                  const std::vector<NamedShapes>& shapes, bool compact);
 // ModelSummary as a dict.
 nanobind::dict InspectModel(const std::string& path);
 

@@ -68,6 +68,10 @@ void CountGraph(const GraphProto& graph, ModelSummary* summary) {
 }  // namespace
 
 ModelSummary Inspect(const std::string& path) {
+  if (IsEngineFile(path)) {
+    Fail(ErrorCode::kInvalidArgument,
+         "{}: is an engine file, not a model; 'sardonyx inspect' says what is in it", path);
+  }
   const auto file = onnx::OpenModel(path);
   return WithContext(file->name, [&] {
     const onnx::ModelProto& model = file->model;

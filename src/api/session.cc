@@ -4,9 +4,12 @@
 #include <set>
 
 #include "api/describe.h"
+#include "api/engine_source.h"
 #include "base/thread_pool.h"
 #include "devices/cpu/cpu_device.h"
+#include "engine/engine_file.h"
 #include "ir/text.h"
+#include "kernels/targets.h"
 #include "onnx/external_data.h"
 #include "onnx/importer.h"
 #include "onnx/validate.h"
@@ -69,8 +72,13 @@ struct Compiled {
 };
 
 struct Session::State {
-  std::shared_ptr<const onnx::ModelFile> file;
+  std::string name;                             // for messages
+  std::shared_ptr<const onnx::ModelFile> file;  // null: an engine file that has not needed it yet
+  std::shared_ptr<engine::EngineFile> engine;   // null: loaded from a model
+  bool for_engine = false;                      // compiled to be written, not to be run
+  bool compact = false;
   Options options;
+  std::shared_ptr<Tuner> tuner;
   std::vector<ValueInfo> inputs, outputs;
   std::map<std::string, ValueInfo> declared;  // all inputs, those with a default as well
   std::vector<std::string> default_inputs;
@@ -78,18 +86,16 @@ struct Session::State {
   std::shared_ptr<PackCache> packs;
   std::shared_ptr<Compiled> main;
 
-  std::mutex mutex;  // of the members below
+  std::mutex model_mutex;  // of `file`, if there is an engine
+  std::mutex mutex;        // of the members below
   std::vector<std::shared_ptr<Compiled>> others;
   std::shared_ptr<Profiler> profiler;  // of the last or running profile
   std::atomic<bool> profiling = false;
 
   void Load(std::shared_ptr<const onnx::ModelFile> model_file, const Options& given) {
     file = std::move(model_file);
-    options = given;
-    if (options.threads < 0 || options.threads > 1024) {
-      Fail(ErrorCode::kInvalidArgument, "threads must be 0 (all) to 1024, is {}", options.threads);
-    }
-    if (options.threads == 0) options.threads = ThreadPool::AvailableThreads();
+    name = file->name;
+    SetOptions(given, {});
     metadata = Metadata(file->model);
     for (const auto& output : file->model.graph->output) outputs.push_back(DescribeValue(output));
     packs = std::make_shared<PackCache>([this](const Tensor& constant) { ReleasePages(constant); });
@@ -100,16 +106,63 @@ struct Session::State {
     for (const std::string& name : main->input_names) inputs.push_back(declared.at(name));
   }
 
+  void SetOptions(const Options& given, const Tuner::Choices& choices) {
+    options = given;
+    if (options.threads < 0 || options.threads > 1024) {
+      Fail(ErrorCode::kInvalidArgument, "threads must be 0 (all) to 1024, is {}", options.threads);
+    }
+    if (options.threads == 0) options.threads = ThreadPool::AvailableThreads();
+    const bool measure = options.tuning == Tuning::kMeasure;
+    if (measure || !choices.empty()) {
+      tuner = std::make_shared<Tuner>(measure, options.progress, choices);
+    }
+  }
+
+  void LoadEngine(std::shared_ptr<engine::EngineFile> given_engine, const std::string& path,
+                  const Options& given) {
+    engine = std::move(given_engine);
+    name = path;
+    engine->Decode();
+    SetOptions(given, engine->choices());
+    // The graph is what these left of it; should it be made again, they hold again.
+    options.disabled_passes = engine->provenance().disabled_passes;
+    const engine::Description& description = engine->description();
+    metadata = description.metadata;
+    outputs = description.outputs;
+    default_inputs = description.default_inputs;
+    for (const ValueInfo& info : description.declared) declared[info.name] = info;
+    for (const std::string& input : description.input_names) inputs.push_back(declared.at(input));
+    packs = std::make_shared<PackCache>(
+        nullptr, [file = engine](const Tensor& constant) { file->Check(constant); });
+    main = std::make_shared<Compiled>();
+    main->input_names = description.input_names;
+    for (const ValueInfo& output : outputs) main->output_names.push_back(output.name);
+    MakeProgram(engine->graph(), {}, {}, main.get());
+    engine->GivePacks(*main->program);
+  }
+
+  // The model, which an engine file needs for what it does not hold.
+  std::shared_ptr<const onnx::ModelFile> Model(std::string_view why) {
+    if (engine == nullptr) return file;
+    std::lock_guard lock(model_mutex);
+    if (file == nullptr) file = onnx::OpenModel(FindSource(engine->provenance(), name, why));
+    return file;
+  }
+
   // Packed weights are not read from the file again: its pages may go back to the system. They come
   // back from the file if they are read after all.
   void ReleasePages(const Tensor& constant) const {
+    if (engine != nullptr) return;  // other processes may be using them
     onnx::ReleasePages(*file, constant.raw(), constant.bytes());
   }
 
   onnx::ImportedModel Import(const std::vector<std::string>& wanted,
-                             const std::vector<std::string>& overridden) const {
+                             const std::vector<std::string>& overridden) {
+    const auto model = Model(
+        "the engine has no values but its outputs, no inputs in place of their defaults, and "
+        "weights for the shapes it was compiled for alone");
     onnx::ImportedModel imported =
-        onnx::ImportModel(file, {.extra_outputs = wanted, .overridden_inputs = overridden});
+        onnx::ImportModel(model, {.extra_outputs = wanted, .overridden_inputs = overridden});
     if (!wanted.empty()) {
       // Only what is asked for is computed.
       const size_t own = imported.output_names.size() - wanted.size();
@@ -141,6 +194,8 @@ struct Session::State {
 
   // Memory of the model's file, or bytes that the caller keeps.
   bool IsExternal(const Tensor& tensor) const {
+    if (for_engine) return false;
+    if (engine != nullptr) return engine->Holds(tensor);
     return tensor.owner() == file->owner ||
            file->external_files->Holds(tensor.raw(), tensor.bytes());
   }
@@ -154,8 +209,15 @@ struct Session::State {
     compiled->input_names = imported.input_names;
     compiled->output_names = imported.output_names;
     if (wanted.empty() && overridden.empty()) default_inputs = imported.default_inputs;
-    WithContext(file->name, [&] { compiled->passes = OptimizeMain(*imported.graph); });
+    WithContext(name, [&] { compiled->passes = OptimizeMain(*imported.graph); });
+    MakeProgram(std::move(imported.graph), wanted, overridden, compiled.get());
+    return compiled;
+  }
+
+  void MakeProgram(std::shared_ptr<Graph> graph, const std::vector<std::string>& wanted,
+                   const std::vector<std::string>& overridden, Compiled* compiled) {
     ProgramOptions program;
+    program.tuner = tuner;
     program.threads = options.threads;
     program.max_plans = static_cast<size_t>(std::max(options.max_plans, 1));
     program.optimize = [disabled = options.disabled_passes](Graph& graph) {
@@ -167,9 +229,13 @@ struct Session::State {
       OptimizeMain(*again.graph);
       return std::move(again.graph);
     };
-    compiled->program =
-        std::make_unique<Program>(std::move(imported.graph), CpuDevice(), packs, program);
-    return compiled;
+    if (for_engine && !compact && !IsFixed(*graph)) program.restore = nullptr;  // all are kept
+    compiled->program = std::make_unique<Program>(std::move(graph), CpuDevice(), packs, program);
+  }
+
+  static bool IsFixed(const Graph& graph) {
+    return std::all_of(graph.inputs.begin(), graph.inputs.end(),
+                       [](const Value* input) { return input->fact.static_shape(); });
   }
 
   // The compiled form for these names, made if it is new.
@@ -236,8 +302,9 @@ struct Session::State {
     }
   }
 
-  std::string Explain(
-      const std::vector<std::pair<std::string, std::vector<int64_t>>>& shapes) const {
+  // Dimensions of all inputs for shapes given by name. What is not given is as declared; `ones`: 1
+  // where nothing is declared, else an error.
+  std::vector<std::vector<int64_t>> Resolve(const NamedShapes& shapes, bool ones) const {
     Program& program = *main->program;
     const std::vector<Value*>& formals = program.graph().inputs;
     std::vector<std::optional<std::vector<int64_t>>> dims(formals.size());
@@ -250,17 +317,47 @@ struct Session::State {
     std::vector<std::vector<int64_t>> all;
     for (size_t i = 0; i < formals.size(); ++i) {
       const Fact& fact = formals[i]->fact;
-      if (!dims[i] && fact.type.is_tensor() && !fact.static_shape()) {
+      if (!dims[i] && fact.type.is_tensor() && (ones ? !fact.ranked() : !fact.static_shape())) {
         Fail(ErrorCode::kInvalidArgument, "the shape of input '{}' is not fixed: give one",
              main->input_names[i]);
       }
       if (!dims[i] && fact.type.is_tensor()) {
         dims[i].emplace();
-        for (Dim dim : *fact.shape) dims[i]->push_back(dim.value());
+        for (Dim dim : *fact.shape) {
+          const bool given = !dim.known() && sizes.contains(dim.symbol());
+          dims[i]->push_back(dim.known() ? dim.value() : given ? sizes.at(dim.symbol()).first : 1);
+        }
       }
       all.push_back(dims[i].value_or(std::vector<int64_t>()));
     }
-    std::string text = sardonyx::Explain(*program.PlanFor(all));
+    return all;
+  }
+
+  // Writes what was compiled, with weights packed for the plans of these shapes.
+  void Save(const std::string& path, const CompileOptions& compile) {
+    Program& program = *main->program;
+    engine::Provenance provenance;
+    provenance.machine = MachineName();
+    provenance.build = engine::BuildName();
+    provenance.disabled_passes = options.disabled_passes;
+    provenance.shapes = compile.shapes;
+    provenance.compact = compile.compact;
+    provenance.measured = options.tuning == Tuning::kMeasure;
+    if (provenance.shapes.empty()) provenance.shapes.emplace_back();
+    for (const NamedShapes& shapes : provenance.shapes)
+      (void)program.PlanFor(Resolve(shapes, true));
+    provenance.sources = RememberSources(*file, path);
+    engine::Description description;
+    for (const auto& [input, info] : declared) description.declared.push_back(info);
+    description.outputs = outputs;
+    description.input_names = main->input_names;
+    description.default_inputs = default_inputs;
+    description.metadata = metadata;
+    engine::WriteEngine(path, provenance, description, program, tuner.get());
+  }
+
+  std::string Explain(const NamedShapes& shapes) const {
+    std::string text = sardonyx::Explain(*main->program->PlanFor(Resolve(shapes, false)));
     for (const PassRecord& record : main->passes) {
       text += fmt::format("pass {}: {} changes, {:.2f} ms\n", record.name, record.changes,
                           record.milliseconds);
@@ -279,6 +376,23 @@ struct Session::State {
     return static_cast<size_t>(it - names.begin());
   }
 
+  // Some of the model's outputs by running for all of them, which needs no other form of the model;
+  // nothing if other values are wanted.
+  std::optional<std::vector<Datum>> RunAndPick(const NamedData& given,
+                                               const std::vector<std::string>& wanted) {
+    std::vector<size_t> positions;
+    for (const std::string& output : wanted) {
+      const auto& names = main->output_names;
+      const auto it = std::find(names.begin(), names.end(), output);
+      if (it == names.end()) return std::nullopt;
+      positions.push_back(static_cast<size_t>(it - names.begin()));
+    }
+    const std::vector<Datum> all = Run(given, {});
+    std::vector<Datum> picked;
+    for (const size_t position : positions) picked.push_back(all[position]);
+    return picked;
+  }
+
   std::vector<Datum> Run(const NamedData& given, const std::vector<std::string>& wanted) {
     std::vector<std::string> overridden;
     for (const auto& [name, datum] : given) {
@@ -288,6 +402,9 @@ struct Session::State {
     }
     std::sort(overridden.begin(), overridden.end());
     overridden.erase(std::unique(overridden.begin(), overridden.end()), overridden.end());
+    if (engine != nullptr && !wanted.empty() && overridden.empty()) {
+      if (auto picked = RunAndPick(given, wanted)) return *std::move(picked);
+    }
     const std::shared_ptr<Compiled> compiled = Find(wanted, overridden);
     const Graph& graph = compiled->program->graph();
     std::vector<Datum> inputs(graph.inputs.size());
@@ -314,13 +431,68 @@ struct Session::State {
   }
 };
 
+void Compile(const std::string& model, const std::string& engine, const Options& options,
+             const CompileOptions& compile) {
+  Session::State state;
+  state.for_engine = true;
+  state.compact = compile.compact;
+  if (IsEngineFile(model)) {
+    Fail(ErrorCode::kInvalidArgument, "{}: is an engine file already; give the model", model);
+  }
+  state.Load(onnx::OpenModel(model), options);
+  WithContext(model, [&] { state.Save(engine, compile); });
+}
+
+namespace {
+
+// An engine file that can be used, compiled again if need be and wanted.
+std::shared_ptr<engine::EngineFile> OpenEngine(const std::shared_ptr<const MappedFile>& file,
+                                               const std::string& path, const Options& options) {
+  auto engine = engine::EngineFile::Open(file->bytes(), file, path);
+  std::string why = engine->Mismatch(MachineName());
+  if (why.empty() && options.recompile) {
+    try {
+      engine->Decode();
+      engine->CheckAll();
+    } catch (const Error& error) {
+      why = error.what();
+    }
+    if (why.empty()) return engine::EngineFile::Open(file->bytes(), file, path);
+  }
+  if (why.empty()) return engine;
+  const engine::Provenance& provenance = engine->provenance();
+  if (!options.recompile) {
+    Fail(ErrorCode::kUnsupported,
+         "{}: compile it again with 'sardonyx compile', or let loading do so (option recompile)",
+         why);
+  }
+  const std::string model = FindSource(provenance, path, why);
+  Options again = options;
+  again.disabled_passes = provenance.disabled_passes;
+  if (provenance.measured) again.tuning = Tuning::kMeasure;
+  Compile(model, path, again, {provenance.shapes, provenance.compact});
+  const auto fresh = MappedFile::Open(path);
+  return engine::EngineFile::Open(fresh->bytes(), fresh, path);
+}
+
+}  // namespace
+
 Session::Session(const std::string& path, const Options& options)
     : state_(std::make_shared<State>()) {
-  state_->Load(onnx::OpenModel(path), options);
+  const auto file = MappedFile::Open(path);
+  if (engine::IsEngine(file->bytes())) {
+    WithContext(path, [&] { state_->LoadEngine(OpenEngine(file, path, options), path, options); });
+  } else {
+    state_->Load(onnx::OpenModel(path), options);
+  }
 }
 
 Session::Session(std::string_view bytes, std::shared_ptr<const void> owner, const Options& options)
     : state_(std::make_shared<State>()) {
+  if (engine::IsEngine(bytes)) {
+    Fail(ErrorCode::kInvalidArgument,
+         "these bytes are of an engine file: load it from its path, where it is mapped");
+  }
   onnx::ReadOptions read;
   read.external_data_folder = options.external_data_folder;
   state_->Load(onnx::ParseModel(bytes, std::move(owner), read), options);
@@ -332,7 +504,7 @@ const std::map<std::string, std::string>& Session::metadata() const { return sta
 const Options& Session::options() const { return state_->options; }
 
 std::vector<Datum> Session::Run(const NamedData& inputs, const std::vector<std::string>& outputs) {
-  return WithContext(state_->file->name, [&] { return state_->Run(inputs, outputs); });
+  return WithContext(state_->name, [&] { return state_->Run(inputs, outputs); });
 }
 
 void Session::StartProfile() {
@@ -370,9 +542,8 @@ std::vector<Session::StepTime> Session::ProfileSteps() const {
 
 std::string Session::GraphText() const { return PrintGraph(state_->main->program->graph()); }
 
-std::string Session::Explain(
-    const std::vector<std::pair<std::string, std::vector<int64_t>>>& shapes) const {
-  return WithContext(state_->file->name, [&] { return state_->Explain(shapes); });
+std::string Session::Explain(const NamedShapes& shapes) const {
+  return WithContext(state_->name, [&] { return state_->Explain(shapes); });
 }
 
 }  // namespace sardonyx

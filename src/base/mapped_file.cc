@@ -55,7 +55,7 @@ std::shared_ptr<const MappedFile> MappedFile::FromDescriptor(int descriptor,
   const auto size = static_cast<size_t>(status.st_size);
   const char* data = nullptr;
   if (size > 0) {
-    void* address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file.value(), 0);
+    void* address = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.value(), 0);
     if (address == MAP_FAILED) {
       Fail(ErrorCode::kOutOfMemory, "{}: cannot map {} bytes: {}", path, size, Reason(errno));
     }

@@ -62,4 +62,16 @@ std::string_view TargetName() {
 #endif
 }
 
+std::string MachineName() {
+  ApplyTargetFromEnvironment();
+#if HWY_ARCH_X86
+  std::string name = "x86-64 " + std::string(TargetName());
+  if (__builtin_cpu_supports("avx512vnni")) name += " vnni";
+  if (__builtin_cpu_supports("avx512bf16")) name += " bf16";
+  return name;
+#else
+  return "aarch64 " + std::string(TargetName());
+#endif
+}
+
 }  // namespace sardonyx

@@ -10,6 +10,7 @@
 #define HWY_BASELINE_TARGETS HWY_SSE4
 #endif
 
+#include <string>
 #include <string_view>
 
 #include "sardonyx/export.hpp"
@@ -23,5 +24,9 @@ void ApplyTargetFromEnvironment();
 
 // The target that runs: "baseline", "avx2", "avx512" or "neon".
 SARDONYX_API std::string_view TargetName();
+
+// All of this machine that the layout of packed operands and the choice of kernels may depend on:
+// "x86-64 avx512 vnni bf16".
+std::string MachineName();
 
 }  // namespace sardonyx

@@ -43,6 +43,11 @@ class ExternalFiles {
   // to a file with several hard links; kNotFound when absent; kInvalidArgument without a folder.
   std::shared_ptr<const MappedFile> Open(std::string_view location);
 
+  // The files opened so far, by location.
+  std::map<std::string, std::shared_ptr<const MappedFile>, std::less<>> opened() {
+    const std::lock_guard lock(mutex_);
+    return files_;
+  }
   // Whether the bytes lie in one of the files opened.
   bool Holds(const void* data, int64_t size);
   // Gives the memory of these bytes back if they lie in one of the files opened.

@@ -31,10 +31,18 @@ struct ConstantDropped {};
 
 class PackCache {
  public:
+  using Watch = std::function<void(const Tensor&)>;
+  struct Pack {
+    std::shared_ptr<const void> data;
+    int64_t bytes;
+  };
+  using Packs = std::map<std::pair<ConstantId, std::string>, Pack>;
+
   // `release` is told of constants that were packed, so that pages of a mapped file can be given
-  // back.
-  explicit PackCache(std::function<void(const Tensor&)> release = nullptr)
-      : release_(std::move(release)) {}
+  // back. `check` is told of constants before their elements are read; it throws if they are not
+  // what they were.
+  explicit PackCache(Watch release = nullptr, Watch check = nullptr)
+      : release_(std::move(release)), check_(std::move(check)) {}
 
   // The packed form of the constant named by `layout` (which must state all that the packing
   // depends on but the constant itself). `pack` fills a buffer of `bytes`, aligned to 64, from the
@@ -56,8 +64,12 @@ class PackCache {
     std::lock_guard lock(mutex_);
     const bool is_kept = id.base != 0;
     auto it = packs_.find({id, layout});
-    if (is_kept && it != packs_.end()) return it->second;
+    if (is_kept && it != packs_.end() && it->second.bytes == bytes) {
+      if (check_) check_(Tensor(DType::kUInt8, {bytes}, Pointer(it->second), nullptr));
+      return it->second.data;
+    }
     if (constant.raw() == nullptr) throw ConstantDropped{};
+    if (check_) check_(constant);
     const Tensor buffer =
         is_kept ? LastingTensor(DType::kUInt8, {bytes}) : Tensor(DType::kUInt8, {bytes});
     const int64_t rows = constant.rank() > 0 ? constant.dims()[0] : 1;
@@ -68,11 +80,27 @@ class PackCache {
       pack(Aligned(part), first, buffer.raw());
       if (is_kept && release_) release_(part);
     }
-    if (!is_kept) return buffer.owner();
-    return packs_.emplace(std::pair(id, layout), buffer.owner()).first->second;
+    if (is_kept) packs_[{id, layout}] = {buffer.owner(), bytes};
+    return buffer.owner();
+  }
+
+  // Calls what watches reads of constants.
+  void Check(const Tensor& constant) const {
+    if (check_) check_(constant);
+  }
+
+  // A pack that was made elsewhere, aligned to 64.
+  void Put(ConstantId id, const std::string& layout, Pack pack) {
+    std::lock_guard lock(mutex_);
+    packs_[{id, layout}] = std::move(pack);
+  }
+  Packs packs() const {
+    std::lock_guard lock(mutex_);
+    return packs_;
   }
 
  private:
+  static void* Pointer(const Pack& pack) { return const_cast<void*>(pack.data.get()); }
   static Tensor RowsOf(const Tensor& tensor, int64_t first, int64_t count) {
     std::vector<int64_t> dims = tensor.dims();
     const int64_t row_bytes = tensor.bytes() / dims[0];
@@ -81,9 +109,9 @@ class PackCache {
                   static_cast<char*>(tensor.raw()) + first * row_bytes, tensor.owner());
   }
 
-  std::mutex mutex_;
-  std::function<void(const Tensor&)> release_;
-  std::map<std::pair<ConstantId, std::string>, std::shared_ptr<const void>> packs_;
+  mutable std::mutex mutex_;
+  Watch release_, check_;
+  Packs packs_;
 };
 
 }  // namespace sardonyx

@@ -277,12 +277,19 @@ class PlanMaker {
   }
 
   void Bind(const Node& node, PlanMemo::Choice* choice) {
+    const ProgramOptions& options = program_.options();
+    BindRequest request{node, inputs_, outputs_, program_.packs(), options.threads};
+    const auto candidates = program_.device().Implementations(*node.op);
+    const std::string wanted = options.tuner ? options.tuner->Choose(request, candidates) : "";
+    request.wanted = wanted;
     auto binding = std::make_shared<Binding>();
-    const BindRequest request{node, inputs_, outputs_, program_.packs(),
-                              program_.options().threads};
     choice->kind = Step::Kind::kReference;
     binding->implementation = "reference";
-    for (const Implementation& candidate : program_.device().Implementations(*node.op)) {
+    for (const Implementation& candidate : candidates) {
+      if (!wanted.empty() && candidate.name != wanted) {
+        binding->refusals.emplace_back(candidate.name, wanted + " was measured to be faster");
+        continue;
+      }
       BindResult result = candidate.bind(request);
       if (Bound* bound = std::get_if<Bound>(&result)) {
         binding->bound = std::move(*bound);
@@ -303,6 +310,7 @@ class PlanMaker {
       if (i < 32 && ((step.binding->bound.packed >> i) & 1) != 0) continue;
       const Tensor constant = memo_.values[id].constant;
       if (constant.raw() == nullptr) throw ConstantDropped{};
+      program_.packs().Check(constant);
       if (IsAligned(constant)) continue;
       auto copy = program_.packs().Get(
           constant, memo_.constant_ids[id], "aligned", constant.bytes(),
@@ -323,7 +331,11 @@ class PlanMaker {
   }
 
   void AddOutputs() {
-    for (int id : program_.output_ids()) plan_->outputs.push_back({id, false});
+    for (int id : program_.output_ids()) {
+      const Tensor& constant = memo_.values[id].constant;
+      if (constant.raw() != nullptr) program_.packs().Check(constant);
+      plan_->outputs.push_back({id, false});
+    }
   }
 
   void FindLastUses() {

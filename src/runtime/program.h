@@ -19,6 +19,7 @@
 #include "runtime/device.h"
 #include "runtime/plan.h"
 #include "runtime/profiler.h"
+#include "runtime/tuner.h"
 
 namespace sardonyx {
 
@@ -33,6 +34,8 @@ struct ProgramOptions {
   // Whether the tensor's memory is the model file's or the caller's, so that dropping it gains
   // nothing.
   std::function<bool(const Tensor&)> is_external;
+  // Choices of implementations by measurement; null: the device decides.
+  std::shared_ptr<Tuner> tuner;
 };
 
 struct RunOptions {

@@ -59,7 +59,7 @@ def identity_of(dtype: int, tmp_path: Path) -> Path:
 def test_version_and_help():
     assert re.fullmatch(r"sardonyx \d+\.\d+\.\d+\n", sardonyx("--version"))
     overview = sardonyx("--help")
-    for command in ("run", "bench", "inspect", "explain"):
+    for command in ("run", "bench", "inspect", "explain", "compile"):
         assert command in overview
         assert "FILE" in sardonyx(command, "--help")
 
@@ -245,3 +245,21 @@ def test_is_on_the_path_of_the_environment():
     if not tool.exists():
         pytest.skip("the environment was not set up by ./dev build")
     assert subprocess.run([tool, "--version"], capture_output=True).returncode == 0
+
+
+def test_compile_inspect_and_run_an_engine(model, tmp_path):
+    engine = tmp_path / "add.sdx"
+    output = sardonyx("compile", model, "--shape", "a=2x3", "--output", engine)
+    assert re.search(r"wrote .*add\.sdx in ", output)
+    output = sardonyx("inspect", engine)
+    for word in ("engine file", "machine", "add.onnx", "a=2x3", "1 nodes", "as they were written"):
+        assert word in output
+    np.save(tmp_path / "a.npy", A)
+    sardonyx("run", engine, "-i", f"a={tmp_path}/a.npy", "-i", "b=2", "-o", tmp_path / "out")
+    np.testing.assert_array_equal(np.load(tmp_path / "out/y.npy"), A + 2)
+    assert "y" in sardonyx("explain", engine, "--shape", "a=2x3")
+    content = bytearray(engine.read_bytes())
+    content[-1] ^= 1
+    engine.write_bytes(content)
+    assert "the engine file was changed" in fails("run", engine)
+    assert "--output" in fails("compile", model)

@@ -12,6 +12,7 @@ using Run = std::function<void()>;
 
 void AddRun(CLI::App& app, Run* run);
 void AddBench(CLI::App& app, Run* run);
+void AddCompile(CLI::App& app, Run* run);
 void AddInspect(CLI::App& app, Run* run);
 void AddExplain(CLI::App& app, Run* run);
 

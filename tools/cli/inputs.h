@@ -18,8 +18,6 @@ struct InputArguments {
   uint64_t seed = 0;
 };
 
-using NamedShapes = std::vector<std::pair<std::string, std::vector<int64_t>>>;
-
 // Shapes of the inputs that are tensors: as given, or as declared, with 1 for sizes that neither
 // says. Each such size is told on the standard error stream. Throws Error for names that are not
 // there.

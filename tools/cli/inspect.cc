@@ -34,6 +34,10 @@ std::string OneLine(std::string text) {
 }
 
 void InspectModel(const std::string& path) {
+  if (IsEngineFile(path)) {
+    fmt::print("{}\n{}", path, DescribeEngine(path));
+    return;
+  }
   const ModelSummary summary = Inspect(path);
   std::vector<std::string> opsets;
   for (const auto& [domain, version] : summary.opsets) {
@@ -82,7 +86,7 @@ void AddInspect(CLI::App& app, Run* run) {
   CLI::App* command = app.add_subcommand(
       "inspect", "Show inputs, outputs, opsets, operators, parameters and what cannot run");
   auto path = std::make_shared<std::string>();
-  command->add_option("model", *path, "ONNX file")->required()->type_name("FILE");
+  command->add_option("model", *path, "ONNX or engine file")->required()->type_name("FILE");
   command->callback([path, run] { *run = [path] { InspectModel(*path); }; });
 }
 

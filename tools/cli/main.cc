@@ -17,12 +17,14 @@ int Main(int argc, char** argv) {
       "'sardonyx COMMAND --help' tells more. For example:\n"
       "  sardonyx inspect model.onnx\n"
       "  sardonyx run model.onnx --input x=photo.npy --output results\n"
-      "  sardonyx bench model.onnx --shape x=1x3x224x224 --threads 2 --seconds 5");
+      "  sardonyx bench model.onnx --shape x=1x3x224x224 --threads 2 --seconds 5\n"
+      "  sardonyx compile model.onnx --shape x=1x3x224x224 --output model.sdx");
   app.set_version_flag("--version", fmt::format("sardonyx {}", Version()));
   app.require_subcommand(1);
   Run run;
   AddRun(app, &run);
   AddBench(app, &run);
+  AddCompile(app, &run);
   AddInspect(app, &run);
   AddExplain(app, &run);
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });

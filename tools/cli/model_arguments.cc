@@ -7,7 +7,9 @@
 namespace sardonyx::cli {
 
 void ModelArguments::AddTo(CLI::App& command) {
-  command.add_option("model", model, "ONNX file")->required()->type_name("FILE");
+  command.add_option("model", model, "ONNX file, or engine file of 'sardonyx compile'")
+      ->required()
+      ->type_name("FILE");
   command.add_option("-t,--threads", threads, "threads a run may use; 0: all the machine gives")
       ->check(CLI::Range(0, 1024))
       ->type_name("N");
@@ -17,6 +19,15 @@ void ModelArguments::AddTo(CLI::App& command) {
                   "1 where nothing is said")
       ->type_name("NAME=SIZES")
       ->allow_extra_args(false);
+  command
+      .add_option("--tuning", tuning,
+                  "how kernels are chosen: by estimate, or by measure "
+                  "(tries candidates on the shapes at hand, tells each)")
+      ->check(CLI::IsMember({"estimate", "measure"}))
+      ->capture_default_str()
+      ->type_name("HOW");
+  command.add_flag("--recompile", recompile,
+                   "compile an engine file again, from the model it names, if it cannot be used");
   command.add_option("--disable-pass", disabled_passes, "leave out a rewrite; explain lists them")
       ->type_name("NAME")
       ->allow_extra_args(false);
@@ -46,6 +57,9 @@ Options ModelArguments::SessionOptions() const {
   Options options;
   options.threads = threads;
   options.disabled_passes = disabled_passes;
+  options.recompile = recompile;
+  options.tuning = tuning == "measure" ? Tuning::kMeasure : Tuning::kEstimate;
+  options.progress = [](const std::string& line) { fmt::print(stderr, "tuning {}\n", line); };
   return options;
 }
 

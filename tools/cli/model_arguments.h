@@ -13,9 +13,11 @@ struct ModelArguments {
   std::string model;
   int threads = 0;
   std::vector<std::string> disabled_passes;
+  std::string tuning = "estimate";
+  bool recompile = false;
   InputArguments inputs;
 
-  // MODEL, --threads, --disable-pass, --shape
+  // MODEL, --threads, --tuning, --recompile, --disable-pass, --shape
   void AddTo(CLI::App& command);
   // --input, --seed
   void AddInputsTo(CLI::App& command);

@@ -117,7 +117,8 @@ BindResult Bind(const BindRequest& request) {
   if (std::string why = MakeShape(request, false, &shape); !why.empty()) return why;
   if (std::string_view why = ConvRefusal(kAlgorithm, shape); !why.empty()) return std::string(why);
   const ConvAlgorithm choice = ChooseConv(shape, request.threads);
-  if (choice != kAlgorithm && kAlgorithm != ConvAlgorithm::kGemm) {
+  const bool wanted = request.wanted == Name(kAlgorithm);
+  if (choice != kAlgorithm && kAlgorithm != ConvAlgorithm::kGemm && !wanted) {
     return Refuse("{} is expected to be faster", Name(choice));
   }
   return BindKernel(

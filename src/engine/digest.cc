@@ -1,0 +1,21 @@
+#include "engine/digest.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <vector>
+
+namespace sardonyx::engine {
+
+uint64_t Digest(std::string_view bytes, const Parallel& parallel) {
+  constexpr size_t kPart = 1 << 20;
+  if (bytes.size() <= kPart) return XXH3_64bits(bytes.data(), bytes.size());
+  std::vector<uint64_t> parts((bytes.size() + kPart - 1) / kPart);
+  parallel.For(static_cast<int64_t>(parts.size()), [&](int64_t i) {
+    const std::string_view part = bytes.substr(static_cast<size_t>(i) * kPart, kPart);
+    parts[i] = XXH3_64bits(part.data(), part.size());
+  });
+  return XXH3_64bits(parts.data(), parts.size() * sizeof(uint64_t));
+}
+
+}  // namespace sardonyx::engine
