@@ -8,6 +8,9 @@
 #if defined(__x86_64__)
 #define HWY_DISABLED_TARGETS (HWY_SCALAR | HWY_EMU128 | HWY_SSSE3)
 #define HWY_BASELINE_TARGETS HWY_SSE4
+#elif defined(__aarch64__)
+// Vectors of unknown length cannot be members or stand in arrays, which the register tiles need.
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #endif
 
 #include <string>
