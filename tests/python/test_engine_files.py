@@ -131,7 +131,6 @@ def test_changed_weights_are_refused_or_recompiled(model, engine):
             np.testing.assert_array_equal(output["y"], expected["y"])
         session = sardonyx.load(engine, recompile=True)
         np.testing.assert_array_equal(session.run({"x": X})["y"], expected["y"])
-        assert engine.read_bytes() == whole
     assert refused > 0
 
 
