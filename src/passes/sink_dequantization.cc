@@ -7,6 +7,7 @@
 // y = cast(clip(round(div(r, 0.5)) + 3))   ->   y = q
 
 #include <algorithm>
+#include <numeric>
 
 #include "passes/passes.h"
 #include "passes/quantization.h"
@@ -22,6 +23,14 @@ bool Moves(const Node& node) {
   if (std::find(std::begin(kMoving), std::end(kMoving), node.op) != std::end(kMoving)) return true;
   // With a positive scale the largest byte is the largest number.
   return node.op == &core::max_pool && node.outputs.size() == 1;
+}
+
+// A parameter as the transposed tensor needs it.
+Val Transposed(Val parameter, const std::vector<int64_t>& perm) {
+  if (!parameter || parameter.rank() == 0) return parameter;
+  std::vector<int64_t> axes(perm.size() - static_cast<size_t>(parameter.rank()));
+  std::iota(axes.begin(), axes.end(), 0);
+  return Transpose(axes.empty() ? parameter : Unsqueeze(parameter, axes), perm);
 }
 
 // One scale and one zero point for the whole tensor.
@@ -49,15 +58,26 @@ Rewrite SinkDequantization(Node& node, PassContext& context) {
   }
   if (!Moves(node) || node.input(0) == nullptr) return NoMatch{};
   const auto given = MatchDequantized(node.input(0));
-  if (!given || given->x->is_constant()) return NoMatch{};
-  if (!IsPlain(*given)) return CheckFailed{"not one constant scale for the whole tensor"};
+  if (!given) return NoMatch{};
+  // Weights that a product reads transposed, and tables, stay bytes as well; what else is done to a
+  // constant is computed once.
+  const bool transposes = node.op == &core::transpose;
+  if (given->x->is_constant() && !transposes && node.op != &core::gather) return NoMatch{};
+  if (!transposes && !IsPlain(*given)) {
+    return CheckFailed{"not one constant scale for the whole tensor"};
+  }
   PatchMaker maker(context, node);
   std::vector<Val> inputs;
   for (Value* input : node.inputs) inputs.push_back(maker.Wrap(input));
   inputs[0] = maker.Wrap(given->x);
+  Val zero = maker.Wrap(given->zero), scale = maker.Wrap(given->scale);
+  if (transposes) {
+    zero = Transposed(zero, node.attributes.Ints("perm"));
+    scale = Transposed(scale, node.attributes.Ints("perm"));
+  }
   Val y = Cast(maker.builder().Make(*node.op, inputs, node.attributes), DType::kInt32);
-  if (given->zero != nullptr) y = y - maker.Wrap(given->zero);
-  return maker.Replace(node, {Cast(y, DType::kFloat32) * maker.Wrap(given->scale)});
+  if (zero) y = y - zero;
+  return maker.Replace(node, {Cast(y, DType::kFloat32) * scale});
 }
 
 }  // namespace sardonyx::passes
