@@ -49,7 +49,8 @@ class Cpu : public Device {
               {&core::gather_elements, GatherElementsList()},
               {&core::gather_nd, GatherNdList()},
               {&core::scatter_elements, ScatterElementsList()},
-              {&core::scatter_nd, ScatterNdList()}};
+              {&core::scatter_nd, ScatterNdList()},
+              {&core::tree_ensemble, TreeEnsembleList()}};
   }
 
   std::string_view name() const override { return "cpu"; }

@@ -44,6 +44,7 @@ std::span<const Implementation> GatherElementsList();
 std::span<const Implementation> GatherNdList();
 std::span<const Implementation> ScatterElementsList();
 std::span<const Implementation> ScatterNdList();
+std::span<const Implementation> TreeEnsembleList();
 
 // Strides in elements that read `operand` over an output of shape `dims` (numpy broadcast): 0 along
 // dimensions of size 1 and those that the operand lacks.

@@ -180,6 +180,9 @@ Val Score(Lowering& op, const Forest& forest, DType dtype) {
     targets[at] = static_cast<int32_t>(vote.target);
     weights[at] = vote.weight;
   }
+  const bool float_votes = std::all_of(weights.begin(), weights.end(), [](double weight) {
+    return std::isfinite(weight) && static_cast<float>(weight) == weight;
+  });
   // The common case needs no lists of votes.
   bool one_vote = forest.targets == 1 && forest.aggregate <= 1;
   for (size_t i = 0; i + 1 < offsets.size(); ++i) one_vote &= offsets[i + 1] - offsets[i] == 1;
@@ -212,10 +215,11 @@ Val Score(Lowering& op, const Forest& forest, DType dtype) {
   std::vector<Val> inputs{x};
   for (Tensor& table : tables) inputs.push_back(op.builder().Constant(std::move(table)));
   Attributes attributes{
-      {"targets", forest.targets},     {"aggregate", forest.aggregate},
-      {"features", compiler.features}, {"missing", int64_t{compiler.missing}},
-      {"any", int64_t{compiler.any}},  {"absent_is_nan", int64_t{forest.absent_is_nan}},
-      {"one_vote", int64_t{one_vote}}, {"dtype", static_cast<int64_t>(dtype)}};
+      {"targets", forest.targets},           {"aggregate", forest.aggregate},
+      {"features", compiler.features},       {"missing", int64_t{compiler.missing}},
+      {"any", int64_t{compiler.any}},        {"absent_is_nan", int64_t{forest.absent_is_nan}},
+      {"one_vote", int64_t{one_vote}},       {"float_votes", int64_t{float_votes}},
+      {"dtype", static_cast<int64_t>(dtype)}};
   if (!forest.base.empty()) attributes.Set("base", forest.base);
   return op.builder().Make(core::tree_ensemble, inputs, std::move(attributes));
 }

@@ -1,0 +1,208 @@
+#include "kernels/trees.h"
+
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "devices/cpu/families.h"
+#include "ops/core/tree_nodes.h"
+
+namespace sardonyx::cpu {
+namespace {
+
+enum Input { kX, kNodes, kTrees, kLeaves, kOffsets, kTargets, kWeights, kTables };
+
+// What the kernel reads, one array behind the other: trees, nodes, weights, offsets, listed
+// targets.
+struct Packed {
+  Votes votes;
+  int32_t trees, nodes, weights, offsets;  // sizes
+  int64_t steps;
+
+  const Tree* tree_data() const { return reinterpret_cast<const Tree*>(this + 1); }
+  const TreeNode* node_data() const {
+    return reinterpret_cast<const TreeNode*>(tree_data() + trees);
+  }
+  const float* weight_data() const { return reinterpret_cast<const float*>(node_data() + nodes); }
+  const int32_t* offset_data() const {
+    return reinterpret_cast<const int32_t*>(weight_data() + weights);
+  }
+  const int32_t* listed_data() const { return offset_data() + offsets; }
+};
+
+int64_t PackedBytes(std::span<const Operand> inputs) {
+  return static_cast<int64_t>(sizeof(Packed)) + inputs[kTrees].size() / 2 * sizeof(Tree) +
+         inputs[kNodes].dims[0] * sizeof(TreeNode) + 8 * inputs[kWeights].size() +
+         4 * inputs[kOffsets].size();
+}
+
+// Reads the tables of the node, whose constants must all be in memory.
+class Packer {
+ public:
+  Packer(std::span<const Operand> inputs, bool one_vote, int64_t features, int64_t targets)
+      : one_vote_(one_vote), features_(static_cast<uint32_t>(features)), targets_(targets) {
+    for (int i = kNodes; i < kTables; ++i) {
+      if (inputs[i].size() > 0 && inputs[i].constant->raw() == nullptr) throw ConstantDropped{};
+    }
+    nodes_ = inputs[kNodes].constant->data<core::NarrowNode>();
+    node_count_ = inputs[kNodes].dims[0];
+    trees_ = inputs[kTrees].constant->data<int32_t>();
+    tree_count_ = inputs[kTrees].size() / 2;
+    leaves_ = inputs[kLeaves].constant->data<int32_t>();
+    offsets_ = inputs[kOffsets].constant->data<int64_t>();
+    leaf_count_ = std::max<int64_t>(0, inputs[kOffsets].size() - 1);
+    listed_ = inputs[kTargets].constant->data<int32_t>();
+    weights_ = inputs[kWeights].constant->data<double>();
+    weight_count_ = inputs[kWeights].size();
+  }
+
+  void Write(void* to) const {
+    auto* packed = static_cast<Packed*>(to);
+    const Votes votes = Choose();
+    const bool by_leaf = votes != Votes::kTree, lists = votes == Votes::kLists;
+    *packed = {votes,
+               static_cast<int32_t>(tree_count_),
+               static_cast<int32_t>(node_count_),
+               static_cast<int32_t>(by_leaf ? weight_count_ : 0),
+               static_cast<int32_t>(lists ? leaf_count_ + 1 : 0),
+               0};
+    auto* trees = const_cast<Tree*>(packed->tree_data());
+    auto* nodes = const_cast<TreeNode*>(packed->node_data());
+    for (int64_t tree = 0; tree < tree_count_; ++tree) {
+      trees[tree] = WriteTree(tree, votes, nodes + First(tree));
+      packed->steps += trees[tree].depth;
+    }
+    if (by_leaf) {
+      auto* weights = const_cast<float*>(packed->weight_data());
+      for (int64_t i = 0; i < weight_count_; ++i) weights[i] = static_cast<float>(weights_[i]);
+    }
+    if (lists) {
+      auto* offsets = const_cast<int32_t*>(packed->offset_data());
+      for (int64_t i = 0; i <= leaf_count_; ++i) offsets[i] = static_cast<int32_t>(offsets_[i]);
+      std::copy(listed_, listed_ + weight_count_, const_cast<int32_t*>(packed->listed_data()));
+    }
+  }
+
+ private:
+  int64_t First(int64_t tree) const { return tree < tree_count_ ? trees_[2 * tree] : node_count_; }
+  bool IsLeaf(int64_t first, int64_t node) const {
+    return nodes_[node].next() == static_cast<uint32_t>(node - first);
+  }
+
+  Votes Choose() const {
+    if (one_vote_) return Votes::kTree;
+    bool by_tree = true, dense = true;
+    for (int64_t leaf = 0; leaf < leaf_count_; ++leaf) {
+      by_tree &= offsets_[leaf + 1] - offsets_[leaf] == 1;
+      dense &= offsets_[leaf + 1] - offsets_[leaf] == targets_;
+    }
+    for (int64_t i = 0; dense && i < weight_count_; ++i) dense = listed_[i] == i % targets_;
+    for (int64_t tree = 0; by_tree && tree < tree_count_; ++tree) {
+      int32_t target = -1;
+      for (int64_t node = First(tree); node < First(tree + 1); ++node) {
+        if (!IsLeaf(First(tree), node)) continue;
+        const int32_t voted = listed_[offsets_[leaves_[node]]];
+        by_tree &= target < 0 || voted == target;
+        target = voted;
+      }
+    }
+    return by_tree ? Votes::kTree : dense ? Votes::kDense : Votes::kLists;
+  }
+
+  // Children stand behind their parents.
+  Tree WriteTree(int64_t tree, Votes votes, TreeNode* to) const {
+    const int64_t first = First(tree), count = First(tree + 1) - first;
+    Tree result{static_cast<int32_t>(first), trees_[2 * tree + 1], trees_[2 * tree + 1], 0};
+    std::vector<int32_t> level(count, 0);
+    for (int64_t i = 0; i < count; ++i) {
+      const core::NarrowNode& node = nodes_[first + i];
+      if (!IsLeaf(first, first + i)) {
+        to[i] = TreeNode::Make(node.threshold, node.feature(), node.missing(), node.next());
+        level[node.next()] = level[node.next() + 1] = level[i] + 1;
+        continue;
+      }
+      result.nearest = std::min(result.nearest, level[i]);
+      float held = 0;
+      if (votes != Votes::kTree) {
+        held = std::bit_cast<float>(leaves_[first + i]);
+      } else if (one_vote_) {
+        held = static_cast<float>(weights_[first + i]);
+      } else {
+        const int64_t vote = offsets_[leaves_[first + i]];
+        held = static_cast<float>(weights_[vote]);
+        result.target = listed_[vote];
+      }
+      to[i] = TreeNode::Make(held, features_, false, static_cast<uint32_t>(i));
+    }
+    return result;
+  }
+
+  const bool one_vote_;
+  const uint32_t features_;
+  const int64_t targets_;
+  const core::NarrowNode* nodes_;
+  const int32_t *trees_, *leaves_, *listed_;
+  const int64_t* offsets_;
+  const double* weights_;
+  int64_t node_count_, tree_count_, leaf_count_, weight_count_;
+};
+
+BindResult BindNarrow(const BindRequest& request) {
+  const Attributes& attributes = request.node.attributes;
+  const Operand& x = request.inputs[kX];
+  const int64_t features = attributes.Int("features"), targets = attributes.Int("targets");
+  const int64_t aggregate = attributes.Int("aggregate");
+  if (x.dtype != DType::kFloat32 || request.outputs[0].dtype != DType::kFloat32) {
+    return Refuse("features are {}, scores {}", Name(x.dtype), Name(request.outputs[0].dtype));
+  }
+  if (request.inputs[kNodes].dims[1] != sizeof(core::NarrowNode) ||
+      features >= 1 << TreeNode::kFeatureBits) {
+    return Refuse("wide nodes: thresholds that are no floats, many features, other comparisons");
+  }
+  if (attributes.Int("float_votes") == 0) return Refuse("votes are not finite floats");
+  if (aggregate > 1) return Refuse("aggregates the least or the greatest vote");
+  if (x.size() == 0) return Refuse("no elements");
+  for (int i = kNodes; i < kTables; ++i) {
+    if (request.inputs[i].constant == nullptr) return Refuse("tables are computed");
+    if (request.inputs[i].size() > std::numeric_limits<int32_t>::max() / 8) {
+      return Refuse("the tables are too large");
+    }
+  }
+  const auto pack = request.packs.Get(
+      *request.inputs[kNodes].constant, request.inputs[kNodes].id, "trees",
+      PackedBytes(request.inputs), [&](const Tensor&, void* to) {
+        Packer(request.inputs, attributes.Int("one_vote") != 0, features, targets).Write(to);
+      });
+  const auto& packed = *static_cast<const Packed*>(pack.get());
+  const Ensemble ensemble{
+      .trees = {packed.tree_data(), static_cast<size_t>(packed.trees)},
+      .nodes = packed.node_data(),
+      .votes = packed.votes,
+      .missing = attributes.Int("missing") != 0,
+      .absent_is_nan = attributes.Int("absent_is_nan") != 0 && packed.votes != Votes::kDense,
+      .features = features,
+      .targets = targets,
+      .steps = packed.steps,
+      .weights = packed.weight_data(),
+      .offsets = packed.offset_data(),
+      .listed = packed.listed_data()};
+  Bound bound;
+  bound.scratch_bytes = ScoreTreesScratchBytes(ensemble, x.dims[0], request.threads);
+  for (int i = kNodes; i < kTables; ++i) bound.packed |= 1U << i;
+  bound.run = [pack, ensemble, rows = x.dims[0], stride = x.dims[1],
+               divisor = aggregate == 0 ? static_cast<double>(packed.trees) : 1.0,
+               base = attributes.Floats("base")](const StepArgs& args) {
+    ScoreTrees(ensemble, static_cast<const float*>(args.in[kX]), stride, rows, divisor,
+               base.empty() ? nullptr : base.data(), static_cast<float*>(args.out[0]), args.scratch,
+               args.parallel);
+  };
+  return bound;
+}
+
+constexpr Implementation kList[] = {{"narrow nodes", BindNarrow}};
+
+}  // namespace
+
+std::span<const Implementation> TreeEnsembleList() { return kList; }
+
+}  // namespace sardonyx::cpu

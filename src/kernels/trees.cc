@@ -1,0 +1,244 @@
+#include "kernels/trees.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+
+#include "kernels/scratch_slots.h"
+
+namespace sardonyx {
+namespace {
+
+constexpr int kLanes = 8;                 // walks side by side: their positions stay in registers
+constexpr int64_t kTreeBytes = 1 << 18;   // of trees that all rows of a block go down in turn
+constexpr int64_t kBlockBytes = 1 << 18;  // of a block of rows
+constexpr double kStep = 0.8;             // nanoseconds
+constexpr int64_t kLeastCost = 40'000;    // of a task
+
+// How rows and trees are cut into tasks.
+struct Grid {
+  int64_t rows = 1, row_blocks = 1;    // of a block
+  int64_t trees = 1, tree_groups = 1;  // of a group
+  int64_t row_floats = 0;              // of a copied row
+};
+
+Grid CutWork(const Ensemble& ensemble, int64_t rows) {
+  constexpr int64_t kMostGroups = 8;
+  Grid grid;
+  grid.row_floats = ensemble.features + 1;
+  const int64_t row_bytes = 4 * grid.row_floats + 8 * ensemble.targets;
+  grid.rows = std::max<int64_t>(kLanes, kBlockBytes / row_bytes / kLanes * kLanes);
+  grid.rows = std::min(grid.rows, (rows + kLanes - 1) / kLanes * kLanes);
+  grid.row_blocks = (rows + grid.rows - 1) / grid.rows;
+  const auto trees = static_cast<int64_t>(ensemble.trees.size());
+  const double cost = static_cast<double>(std::min(rows, grid.rows) * ensemble.steps) * kStep;
+  // With many rows each task takes all trees, with few a part of them.
+  const int64_t groups =
+      grid.row_blocks >= kMostGroups
+          ? 1
+          : std::clamp<int64_t>(static_cast<int64_t>(cost / kLeastCost), 1, kMostGroups);
+  grid.trees = std::max<int64_t>(kLanes, (trees + groups - 1) / groups);
+  grid.tree_groups = std::max<int64_t>(1, (trees + grid.trees - 1) / grid.trees);
+  return grid;
+}
+
+int64_t Rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+int64_t RowBytes(const Grid& grid) { return Rounded(grid.rows * grid.row_floats * 4); }
+int64_t SumBytes(const Grid& grid, int64_t targets) { return Rounded(grid.rows * targets * 8); }
+
+template <bool kMissing>
+uint32_t Next(TreeNode node, float x) {
+  bool second = x <= node.threshold;
+  if constexpr (kMissing) second |= node.missing() & (x != x);
+  return node.child() + uint32_t{second};
+}
+
+// Eight rows, interleaved (x[feature * kLanes + lane]), from the root down.
+template <bool kMissing>
+void DescendRows(const TreeNode* nodes, const Tree& tree, const float* x, uint32_t* leaves) {
+  uint32_t at[kLanes] = {};
+  const auto step = [&] {
+    uint32_t moved = 0;
+#pragma GCC unroll 8
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const TreeNode node = nodes[at[lane]];
+      const uint32_t next = Next<kMissing>(node, x[node.feature() * kLanes + lane]);
+      moved |= next ^ at[lane];
+      at[lane] = next;
+    }
+    return moved;
+  };
+  for (int i = 0; i < tree.nearest; ++i) step();
+  for (int i = tree.nearest; i < tree.depth && step() != 0; ++i) {
+  }
+  std::copy(at, at + kLanes, leaves);
+}
+
+// One row down eight trees.
+template <bool kMissing>
+void DescendTrees(const TreeNode* const* trees, int nearest, int depth, const float* x,
+                  uint32_t* leaves) {
+  uint32_t at[kLanes] = {};
+  const auto step = [&] {
+    uint32_t moved = 0;
+#pragma GCC unroll 8
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const TreeNode node = trees[lane][at[lane]];
+      const uint32_t next = Next<kMissing>(node, x[node.feature()]);
+      moved |= next ^ at[lane];
+      at[lane] = next;
+    }
+    return moved;
+  };
+  for (int i = 0; i < nearest; ++i) step();
+  for (int i = nearest; i < depth && step() != 0; ++i) {
+  }
+  std::copy(at, at + kLanes, leaves);
+}
+
+// Sums of one row.
+struct Tally {
+  const Ensemble& ensemble;
+
+  void Add(double* sum, double vote) const {
+    *sum = ensemble.absent_is_nan && std::isnan(*sum) ? vote : *sum + vote;
+  }
+
+  void operator()(const Tree& tree, const TreeNode& leaf, double* sums) const {
+    if (ensemble.votes == Votes::kTree) return Add(sums + tree.target, leaf.threshold);
+    const auto number = std::bit_cast<uint32_t>(leaf.threshold);
+    if (ensemble.votes == Votes::kDense) {
+      const float* weights = ensemble.weights + number * ensemble.targets;
+      for (int64_t t = 0; t < ensemble.targets; ++t) sums[t] += weights[t];
+    } else {
+      for (int32_t v = ensemble.offsets[number]; v < ensemble.offsets[number + 1]; ++v) {
+        Add(sums + ensemble.listed[v], ensemble.weights[v]);
+      }
+    }
+  }
+};
+
+template <bool kMissing>
+void FewRows(const Ensemble& ensemble, std::span<const Tree> trees, const float* x,
+             int64_t row_floats, int64_t rows, double* sums) {
+  const Tally tally{ensemble};
+  const bool one_sum =
+      ensemble.votes == Votes::kTree && ensemble.targets == 1 && !ensemble.absent_is_nan;
+  for (size_t first = 0; first < trees.size(); first += kLanes) {
+    const auto group = trees.subspan(first, std::min<size_t>(kLanes, trees.size() - first));
+    const TreeNode* roots[kLanes];
+    uint32_t leaves[kLanes];
+    int nearest = group[0].nearest, depth = 0;
+    for (size_t lane = 0; lane < kLanes; ++lane) {
+      const Tree& tree = group[std::min(lane, group.size() - 1)];
+      roots[lane] = ensemble.nodes + tree.first;
+      nearest = std::min(nearest, tree.nearest);
+      depth = std::max(depth, tree.depth);
+    }
+    for (int64_t row = 0; row < rows; ++row) {
+      DescendTrees<kMissing>(roots, nearest, depth, x + row * row_floats, leaves);
+      double* row_sums = sums + row * ensemble.targets;
+      if (one_sum) {  // stays in a register
+        double sum = *row_sums;
+        for (size_t lane = 0; lane < group.size(); ++lane)
+          sum += roots[lane][leaves[lane]].threshold;
+        *row_sums = sum;
+        continue;
+      }
+      for (size_t lane = 0; lane < group.size(); ++lane) {
+        tally(group[lane], roots[lane][leaves[lane]], row_sums);
+      }
+    }
+  }
+}
+
+// Some trees at a time, which stay in the cache while all rows go down them.
+template <bool kMissing>
+void ManyRows(const Ensemble& ensemble, std::span<const Tree> trees, const float* x,
+              int64_t row_floats, int64_t rows, double* sums) {
+  const Tally tally{ensemble};
+  for (size_t first = 0, last = 0; first < trees.size(); first = last) {
+    const int64_t limit = trees[first].first + kTreeBytes / int64_t{sizeof(TreeNode)};
+    do {
+      ++last;
+    } while (last < trees.size() && trees[last].first < limit);
+    for (int64_t row = 0; row < rows; row += kLanes) {
+      const int64_t count = std::min<int64_t>(kLanes, rows - row);
+      for (const Tree& tree : trees.subspan(first, last - first)) {
+        const TreeNode* nodes = ensemble.nodes + tree.first;
+        uint32_t leaves[kLanes];
+        DescendRows<kMissing>(nodes, tree, x + row * row_floats, leaves);
+        for (int64_t lane = 0; lane < count; ++lane) {
+          tally(tree, nodes[leaves[lane]], sums + (row + lane) * ensemble.targets);
+        }
+      }
+    }
+  }
+}
+
+// Rows with NaN behind the last feature; interleaved if they will be walked eight at a time.
+void CopyRows(const float* x, int64_t stride, int64_t rows, int64_t row_floats, bool interleaved,
+              float* to) {
+  const int64_t features = row_floats - 1;
+  const int64_t lanes = interleaved ? kLanes : 1;
+  for (int64_t row = 0; row < rows; row += lanes) {
+    float* block = to + row * row_floats;
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      const float* from = x + std::min(row + lane, rows - 1) * stride;
+      for (int64_t f = 0; f < features; ++f) block[f * lanes + lane] = from[f];
+      block[features * lanes + lane] = std::numeric_limits<float>::quiet_NaN();
+    }
+  }
+}
+
+}  // namespace
+
+int64_t ScoreTreesScratchBytes(const Ensemble& ensemble, int64_t rows, int threads) {
+  const Grid grid = CutWork(ensemble, rows);
+  return ScratchSlots::CountFor(threads) * RowBytes(grid) +
+         grid.row_blocks * grid.tree_groups * SumBytes(grid, ensemble.targets);
+}
+
+void ScoreTrees(const Ensemble& ensemble, const float* x, int64_t stride, int64_t rows,
+                double divisor, const double* base, float* y, void* scratch, const Parallel& par) {
+  const Grid grid = CutWork(ensemble, rows);
+  const int slots = ScratchSlots::CountFor(par.threads);
+  const int64_t row_bytes = RowBytes(grid), targets = ensemble.targets;
+  const int64_t sum_count = SumBytes(grid, targets) / 8;
+  ScratchSlots copies(scratch, row_bytes, slots);
+  auto* all_sums = reinterpret_cast<double*>(static_cast<std::byte*>(scratch) + slots * row_bytes);
+  par.For(grid.row_blocks * grid.tree_groups, [&](int64_t task) {
+    const int64_t row = task / grid.tree_groups * grid.rows;
+    const int64_t count = std::min(grid.rows, rows - row);
+    const int64_t tree = task % grid.tree_groups * grid.trees;
+    const auto trees =
+        ensemble.trees.subspan(tree, std::min<int64_t>(grid.trees, ensemble.trees.size() - tree));
+    const ScratchSlots::Lease copy(copies);
+    const bool interleaved = count >= kLanes;
+    CopyRows(x + row * stride, stride, count, grid.row_floats, interleaved, copy.floats());
+    double* sums = all_sums + task * sum_count;
+    std::fill(sums, sums + count * targets,
+              ensemble.absent_is_nan ? std::numeric_limits<double>::quiet_NaN() : 0.0);
+    const auto score = interleaved ? (ensemble.missing ? ManyRows<true> : ManyRows<false>)
+                                   : (ensemble.missing ? FewRows<true> : FewRows<false>);
+    score(ensemble, trees, copy.floats(), grid.row_floats, count, sums);
+  });
+  const Tally tally{ensemble};
+  for (int64_t block = 0; block < grid.row_blocks; ++block) {
+    double* sums = all_sums + block * grid.tree_groups * sum_count;
+    const int64_t row = block * grid.rows, count = std::min(grid.rows, rows - row) * targets;
+    for (int64_t group = 1; group < grid.tree_groups; ++group) {
+      const double* other = sums + group * sum_count;
+      for (int64_t i = 0; i < count; ++i) {
+        if (!ensemble.absent_is_nan || !std::isnan(other[i])) tally.Add(sums + i, other[i]);
+      }
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      const double bias = base != nullptr ? base[i % targets] : 0.0;
+      y[row * targets + i] = static_cast<float>(sums[i] / divisor + bias);
+    }
+  }
+}
+
+}  // namespace sardonyx
