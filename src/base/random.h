@@ -2,11 +2,30 @@
 // Random numbers for the operators that draw them. A seeded stream is that of numpy's RandomState
 // (MT19937, its legacy distributions), which the reference implementation of the standard uses.
 
+#include <array>
 #include <cstdint>
 #include <optional>
-#include <random>
 
 namespace sardonyx {
+
+// MT19937 (Matsumoto and Nishimura, 1998), which makes its numbers by the block: vectors do that.
+class MersenneTwister {
+ public:
+  static constexpr int kWords = 624;
+  explicit MersenneTwister(uint32_t seed);
+  explicit MersenneTwister(const std::array<uint32_t, kWords>& state) : state_(state) {}
+
+  uint32_t operator()() {
+    if (next_ == kWords) Refill();
+    return drawn_[next_++];
+  }
+
+ private:
+  void Refill();
+
+  std::array<uint32_t, kWords> state_, drawn_;
+  int next_ = kWords;
+};
 
 class RandomStream {
  public:
@@ -21,7 +40,7 @@ class RandomStream {
   bool Bernoulli(double p);  // p in [0, 1]
 
  private:
-  std::mt19937 engine_;
+  MersenneTwister engine_;
   std::optional<double> second_;  // normal numbers come in pairs
 };
 

@@ -481,5 +481,10 @@ void Fill(void* out, int64_t count, const void* value, int element_bytes, const 
   });
 }
 
+void TransposeMatrix(const void* in, int64_t in_stride, void* out, int64_t out_stride, int64_t rows,
+                     int64_t columns) {
+  HWY_DYNAMIC_DISPATCH(TransposeWords)(in, in_stride, out, out_stride, rows, columns);
+}
+
 }  // namespace sardonyx
 #endif  // HWY_ONCE

@@ -50,7 +50,14 @@ class Cpu : public Device {
               {&core::gather_nd, GatherNdList()},
               {&core::scatter_elements, ScatterElementsList()},
               {&core::scatter_nd, ScatterNdList()},
-              {&core::tree_ensemble, TreeEnsembleList()}};
+              {&core::tree_ensemble, TreeEnsembleList()},
+              {&core::lookup, LookupList()},
+              {&core::dft, DftList()},
+              {&core::tf_idf_vectorizer, TfIdfVectorizerList()},
+              {&core::grid_sample, GridSampleList()},
+              {&core::roi_align, RoiAlignList()},
+              {&core::deform_columns, DeformColumnsList()},
+              {&core::col2im, Col2ImList()}};
   }
 
   std::string_view name() const override { return "cpu"; }

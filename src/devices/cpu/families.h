@@ -45,6 +45,13 @@ std::span<const Implementation> GatherNdList();
 std::span<const Implementation> ScatterElementsList();
 std::span<const Implementation> ScatterNdList();
 std::span<const Implementation> TreeEnsembleList();
+std::span<const Implementation> LookupList();
+std::span<const Implementation> DftList();
+std::span<const Implementation> TfIdfVectorizerList();
+std::span<const Implementation> GridSampleList();
+std::span<const Implementation> RoiAlignList();
+std::span<const Implementation> DeformColumnsList();
+std::span<const Implementation> Col2ImList();
 
 // Strides in elements that read `operand` over an output of shape `dims` (numpy broadcast): 0 along
 // dimensions of size 1 and those that the operand lacks.

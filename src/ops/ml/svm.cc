@@ -12,14 +12,15 @@ namespace sardonyx {
 namespace core {
 namespace {
 
+// Of n classes there are n (n - 1) / 2 pairs: (0,1), (0,2) ... (1,2) ...
 int64_t PairsOf(int64_t classes) { return classes * (classes - 1) / 2; }
 
 void InferSvmVote(InferContext& context) {
-  const Dims& kernels = context.shape(0);
-  const int64_t classes = context.shape(3)[0].value();
-  context.Set(0, DType::kInt64, Dims{kernels[0]});
-  const int64_t scores = context.has(4) ? classes : PairsOf(classes);
-  context.Set(1, DType::kFloat32, Dims{kernels[0], scores});
+  if (!IsFloat(context.dtype(0))) context.Fail("votes are floats, not {}", Name(context.dtype(0)));
+  const Dims& values = context.shape(0);
+  const int64_t classes = context.attributes().Int("classes");
+  context.Set(0, DType::kInt64, Dims{values[0]});
+  context.Set(1, DType::kFloat32, Dims{values[0], context.has(1) ? classes : PairsOf(classes)});
 }
 
 // Probabilities of classes from those of each pair: the second method of Wu, Lin and Weng,
@@ -60,44 +61,35 @@ void CoupleProbabilities(const std::vector<double>& pairs, std::vector<double>& 
 
 void ComputeSvmVote(ComputeContext& context) {
   constexpr double kLeast = 1e-7;  // of a pair's probability
-  const Tensor& kernels = context.input(0);
-  const double *coefficients = context.input(1).data<double>(),
-               *rho = context.input(2).data<double>();
-  const Tensor& counts = context.input(3);
-  const size_t classes = static_cast<size_t>(counts.size());
-  const int64_t vectors = kernels.dims()[1];
-  std::vector<int64_t> starts{0};
-  for (size_t i = 0; i < classes; ++i) starts.push_back(starts[i] + counts.data<int64_t>()[i]);
+  const auto classes = static_cast<size_t>(context.attributes().Int("classes"));
+  const bool coupled = context.has(1);
+  const std::vector<double> values = ToDoubles(context.input(0));
+  const int64_t rows = context.input(0).dims()[0];
+  const double *slopes = coupled ? context.input(1).data<double>() : nullptr,
+               *offsets = coupled ? context.input(2).data<double>() : nullptr;
   int64_t* winner = context.Allocate(0).data<int64_t>();
   float* score = context.Allocate(1).data<float>();
   std::vector<double> pairs(classes * classes), probabilities(classes);
   std::vector<int64_t> votes(classes);
-  for (int64_t row = 0; row < kernels.dims()[0]; ++row) {
-    const double* kernel = kernels.data<double>() + row * vectors;
+  const double* value = values.data();
+  for (int64_t row = 0; row < rows; ++row) {
     std::fill(votes.begin(), votes.end(), 0);
-    // Row r of the coefficients holds those of each class against the r-th of the other classes.
-    const auto part = [&](size_t one, size_t coefficient_row) {
-      return std::inner_product(kernel + starts[one], kernel + starts[one + 1],
-                                coefficients + coefficient_row * vectors + starts[one], 0.0);
-    };
     int64_t pair = 0;
     for (size_t i = 0; i < classes; ++i) {
-      for (size_t j = i + 1; j < classes; ++j, ++pair) {
-        const double value = part(i, j - 1) + part(j, i) + rho[pair];
-        ++votes[value > 0 ? i : j];
-        if (!context.has(4)) {
-          *score++ = static_cast<float>(value);
+      for (size_t j = i + 1; j < classes; ++j, ++pair, ++value) {
+        ++votes[*value > 0 ? i : j];
+        if (!coupled) {
+          *score++ = static_cast<float>(*value);
           continue;
         }
-        const double slope = context.input(4).data<double>()[pair];
-        const double offset = context.input(5).data<double>()[pair];
-        const double p = std::clamp(1 / (1 + std::exp(value * slope + offset)), kLeast, 1 - kLeast);
+        const double p = std::clamp(1 / (1 + std::exp(*value * slopes[pair] + offsets[pair])),
+                                    kLeast, 1 - kLeast);
         pairs[i * classes + j] = p;
         pairs[j * classes + i] = 1 - p;
       }
     }
     winner[row] = std::max_element(votes.begin(), votes.end()) - votes.begin();
-    if (context.has(4)) {
+    if (coupled) {
       CoupleProbabilities(pairs, probabilities);
       for (double p : probabilities) *score++ = static_cast<float>(p);
     }
@@ -113,6 +105,14 @@ const CoreOp svm_vote = {.name = "svm_vote", .infer = InferSvmVote, .reference =
 namespace ops::ml {
 
 namespace {
+
+// Float features are computed with in float, as elsewhere; but the distances of RBF are differences
+// of large numbers.
+Val Features(Lowering& op) {
+  const bool narrow =
+      op.in(0).dtype() == DType::kFloat32 && op.String("kernel_type", "LINEAR") != "RBF";
+  return Rows(op, narrow ? DType::kFloat32 : DType::kFloat64);
+}
 
 // How alike each row of x [N,F] and each support vector [V,F] are: [N,V].
 Val Kernel(Lowering& op, Val x, Val vectors) {
@@ -133,6 +133,33 @@ Val Kernel(Lowering& op, Val x, Val vectors) {
   return Exp((x_norm + norm - product * 2.0) * -gamma);
 }
 
+// Row r of the coefficients [C-1,V] holds those of each class against the r-th of the other
+// classes. As a matrix [V,pairs], of which two classes in each column are not zero.
+Val PairWeights(Lowering& op, const std::vector<int64_t>& counts, int64_t vectors) {
+  const auto classes = static_cast<int64_t>(counts.size()), pairs = core::PairsOf(classes);
+  Tensor coefficients(DType::kFloat64, {vectors, pairs});
+  std::fill_n(coefficients.data<double>(), coefficients.size(), 0.0);
+  const std::vector<double>& list = op.attributes.Floats("coefficients");
+  if (static_cast<int64_t>(list.size()) != (classes - 1) * vectors) {
+    op.Fail("coefficients has {} elements, not {}", list.size(), (classes - 1) * vectors);
+  }
+  std::vector<int64_t> starts{0};
+  for (int64_t count : counts) starts.push_back(starts.back() + count);
+  int64_t pair = 0;
+  for (int64_t i = 0; i < classes; ++i) {
+    for (int64_t j = i + 1; j < classes; ++j, ++pair) {
+      const auto put = [&](int64_t own, int64_t row) {
+        for (int64_t v = starts[own]; v < starts[own + 1]; ++v) {
+          coefficients.data<double>()[v * pairs + pair] = list[row * vectors + v];
+        }
+      };
+      put(i, j - 1);
+      put(j, i);
+    }
+  }
+  return op.builder().Constant(coefficients);
+}
+
 Val SupportVectors(Lowering& op, int64_t count) {
   const int64_t length = static_cast<int64_t>(op.attributes.Floats("support_vectors").size());
   if (length % count != 0) op.Fail("{} vectors cannot have {} elements in all", count, length);
@@ -147,7 +174,8 @@ Val LinearScores(Lowering& op, Val x, int64_t columns) {
     op.Fail("{} coefficients cannot be those of {} scores", length, columns);
   }
   if (rho.empty()) op.Fail("rho is missing");
-  return MatMul(x, Matrix(op, "coefficients", {columns, length / columns}), false, true) + rho[0];
+  const Val weights = Cast(Matrix(op, "coefficients", {columns, length / columns}), x.dtype());
+  return MatMul(x, weights, false, true) + rho[0];
 }
 
 // The second of two classes wins from a half on if no coefficient is negative, else above zero.
@@ -165,7 +193,7 @@ Val LinearWinner(Lowering& op, Val scores) {
 }  // namespace
 
 Outputs LowerSVMRegressor(Lowering& op) {
-  const Val x = Rows(op, DType::kFloat64);
+  const Val x = Features(op);
   const int64_t count = op.Int("n_supports");
   const std::vector<double>& rho = op.attributes.Floats("rho");
   if (count < 0) op.Fail("n_supports is {}", count);
@@ -174,8 +202,8 @@ Outputs LowerSVMRegressor(Lowering& op) {
   if (count == 0) {
     y = LinearScores(op, x, 1);
   } else {
-    const Val kernels = Kernel(op, x, SupportVectors(op, count));
-    y = MatMul(kernels, Matrix(op, "coefficients", {count, 1})) + rho[0];
+    const Val kernels = Kernel(op, x, Cast(SupportVectors(op, count), x.dtype()));
+    y = MatMul(kernels, Cast(Matrix(op, "coefficients", {count, 1}), x.dtype())) + rho[0];
   }
   y = Cast(y, DType::kFloat32);
   if (op.Int("one_class") != 0) {
@@ -186,7 +214,7 @@ Outputs LowerSVMRegressor(Lowering& op) {
 }
 
 Outputs LowerSVMClassifier(Lowering& op) {
-  const Val x = Rows(op, DType::kFloat64);
+  const Val x = Features(op);
   const Tensor labels = StringsOrInts(op, "classlabels_strings", "classlabels_ints");
   const std::vector<int64_t>& counts = op.Ints("vectors_per_class");
   const int64_t classes = labels.size();
@@ -205,15 +233,17 @@ Outputs LowerSVMClassifier(Lowering& op) {
     op.Fail("{} classes cannot have {} vectors_per_class", classes, counts.size());
   }
   const int64_t pairs = classes * (classes - 1) / 2;
-  std::vector<Val> inputs = {Kernel(op, x, SupportVectors(op, vectors)),
-                             Matrix(op, "coefficients", {classes - 1, vectors}),
-                             Matrix(op, "rho", {pairs}), op.builder().Ints(counts)};
+  const Val kernels = Kernel(op, x, Cast(SupportVectors(op, vectors), x.dtype()));
+  const Val values = MatMul(kernels, Cast(PairWeights(op, counts, vectors), x.dtype())) +
+                     Cast(Matrix(op, "rho", {pairs}), x.dtype());
+  std::vector<Val> inputs = {values};
   const bool probabilities = !op.attributes.Floats("prob_a").empty();
   if (probabilities) {
     inputs.push_back(Matrix(op, "prob_a", {pairs}));
     inputs.push_back(Matrix(op, "prob_b", {pairs}));
   }
-  const std::vector<Val> votes = op.builder().MakeMany(core::svm_vote, inputs, {}, 2);
+  const std::vector<Val> votes =
+      op.builder().MakeMany(core::svm_vote, inputs, {{"classes", classes}}, 2);
   const bool single = classes == 2 && !probabilities;
   return {LabelsAt(op, labels, votes[0]),
           single ? TwoClasses(op, votes[1], op.String("post_transform", "NONE") == "NONE")

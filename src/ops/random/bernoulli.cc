@@ -29,13 +29,14 @@ void ComputeBernoulli(ComputeContext& context) {
   const Tensor& p = context.input(0);
   Tensor& y = context.Allocate(0);
   RandomStream stream = ops::StreamOf(context.attributes());
-  std::vector<uint8_t> drawn;
-  drawn.reserve(p.size());
-  for (double probability : ToDoubles(p)) {
+  std::vector<uint8_t> drawn(p.size());
+  const std::vector<double> probabilities = ToDoubles(p);
+  for (size_t i = 0; i < drawn.size(); ++i) {
+    const double probability = probabilities[i];
     if (!(probability >= 0 && probability <= 1)) {
       Fail(ErrorCode::kInvalidArgument, "{} is no probability", probability);
     }
-    drawn.push_back(stream.Bernoulli(probability));
+    drawn[i] = stream.Bernoulli(probability);
   }
   ConvertElements(DType::kUInt8, drawn.data(), y.dtype(), y.raw(), y.size(), true);
 }

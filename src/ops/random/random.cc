@@ -58,11 +58,14 @@ void ComputeRandom(ComputeContext& context) {
     const C scale = static_cast<C>(attributes.Float("scale"));
     const C offset = static_cast<C>(attributes.Float("offset"));
     T* out = y.data<T>();
-    for (int64_t i = 0; i < y.size(); ++i) {
-      const T drawn = static_cast<T>(normal ? stream.Normal() : stream.Uniform());
-      const T scaled = static_cast<T>(static_cast<C>(drawn) * scale);
-      out[i] = static_cast<T>(static_cast<C>(scaled) + offset);
-    }
+    const auto draw = [&](auto&& next) {
+      for (int64_t i = 0; i < y.size(); ++i) {
+        const T drawn = static_cast<T>(next());
+        const T scaled = static_cast<T>(static_cast<C>(drawn) * scale);
+        out[i] = static_cast<T>(static_cast<C>(scaled) + offset);
+      }
+    };
+    normal ? draw([&] { return stream.Normal(); }) : draw([&] { return stream.Uniform(); });
   };
   switch (y.dtype()) {
     case DType::kFloat64: return fill(TypeTag<double>{});

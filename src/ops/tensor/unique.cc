@@ -1,9 +1,11 @@
-// Unique: equal slices found by sorting keys, n log n comparisons.
+// Unique: equal elements found by hashing keys, equal slices by sorting them.
 
 #include <algorithm>
 #include <bit>
 #include <complex>
 #include <numeric>
+#include <string_view>
+#include <unordered_map>
 
 #include "ops/core/reference.h"
 #include "ops/lowering.h"
@@ -45,16 +47,14 @@ Keys KeysOf(const Tensor& x) {
   const size_t size = x.size();
   if (x.dtype() == DType::kString) {
     // A string's key is its rank among all.
+    std::unordered_map<std::string_view, uint64_t> ranks;
     const std::string* text = x.data<std::string>();
-    std::vector<size_t> order(size);
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return text[a] < text[b]; });
-    keys.values.resize(size);
-    uint64_t rank = 0;
-    for (size_t i = 0; i < size; ++i) {
-      if (i > 0 && text[order[i]] != text[order[i - 1]]) ++rank;
-      keys.values[order[i]] = rank;
-    }
+    for (size_t i = 0; i < size; ++i) ranks.try_emplace(text[i], 0);
+    std::vector<std::string_view> sorted;
+    for (const auto& [known, rank] : ranks) sorted.push_back(known);
+    std::sort(sorted.begin(), sorted.end());
+    for (size_t i = 0; i < sorted.size(); ++i) ranks[sorted[i]] = i;
+    for (size_t i = 0; i < size; ++i) keys.values.push_back(ranks[text[i]]);
   } else if (x.dtype() == DType::kComplex64 || x.dtype() == DType::kComplex128) {
     keys.width = 3;
     keys.float_like = true;
@@ -97,10 +97,49 @@ struct Groups {
   std::vector<int64_t> first, count, inverse;
 };
 
+// Slices of one key, by open addressing.
+Groups GroupKeys(const std::vector<uint64_t>& keys, bool sorted) {
+  constexpr uint64_t kGolden = 0x9E3779B97F4A7C15U;  // Knuth, volume 3, section 6.4
+  const int log = std::bit_width(keys.size()) + 1;
+  std::vector<int64_t> table(size_t{1} << log, -1);  // groups
+  Groups groups;
+  groups.inverse.reserve(keys.size());
+  for (size_t i = 0; i < keys.size(); ++i) {
+    size_t at = keys[i] * kGolden >> (64 - log);
+    while (table[at] >= 0 && keys[groups.first[table[at]]] != keys[i]) {
+      at = (at + 1) & (table.size() - 1);
+    }
+    if (table[at] < 0) {
+      table[at] = static_cast<int64_t>(groups.first.size());
+      groups.first.push_back(static_cast<int64_t>(i));
+      groups.count.push_back(0);
+    }
+    ++groups.count[table[at]];
+    groups.inverse.push_back(table[at]);
+  }
+  if (!sorted) return groups;
+  std::vector<std::pair<uint64_t, int64_t>> order(groups.first.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    order[i] = {keys[groups.first[i]], static_cast<int64_t>(i)};
+  }
+  std::sort(order.begin(), order.end());
+  Groups result;
+  std::vector<int64_t> place(order.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    const int64_t group = order[i].second;
+    result.first.push_back(groups.first[group]);
+    result.count.push_back(groups.count[group]);
+    place[group] = static_cast<int64_t>(i);
+  }
+  for (const int64_t group : groups.inverse) result.inverse.push_back(place[group]);
+  return result;
+}
+
 // `nan_equal`: numpy finds NaNs equal among elements, not among the slices of a matrix.
 Groups GroupSlices(const Keys& keys, const AxisSplit& split, bool nan_equal, bool sorted) {
   const std::vector<uint64_t> rows = SliceKeys(keys, split);
   const int64_t width = split.outer * split.inner * keys.width;
+  if (width == 1 && (nan_equal || !keys.float_like)) return GroupKeys(rows, sorted);
   const auto row = [&](int64_t i) { return std::span(rows).subspan(i * width, width); };
   const auto has_nan = [&](int64_t i) {
     if (!keys.float_like) return false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <vector>
 
 #include "ops/core/reference.h"
 #include "ops/lowering.h"
@@ -31,9 +32,11 @@ std::pair<size_t, size_t> FindSpaces(std::string_view text, size_t from) {
   const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
   size_t begin = kNone;
   while (from < text.size()) {
-    int32_t c = 0;
+    int32_t c = bytes[from];
     const auto length =
-        utf8proc_iterate(bytes + from, static_cast<utf8proc_ssize_t>(text.size() - from), &c);
+        c < 0x80
+            ? 1
+            : utf8proc_iterate(bytes + from, static_cast<utf8proc_ssize_t>(text.size() - from), &c);
     // A byte that belongs to no character is part of a word.
     const bool space = length > 0 && text::IsSpace(c);
     if (space && begin == kNone) begin = from;
@@ -43,34 +46,32 @@ std::pair<size_t, size_t> FindSpaces(std::string_view text, size_t from) {
   return {begin, begin == kNone ? kNone : from};
 }
 
+// Words of all texts, one text behind the other.
 using Words = std::vector<std::string_view>;
 
-Words SplitAtSpaces(std::string_view text, size_t most) {
-  Words words;
-  size_t at = 0;
+void SplitAtSpaces(std::string_view text, size_t most, Words& words) {
+  size_t at = 0, count = 0;
   auto gap = FindSpaces(text, 0);
   if (gap.first == 0) {
     at = gap.second;
     gap = FindSpaces(text, at);
   }
-  while (at < text.size() && gap.first != kNone && words.size() < most) {
+  for (; at < text.size() && gap.first != kNone && count < most; ++count) {
     words.push_back(text.substr(at, gap.first - at));
     at = gap.second;
     gap = FindSpaces(text, at);
   }
   if (at < text.size()) words.push_back(text.substr(at));
-  return words;
 }
 
-Words SplitAtDelimiter(std::string_view text, std::string_view delimiter, size_t most) {
-  Words words;
+void SplitAtDelimiter(std::string_view text, std::string_view delimiter, size_t most,
+                      Words& words) {
   size_t at = 0, end;
-  while (words.size() < most && (end = text.find(delimiter, at)) != kNone) {
+  for (size_t count = 0; count < most && (end = text.find(delimiter, at)) != kNone; ++count) {
     words.push_back(text.substr(at, end - at));
     at = end + delimiter.size();
   }
   words.push_back(text.substr(at));
-  return words;
 }
 
 void ComputeStringSplit(ComputeContext& context) {
@@ -80,24 +81,31 @@ void ComputeStringSplit(ComputeContext& context) {
   const int64_t maxsplit = context.attributes().Int("maxsplit", -1);
   const size_t most =
       maxsplit < 0 ? std::numeric_limits<size_t>::max() : static_cast<size_t>(maxsplit);
-  std::vector<Words> split(x.size());
-  size_t widest = 0;
+  Words words;
+  std::vector<int64_t> counts(x.size());
   for (int64_t i = 0; i < x.size(); ++i) {
     const std::string& text = x.data<std::string>()[i];
-    split[i] =
-        delimiter.empty() ? SplitAtSpaces(text, most) : SplitAtDelimiter(text, delimiter, most);
-    widest = std::max(widest, split[i].size());
+    const size_t before = words.size();
+    if (delimiter.empty()) {
+      SplitAtSpaces(text, most, words);
+    } else {
+      SplitAtDelimiter(text, delimiter, most, words);
+    }
+    counts[i] = static_cast<int64_t>(words.size() - before);
   }
+  const int64_t widest = counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
   std::vector<int64_t> dims = x.dims();
-  dims.push_back(static_cast<int64_t>(widest));
+  dims.push_back(widest);
   std::string* y = context.Allocate(0, DType::kString, dims).data<std::string>();
-  for (size_t i = 0; i < split.size(); ++i) {
-    std::copy(split[i].begin(), split[i].end(), y + i * widest);
+  auto word = words.begin();
+  for (const int64_t count : counts) {
+    std::copy(word, word + count, y);
+    word += count;
+    y += widest;
   }
   if (context.output_count() < 2) return;
-  int64_t* counts = context.Allocate(1, DType::kInt64, x.dims()).data<int64_t>();
-  std::transform(split.begin(), split.end(), counts,
-                 [](const Words& words) { return static_cast<int64_t>(words.size()); });
+  std::copy(counts.begin(), counts.end(),
+            context.Allocate(1, DType::kInt64, x.dims()).data<int64_t>());
 }
 
 }  // namespace

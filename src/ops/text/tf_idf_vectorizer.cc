@@ -8,17 +8,23 @@ namespace sardonyx {
 namespace core {
 namespace {
 
+enum Input : size_t { kX, kPool, kIndexes, kWeights };
+
 // The n-grams of the pool as a trie over numbered tokens.
 class NgramTrie {
  public:
-  explicit NgramTrie(const Attributes& attributes)
-      : ints_(attributes.Ints("pool_int64s")), strings_(attributes.Strings("pool_strings")) {
+  NgramTrie(const Attributes& attributes, const Tensor& tokens) {
+    if (tokens.dtype() == DType::kString) {
+      strings_ = {tokens.data<std::string>(), static_cast<size_t>(tokens.size())};
+    } else {
+      ints_ = {tokens.data<int64_t>(), static_cast<size_t>(tokens.size())};
+    }
     for (const std::string& token : strings_) words_.emplace(token, words_.size());
     for (const int64_t token : ints_) numbers_.emplace(token, numbers_.size());
     const auto& counts = attributes.Ints("ngram_counts");
     const int64_t shortest = attributes.Int("min_gram_length");
     const int64_t longest = attributes.Int("max_gram_length");
-    const int64_t pool = static_cast<int64_t>(std::max(ints_.size(), strings_.size()));
+    const int64_t pool = tokens.size();
     int64_t ngram = 0;
     for (size_t i = 0; i < counts.size(); ++i) {
       const int64_t end = i + 1 < counts.size() ? counts[i + 1] : pool;
@@ -64,78 +70,26 @@ class NgramTrie {
     ngrams_[node] = ngram;
   }
 
-  const std::vector<int64_t>& ints_;
-  const std::vector<std::string>& strings_;
+  std::span<const int64_t> ints_;
+  std::span<const std::string> strings_;
   std::unordered_map<std::string, uint32_t> words_;
   std::unordered_map<int64_t, uint32_t> numbers_;
   std::unordered_map<uint64_t, uint32_t> edges_;
   std::vector<int64_t> ngrams_ = {-1};
 };
 
-// Checks what depends on the attributes alone.
-void CheckPool(const InferContext& context) {
-  const Attributes& attributes = context.attributes();
-  const auto& ints = attributes.Ints("pool_int64s");
-  const auto& strings = attributes.Strings("pool_strings");
-  const auto& counts = attributes.Ints("ngram_counts");
-  const auto& indexes = attributes.Ints("ngram_indexes");
-  const auto& weights = attributes.Floats("weights");
-  const int64_t shortest = attributes.Int("min_gram_length");
-  const int64_t longest = attributes.Int("max_gram_length");
-  const std::string_view mode = attributes.String("mode");
-  if (mode != "TF" && mode != "IDF" && mode != "TFIDF") {
-    context.Fail("mode is TF, IDF or TFIDF, not '{}'", mode);
-  }
-  if (shortest < 1 || longest < shortest) {
-    context.Fail("min_gram_length {} and max_gram_length {} are no range of lengths", shortest,
-                 longest);
-  }
-  if (attributes.Int("max_skip_count") < 0) context.Fail("max_skip_count is negative");
-  if (ints.empty() == strings.empty()) {
-    context.Fail("one of pool_int64s and pool_strings is needed, and not both");
-  }
-  const auto pool = static_cast<int64_t>(std::max(ints.size(), strings.size()));
-  int64_t ngrams = 0;
-  for (size_t i = 0; i < counts.size(); ++i) {
-    const int64_t end = i + 1 < counts.size() ? counts[i + 1] : pool;
-    const auto length = static_cast<int64_t>(i) + 1;
-    if (counts[i] < 0 || end < counts[i] || end > pool) {
-      context.Fail("ngram_counts does not ascend within the pool of {}", pool);
-    }
-    if ((end - counts[i]) % length != 0) {
-      context.Fail("the pool has {} tokens of {}-grams", end - counts[i], length);
-    }
-    ngrams += (end - counts[i]) / length;
-  }
-  if (ngrams != static_cast<int64_t>(indexes.size()) || indexes.empty()) {
-    context.Fail("the pool has {} n-grams, ngram_indexes {}", ngrams, indexes.size());
-  }
-  if (*std::min_element(indexes.begin(), indexes.end()) < 0) {
-    context.Fail("an index of ngram_indexes is negative");
-  }
-  if (!weights.empty() && weights.size() != indexes.size()) {
-    context.Fail("there are {} weights for {} n-grams", weights.size(), indexes.size());
-  }
-}
-
-int64_t OutputSize(const Attributes& attributes) {
-  const auto& indexes = attributes.Ints("ngram_indexes");
-  return *std::max_element(indexes.begin(), indexes.end()) + 1;
-}
-
 void InferTfIdf(InferContext& context) {
-  CheckPool(context);
-  const bool strings = !context.attributes().Strings("pool_strings").empty();
-  const DType type = context.dtype(0);
+  const DType type = context.dtype(kX);
+  const bool strings = context.dtype(kPool) == DType::kString;
   if (strings ? type != DType::kString : type != DType::kInt32 && type != DType::kInt64) {
     context.Fail("the pool holds {}, the input {}", strings ? "strings" : "integers", Name(type));
   }
-  if (!context.ranked(0)) return context.Set(0, DType::kFloat32, {});
-  Dims shape = context.shape(0);
+  if (!context.ranked(kX)) return context.Set(0, DType::kFloat32, {});
+  Dims shape = context.shape(kX);
   if (shape.size() != 1 && shape.size() != 2) {
     context.Fail("TfIdfVectorizer takes [C] or [N,C], not {}", context.Print(shape));
   }
-  shape.back() = OutputSize(context.attributes());
+  shape.back() = context.attributes().Int("columns");
   context.Set(0, DType::kFloat32, std::move(shape));
 }
 
@@ -163,9 +117,9 @@ void ForEachNgram(const NgramTrie& trie, std::span<const uint32_t> row,
 }
 
 void ComputeTfIdf(ComputeContext& context) {
-  const Tensor& x = context.input(0);
+  const Tensor& x = context.input(kX);
   const Attributes& attributes = context.attributes();
-  const NgramTrie trie(attributes);
+  const NgramTrie trie(attributes, context.input(kPool));
   Tensor& y = context.Allocate(0);
   std::vector<uint32_t> tokens(x.size());
   if (x.dtype() == DType::kString) {
@@ -175,9 +129,8 @@ void ComputeTfIdf(ComputeContext& context) {
     const std::vector<int64_t> numbers = ToInts(x);
     for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = trie.Token(numbers[i]);
   }
-  const auto& indexes = attributes.Ints("ngram_indexes");
-  const auto& weights = attributes.Floats("weights");
-  const bool weighted = attributes.String("mode") != "TF" && !weights.empty();
+  const int64_t* indexes = context.input(kIndexes).data<int64_t>();
+  const float* weights = context.has(kWeights) ? context.input(kWeights).data<float>() : nullptr;
   const bool once = attributes.String("mode") == "IDF";
   const size_t columns = x.dims().back(), width = y.dims().back();
   const size_t rows = x.rank() == 2 ? x.dims()[0] : 1;
@@ -188,7 +141,7 @@ void ComputeTfIdf(ComputeContext& context) {
     ForEachNgram(trie, std::span(tokens).subspan(i * columns, columns), attributes,
                  [&](int64_t ngram) {
                    double& value = row[indexes[ngram]];
-                   const double weight = weighted ? weights[ngram] : 1;
+                   const double weight = weights != nullptr ? weights[ngram] : 1;
                    value = once ? weight : value + weight;
                  });
     std::transform(row.begin(), row.end(), y.data<float>() + i * width,
@@ -205,8 +158,73 @@ const CoreOp tf_idf_vectorizer = {
 
 namespace ops {
 
+namespace {
+
+// Throws if the lists do not fit each other.
+void CheckPool(Lowering& op) {
+  const auto& ints = op.Ints("pool_int64s");
+  const auto& strings = op.attributes.Strings("pool_strings");
+  const auto& counts = op.Ints("ngram_counts");
+  const auto& indexes = op.Ints("ngram_indexes");
+  const auto& weights = op.attributes.Floats("weights");
+  const int64_t shortest = op.Int("min_gram_length"), longest = op.Int("max_gram_length");
+  const std::string mode = op.String("mode");
+  if (mode != "TF" && mode != "IDF" && mode != "TFIDF") {
+    op.Fail("mode is TF, IDF or TFIDF, not '{}'", mode);
+  }
+  if (shortest < 1 || longest < shortest) {
+    op.Fail("min_gram_length {} and max_gram_length {} are no range of lengths", shortest, longest);
+  }
+  if (op.Int("max_skip_count") < 0) op.Fail("max_skip_count is negative");
+  if (ints.empty() == strings.empty()) {
+    op.Fail("one of pool_int64s and pool_strings is needed, and not both");
+  }
+  const auto pool = static_cast<int64_t>(std::max(ints.size(), strings.size()));
+  int64_t ngrams = 0;
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const int64_t end = i + 1 < counts.size() ? counts[i + 1] : pool;
+    const auto length = static_cast<int64_t>(i) + 1;
+    if (counts[i] < 0 || end < counts[i] || end > pool) {
+      op.Fail("ngram_counts does not ascend within the pool of {}", pool);
+    }
+    if ((end - counts[i]) % length != 0) {
+      op.Fail("the pool has {} tokens of {}-grams", end - counts[i], length);
+    }
+    ngrams += (end - counts[i]) / length;
+  }
+  if (ngrams != static_cast<int64_t>(indexes.size()) || indexes.empty()) {
+    op.Fail("the pool has {} n-grams, ngram_indexes {}", ngrams, indexes.size());
+  }
+  if (*std::min_element(indexes.begin(), indexes.end()) < 0) {
+    op.Fail("an index of ngram_indexes is negative");
+  }
+  if (!weights.empty() && weights.size() != indexes.size()) {
+    op.Fail("there are {} weights for {} n-grams", weights.size(), indexes.size());
+  }
+}
+
+}  // namespace
+
 Outputs LowerTfIdfVectorizer(Lowering& op) {
-  return op.builder().Make(core::tf_idf_vectorizer, {op.in(0)}, op.attributes);
+  CheckPool(op);
+  Builder& b = op.builder();
+  const auto& strings = op.attributes.Strings("pool_strings");
+  const auto& indexes = op.Ints("ngram_indexes");
+  const auto& weights = op.attributes.Floats("weights");
+  std::vector<Val> inputs = {
+      op.in(0),
+      b.Constant(strings.empty() ? MakeVector(op.Ints("pool_int64s")) : MakeVector(strings)),
+      b.Constant(MakeVector(indexes))};
+  if (op.String("mode") != "TF" && !weights.empty()) {
+    inputs.push_back(b.Constant(MakeVector(std::vector<float>(weights.begin(), weights.end()))));
+  }
+  return b.Make(core::tf_idf_vectorizer, inputs,
+                {{"mode", op.String("mode")},
+                 {"min_gram_length", op.Int("min_gram_length")},
+                 {"max_gram_length", op.Int("max_gram_length")},
+                 {"max_skip_count", op.Int("max_skip_count")},
+                 {"ngram_counts", op.Ints("ngram_counts")},
+                 {"columns", *std::max_element(indexes.begin(), indexes.end()) + 1}});
 }
 
 }  // namespace ops

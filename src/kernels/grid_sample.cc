@@ -1,0 +1,182 @@
+#include "kernels/grid_sample.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/sample.h"
+#include "kernels/scratch_slots.h"
+#include "kernels/strided_copy.h"
+
+namespace sardonyx {
+namespace {
+
+using Mode = GridSampleShape::Mode;
+using Padding = GridSampleShape::Padding;
+
+constexpr int64_t kTile = 64;  // points
+
+// What a point reads on one axis.
+struct AxisTaps {
+  int count;
+  int32_t pixel[4];
+  float weight[4];
+};
+
+double Reflect(double x, int64_t size, bool align_corners) {
+  const double low = align_corners ? 0 : -0.5, high = static_cast<double>(size) - 1 - low;
+  if (x >= low && x <= high) return x;
+  const double range = high - low, beyond = x < low ? low - x : x - high;
+  const double turns = std::floor(beyond / range), rest = beyond - turns * range;
+  const double from_low = (x < low) == (std::fmod(turns, 2) == 0) ? rest : range - rest;
+  return std::isfinite(from_low) ? low + from_low : 0;
+}
+
+// Keys' cubic convolution kernel (1981) for neighbours at distances 1 + t, t, 1 - t, 2 - t.
+void CubicWeights(double t, double weights[4]) {
+  constexpr double kA = -0.75;
+  const auto near = [](double d) { return ((kA + 2) * d - (kA + 3)) * d * d + 1; };
+  const auto far = [](double d) { return ((kA * d - 5 * kA) * d + 8 * kA) * d - 4 * kA; };
+  weights[0] = far(1 + t);
+  weights[1] = near(t);
+  weights[2] = near(1 - t);
+  weights[3] = far(2 - t);
+}
+
+void ReadAxis(const GridSampleShape& shape, float coordinate, int64_t size, AxisTaps& taps) {
+  taps.count = 0;
+  const float n = static_cast<float>(size);
+  double x = shape.align_corners ? (coordinate + 1) / 2 * (n - 1) : ((coordinate + 1) * n - 1) / 2;
+  if (shape.mode == Mode::kNearest) x = std::nearbyint(x);
+  const double margin = shape.align_corners ? 0 : 0.5, end = static_cast<double>(size) - 1;
+  if (shape.padding == Padding::kZeros) {
+    if (!(x > -2 && x < end + 2)) return;  // nor a NaN
+  } else if (std::isnan(x)) {
+    x = 0;
+  } else if (x < -margin || x > end + margin) {
+    x = shape.padding == Padding::kBorder ? std::clamp(x, 0.0, end)
+                                          : Reflect(x, size, shape.align_corners);
+  }
+  int64_t below = static_cast<int64_t>(x);
+  below -= static_cast<double>(below) > x;
+  const double rest = x - static_cast<double>(below);
+  const auto add = [&](int64_t pixel, double weight) {
+    if (pixel < 0 || pixel >= size) {
+      if (shape.padding == Padding::kZeros) return;
+      if (shape.padding == Padding::kReflection) {
+        pixel =
+            static_cast<int64_t>(Reflect(static_cast<double>(pixel), size, shape.align_corners));
+      }
+      pixel = std::clamp<int64_t>(pixel, 0, size - 1);
+    }
+    taps.pixel[taps.count] = static_cast<int32_t>(pixel);
+    taps.weight[taps.count++] = static_cast<float>(weight);
+  };
+  switch (shape.mode) {
+    case Mode::kNearest: return add(below, 1);
+    case Mode::kLinear: add(below, 1 - rest); return add(below + 1, rest);
+    case Mode::kCubic: {
+      double weights[4];
+      CubicWeights(rest, weights);
+      for (int i = 0; i < 4; ++i) add(below - 1 + i, weights[i]);
+    }
+  }
+}
+
+int32_t ReadPoint(const GridSampleShape& shape, const float* point, Tap* taps) {
+  AxisTaps axes[3];
+  for (int axis = 0; axis < shape.rank; ++axis) {
+    ReadAxis(shape, point[shape.rank - 1 - axis], shape.sizes[axis], axes[axis]);
+    if (axes[axis].count == 0) return 0;
+  }
+  const AxisTaps &rows = axes[shape.rank - 2], &columns = axes[shape.rank - 1];
+  const auto height = static_cast<int32_t>(shape.sizes[shape.rank - 2]);
+  const auto width = static_cast<int32_t>(shape.sizes[shape.rank - 1]);
+  Tap* to = taps;
+  for (int plane = 0; plane < (shape.rank == 3 ? axes[0].count : 1); ++plane) {
+    const int32_t first_row = shape.rank == 3 ? axes[0].pixel[plane] * height : 0;
+    const float depth_weight = shape.rank == 3 ? axes[0].weight[plane] : 1;
+    for (int row = 0; row < rows.count; ++row) {
+      const int32_t first = (first_row + rows.pixel[row]) * width;
+      const float weight = depth_weight * rows.weight[row];
+      for (int column = 0; column < columns.count; ++column) {
+        *to++ = {first + columns.pixel[column], weight * columns.weight[column]};
+      }
+    }
+  }
+  return static_cast<int32_t>(to - taps);
+}
+
+int64_t MostTaps(const GridSampleShape& shape) {
+  const int64_t axis = shape.mode == Mode::kNearest ? 1 : shape.mode == Mode::kLinear ? 2 : 4;
+  return axis * axis * (shape.rank == 3 ? axis : 1);
+}
+
+// Channels-last pays if most pixels are read, and vectors of channels are not mostly empty.
+bool TurnsImages(const GridSampleShape& shape) {
+  return shape.channels >= 4 && shape.points * 4 >= shape.pixels();
+}
+
+int64_t Rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+// Of a tile: its taps, their counts, its result before it is turned.
+int64_t TapBytes(const GridSampleShape& shape) {
+  return Rounded(kTile * MostTaps(shape) * static_cast<int64_t>(sizeof(Tap)));
+}
+int64_t SlotBytes(const GridSampleShape& shape) {
+  return TapBytes(shape) + kTile * 4 + Rounded(TurnsImages(shape) ? kTile * shape.channels * 4 : 0);
+}
+int64_t ImageBytes(const GridSampleShape& shape) {
+  return TurnsImages(shape) ? Rounded(shape.batch * shape.pixels() * shape.channels * 4) : 0;
+}
+
+}  // namespace
+
+int64_t GridSampleScratchBytes(const GridSampleShape& shape, int threads) {
+  return ImageBytes(shape) + ScratchSlots::CountFor(threads) * SlotBytes(shape);
+}
+
+void GridSample(const GridSampleShape& shape, const float* x, const float* grid, float* y,
+                void* scratch, const Parallel& par) {
+  const int64_t channels = shape.channels, pixels = shape.pixels(), most = MostTaps(shape);
+  const bool turns = TurnsImages(shape);
+  auto* images = static_cast<float*>(scratch);
+  if (turns) ToChannelsLast(x, shape.batch, channels, pixels, images, par);
+  ScratchSlots slots(static_cast<std::byte*>(scratch) + ImageBytes(shape), SlotBytes(shape),
+                     ScratchSlots::CountFor(par.threads));
+  const int64_t tiles = (shape.points + kTile - 1) / kTile;
+  // Some tiles a task, so that a task has 20 microseconds of work.
+  const int64_t together = std::max<int64_t>(1, 1024 / (channels * most + 32));
+  const int64_t tasks = (tiles + together - 1) / together;
+  par.For(shape.batch * tasks, [&](int64_t task) {
+    const ScratchSlots::Lease lease(slots);
+    auto* memory = reinterpret_cast<std::byte*>(lease.floats());
+    auto* taps = reinterpret_cast<Tap*>(memory);
+    auto* counts = reinterpret_cast<int32_t*>(memory + TapBytes(shape));
+    auto* sums = reinterpret_cast<float*>(counts + kTile);
+    const int64_t image = task / tasks, first_tile = task % tasks * together;
+    for (int64_t tile = first_tile; tile < std::min(tiles, first_tile + together); ++tile) {
+      const int64_t first = tile * kTile, count = std::min(kTile, shape.points - first);
+      const float* points = grid + (image * shape.points + first) * shape.rank;
+      for (int64_t p = 0; p < count; ++p) {
+        counts[p] = ReadPoint(shape, points + p * shape.rank, taps + p * most);
+      }
+      float* to = y + image * channels * shape.points + first;
+      if (turns) {
+        SumTaps(images + image * pixels * channels, channels, channels, taps, counts, most, count,
+                sums);
+        TransposeMatrix(sums, channels, to, shape.points, channels, count);
+        continue;
+      }
+      for (int64_t c = 0; c < channels; ++c) {
+        const float* plane = x + (image * channels + c) * pixels;
+        for (int64_t p = 0; p < count; ++p) {
+          float sum = 0;
+          const Tap* tap = taps + p * most;
+          for (int32_t i = 0; i < counts[p]; ++i) sum += tap[i].weight * plane[tap[i].pixel];
+          to[c * shape.points + p] = sum;
+        }
+      }
+    }
+  });
+}
+
+}  // namespace sardonyx

@@ -1,0 +1,141 @@
+#include "kernels/trees.h"
+
+#include <bit>
+#include <cmath>
+#include <random>
+
+#include "each_target.h"
+
+namespace sardonyx {
+namespace {
+
+// A random ensemble, whose leaves know their votes as a plain walk reads them.
+struct Forest {
+  std::vector<Tree> trees;
+  std::vector<TreeNode> nodes;
+  std::vector<std::vector<std::pair<int32_t, float>>> votes;  // of a node that is a leaf
+  std::vector<float> weights;
+  std::vector<int32_t> offsets{0}, listed;
+  Ensemble ensemble{};
+
+  Forest(int count, int depth, int64_t features, int64_t targets, Votes kind, bool missing,
+         uint32_t seed) {
+    std::mt19937 generator(seed);
+    const auto unit = [&] { return static_cast<float>(generator() % 2001) / 1000.0f - 1; };
+    int64_t steps = 0;
+    uint32_t leaves = 0;
+    for (int t = 0; t < count; ++t) {
+      Tree tree{static_cast<int32_t>(nodes.size()), depth, 0,
+                static_cast<int32_t>(generator() % targets)};
+      const size_t first = nodes.size();
+      std::vector<int> level{0};
+      nodes.emplace_back();
+      for (size_t i = 0; i < level.size(); ++i) {
+        votes.resize(nodes.size() + 2);
+        if (level[i] < depth && (i == 0 || generator() % 5 != 0)) {
+          nodes[first + i] = TreeNode::Make(unit(), generator() % features,
+                                            missing && generator() % 2 == 0, level.size());
+          nodes.resize(nodes.size() + 2);
+          level.insert(level.end(), 2, level[i] + 1);
+          continue;
+        }
+        auto& own = votes[first + i];
+        float held = 0;
+        if (kind == Votes::kTree) {
+          held = unit();
+          own = {{tree.target, held}};
+        } else {
+          held = std::bit_cast<float>(leaves++);
+          for (int32_t target = 0; target < targets; ++target) {
+            if (kind == Votes::kDense || generator() % 3 == 0) own.emplace_back(target, unit());
+          }
+          for (const auto& [target, weight] : own) {
+            listed.push_back(target);
+            weights.push_back(weight);
+          }
+          offsets.push_back(static_cast<int32_t>(listed.size()));
+        }
+        nodes[first + i] = TreeNode::Make(held, features, false, i);
+        tree.nearest = std::min(tree.nearest, level[i]);
+        tree.depth = std::max(tree.depth, level[i]);
+      }
+      steps += tree.depth;
+      trees.push_back(tree);
+    }
+    ensemble = {trees,   nodes.data(), kind,           missing,        false,        features,
+                targets, steps,        weights.data(), offsets.data(), listed.data()};
+  }
+
+  double Score(const float* x, int64_t target, double absent) const {
+    double sum = absent;
+    for (const Tree& tree : trees) {
+      uint32_t at = 0;
+      for (int i = 0; i < tree.depth; ++i) {
+        const TreeNode& node = nodes[tree.first + at];
+        if (node.feature() == ensemble.features) break;
+        const float value = x[node.feature()];
+        const bool second = value <= node.threshold || (std::isnan(value) && node.missing());
+        at = node.child() + (second ? 1 : 0);
+      }
+      for (const auto& [voted, weight] : votes[tree.first + at]) {
+        if (voted == target) sum = std::isnan(sum) ? weight : sum + weight;
+      }
+    }
+    return sum;
+  }
+};
+
+void Check(const Forest& forest, int64_t rows, double divisor, bool biased) {
+  const Ensemble& ensemble = forest.ensemble;
+  const int64_t stride = ensemble.features + 2, targets = ensemble.targets;
+  Floats x = Floats::Random(rows * stride, 5);
+  for (int64_t i = 0; ensemble.missing && i < x.size(); i += 7) {
+    x[i] = std::numeric_limits<float>::quiet_NaN();
+  }
+  std::vector<double> base(targets);
+  for (int64_t t = 0; t < targets; ++t) base[t] = static_cast<double>(t) / 4;
+  const double absent = ensemble.absent_is_nan ? std::numeric_limits<double>::quiet_NaN() : 0;
+  std::vector<Floats> results;
+  for (const Parallel& par : {OneThread(), TwoThreads()}) {
+    Floats y(rows * targets);
+    Floats scratch(ScoreTreesScratchBytes(ensemble, rows, par.threads) / 4 + 16);
+    ScoreTrees(ensemble, x.get(), stride, rows, divisor, biased ? base.data() : nullptr, y.get(),
+               scratch.get(), par);
+    ASSERT_TRUE(y.Intact() && scratch.Intact());
+    for (int64_t i = 0; i < rows * targets; ++i) {
+      const double sum = forest.Score(x.get() + i / targets * stride, i % targets, absent);
+      const double expected = sum / divisor + (biased ? base[i % targets] : 0);
+      if (std::isnan(expected)) {
+        ASSERT_TRUE(std::isnan(y[i]));
+      } else {
+        ASSERT_NEAR(y[i], expected, 1e-6 * (1 + std::abs(expected)));
+      }
+    }
+    results.push_back(std::move(y));
+  }
+  ASSERT_TRUE(results[0].SameBits(results[1]));
+}
+
+TEST(Trees, EveryKindOfVote) {
+  for (Votes votes : {Votes::kTree, Votes::kDense, Votes::kLists}) {
+    for (bool missing : {false, true}) {
+      for (int64_t targets : {1, 3}) {
+        Forest forest(13, 6, 5, targets, votes, missing, 3);
+        for (int64_t rows : {1, 3, 8, 21}) Check(forest, rows, 1, rows == 3);
+        forest.ensemble.absent_is_nan = votes != Votes::kDense;
+        Check(forest, 9, 13, false);
+      }
+    }
+  }
+}
+
+TEST(Trees, CutIntoTasks) {
+  const Forest many(120, 9, 30, 1, Votes::kTree, false, 4);
+  Check(many, 90, 120, true);   // groups of trees
+  Check(many, 6000, 1, false);  // blocks of rows
+  Check(many, 1, 1, false);
+  Check(Forest(1, 0, 2, 2, Votes::kDense, false, 5), 10, 1, true);  // a leaf alone
+}
+
+}  // namespace
+}  // namespace sardonyx
