@@ -17,6 +17,7 @@ BERT_VOCABULARY = 30522
 GPT2_VOCABULARY = 50257
 GPT2_LAYERS, GPT2_HEADS, GPT2_HEAD_SIZE = 12, 12, 64
 LSTM_FEATURES = 128
+TREE_FEATURES = 30
 LIGHT_MODELS = {  # name in the onnx package: name of its input
     "bvlc_alexnet": "data_0",
     "densenet121": "data_0",
@@ -137,6 +138,11 @@ def vector(rng: np.random.Generator, length: int) -> Arrays:
     return {"x": rng.standard_normal(length, dtype=np.float32)}
 
 
+def rows_of_features(rng: np.random.Generator, rows: int) -> Arrays:
+    """Rows of features for ensembles of trees."""
+    return {"x": rng.standard_normal((rows, TREE_FEATURES), dtype=np.float32)}
+
+
 def recurrence(rng: np.random.Generator, steps: int) -> Arrays:
     """Decay, drive and readout of a state space of 16 channels and 16 states at each step."""
     return {
@@ -231,6 +237,11 @@ MODELS = (
         benchmarked=False,
     ),
     Model("nested_if", exported("overhead", "write_nested_if"), vector, ((1000,), (3,))),
+    *(
+        Model(f"{name}_{rows}", exported("trees", f"write_{name}"), rows_of_features, sizes)
+        for name in ("forest", "forest_classes", "boosted")
+        for rows, sizes in ((1, ((1,), (3,))), (100, ((100,), (57,))), (20_000, ((20_000,),)))
+    ),
     Model(
         "ocr_detection",
         _ocr("ch_PP-OCRv4_det_infer.onnx"),

@@ -28,32 +28,34 @@ struct Complex {
   using V = hn::Vec<D>;
   V re, im;
 
-  static Complex Load(const T* p) {
+  static HWY_ATTR Complex Load(const T* p) {
     const D d;
     return {hn::Load(d, p), hn::Load(d, p + hn::Lanes(d))};
   }
-  void Store(T* p) const {
+  HWY_ATTR void Store(T* p) const {
     const D d;
     hn::Store(re, d, p);
     hn::Store(im, d, p + hn::Lanes(d));
   }
-  friend Complex operator+(Complex a, Complex b) {
-    return {hn::Add(a.re, b.re), hn::Add(a.im, b.im)};
-  }
-  friend Complex operator-(Complex a, Complex b) {
-    return {hn::Sub(a.re, b.re), hn::Sub(a.im, b.im)};
-  }
-  Complex TimesI() const { return {hn::Neg(im), re}; }
-  Complex Times(const T* root) const {
+  HWY_ATTR Complex TimesI() const { return {hn::Neg(im), re}; }
+  HWY_ATTR Complex Times(const T* root) const {
     const D d;
     const V c = hn::Set(d, root[0]), s = hn::Set(d, root[1]);
     return {hn::NegMulAdd(im, s, hn::Mul(re, c)), hn::MulAdd(im, c, hn::Mul(re, s))};
   }
-  Complex AddTimes(T factor, Complex x) const {
+  HWY_ATTR Complex AddTimes(T factor, Complex x) const {
     const V f = hn::Set(D(), factor);
     return {hn::MulAdd(f, x.re, re), hn::MulAdd(f, x.im, im)};
   }
 };
+template <typename T>
+HWY_ATTR HWY_INLINE Complex<T> operator+(Complex<T> a, Complex<T> b) {
+  return {hn::Add(a.re, b.re), hn::Add(a.im, b.im)};
+}
+template <typename T>
+HWY_ATTR HWY_INLINE Complex<T> operator-(Complex<T> a, Complex<T> b) {
+  return {hn::Sub(a.re, b.re), hn::Sub(a.im, b.im)};
+}
 
 // The transform of p elements: put(q, value) for each q. Of odd p, elements r and p - r go
 // together, since their roots are conjugates.

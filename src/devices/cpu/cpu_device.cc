@@ -53,6 +53,7 @@ class Cpu : public Device {
               {&core::tree_ensemble, TreeEnsembleList()},
               {&core::lookup, LookupList()},
               {&core::dft, DftList()},
+              {&core::det, DetList()},
               {&core::tf_idf_vectorizer, TfIdfVectorizerList()},
               {&core::grid_sample, GridSampleList()},
               {&core::roi_align, RoiAlignList()},

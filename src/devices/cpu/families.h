@@ -47,6 +47,7 @@ std::span<const Implementation> ScatterNdList();
 std::span<const Implementation> TreeEnsembleList();
 std::span<const Implementation> LookupList();
 std::span<const Implementation> DftList();
+std::span<const Implementation> DetList();
 std::span<const Implementation> TfIdfVectorizerList();
 std::span<const Implementation> GridSampleList();
 std::span<const Implementation> RoiAlignList();

@@ -61,25 +61,6 @@ Operand SumOut(Operand operand, const Labels& kept) {
   return {Reduce("sum", operand.value, axes, false), left};
 }
 
-// A label that stands twice selects the diagonal of its two axes.
-Operand TakeDiagonals(Operand operand) {
-  for (size_t i = 0; i < operand.labels.size(); ++i) {
-    const auto again =
-        std::find(operand.labels.begin() + i + 1, operand.labels.end(), operand.labels[i]);
-    if (again == operand.labels.end()) continue;
-    const Val x = operand.value;
-    const int first = static_cast<int>(i), rank = x.rank();
-    const int second = static_cast<int>(again - operand.labels.begin());
-    const Val rows = AlongAxis(Positions(SizeOf(x, first)), rank, first);
-    const Val columns = AlongAxis(Positions(SizeOf(x, second)), rank, second);
-    const Val zero = x.builder->Scalar(x.dtype(), 0);
-    operand.value = Reduce("sum", Where(Equal(rows, columns), x, zero), {second}, false);
-    operand.labels.erase(again);
-    --i;
-  }
-  return operand;
-}
-
 Operand Arrange(Operand operand, const Labels& order) {
   std::vector<int64_t> perm;
   for (int label : order) {
@@ -87,6 +68,39 @@ Operand Arrange(Operand operand, const Labels& order) {
                    operand.labels.begin());
   }
   return {Transpose(operand.value, perm), order};
+}
+
+// A label that stands twice selects the diagonal of its two axes: of the n * n elements that these
+// are as one axis, each n + 1-th.
+Operand TakeDiagonals(const Lowering& op, Operand operand) {
+  for (size_t i = 0; i < operand.labels.size(); ++i) {
+    const int label = operand.labels[i];
+    const auto again = std::find(operand.labels.begin() + i + 1, operand.labels.end(), label);
+    if (again == operand.labels.end()) continue;
+    const auto second = again - operand.labels.begin();
+    const int64_t n = operand.value.size(static_cast<int>(i));
+    if (operand.value.size(static_cast<int>(second)) != n) {
+      op.Fail("equation '{}' takes a diagonal of {} by {}", op.String("equation"), n,
+              operand.value.size(static_cast<int>(second)));
+    }
+    std::vector<int64_t> perm, shape;
+    Labels left;
+    for (size_t axis = 0; axis < operand.labels.size(); ++axis) {
+      if (operand.labels[axis] == label && (axis == i || static_cast<int64_t>(axis) == second)) {
+        continue;
+      }
+      perm.push_back(static_cast<int64_t>(axis));
+      left.push_back(operand.labels[axis]);
+    }
+    shape.assign(perm.size(), 0);  // as they are
+    perm.insert(perm.end(), {static_cast<int64_t>(i), second});
+    shape.push_back(n * n);
+    const Val flat = Reshape(Transpose(operand.value, perm), shape);
+    left.push_back(label);
+    operand = {Slice(flat, {0}, {n * n}, {-1}, {n + 1}), left};
+    --i;
+  }
+  return operand;
 }
 
 // The sizes of those axes, int64 [labels.size()].
@@ -200,7 +214,7 @@ Outputs LowerEinsum(Lowering& op) {
       if (j > i) others = Join({others, operands[j].labels});
     }
     const Labels needed = i == 0 ? others : Join({others, result.labels});
-    const Operand next = SumOut(TakeDiagonals(operands[i]), needed);
+    const Operand next = SumOut(TakeDiagonals(op, operands[i]), needed);
     result = i == 0 ? next : SumOut(Multiply(result, next, others), others);
   }
   return Arrange(result, output).value;

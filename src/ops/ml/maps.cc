@@ -85,12 +85,17 @@ void ComputeZipMap(ComputeContext& context) {
   Tensor sorted(keys.dtype(), {static_cast<int64_t>(order.size())});
   CopyElements(keys, sorted, sorted.size(), [&](int64_t i) { return std::pair(order[i], i); });
   const int64_t rows = x.rank() == 1 ? 1 : x.dims()[0];
+  // The entries are parts of one copy of the numbers.
+  Tensor numbers = Copy(x);
   Sequence maps;
+  maps.reserve(rows);
   for (int64_t row = 0; row < rows; ++row) {
     auto map = std::make_shared<Map>();
     map->keys = sorted;
+    map->values.reserve(order.size());
+    float* values = numbers.data<float>() + row * keys.size();
     for (int64_t column : order) {
-      map->values.emplace_back(MakeScalar(x.data<float>()[row * keys.size() + column]));
+      map->values.emplace_back(Tensor(DType::kFloat32, {}, values + column, numbers.owner()));
     }
     maps.emplace_back(std::shared_ptr<const Map>(std::move(map)));
   }
