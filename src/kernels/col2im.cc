@@ -1,9 +1,18 @@
 #include "kernels/col2im.h"
 
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/col2im.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
 #include <algorithm>
 
-namespace sardonyx {
-namespace {
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
 
 // The blocks [first, last) whose position t lies in the image.
 struct Inside {
@@ -18,33 +27,49 @@ struct Inside {
   }
 };
 
-}  // namespace
+void AddRow(const float* from, int64_t count, int64_t stride, float* to) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t c = 0;
+  for (; stride == 1 && c + lanes <= count; c += lanes) {
+    hn::StoreU(hn::Add(hn::LoadU(d, to + c), hn::LoadU(d, from + c)), d, to + c);
+  }
+  for (; c < count; ++c) to[c * stride] += from[c];
+}
+
+void AddBlocks(const Col2ImAxis& rows, const Col2ImAxis& columns, const float* x, float* image) {
+  const int64_t area = rows.block * columns.block;
+  std::fill(image, image + rows.size * columns.size, 0.0f);
+  for (int64_t t = 0; t < area; ++t) {
+    const Inside down(rows, t / columns.block), across(columns, t % columns.block);
+    const int64_t count = across.last - across.first;
+    for (int64_t r = down.first; r < down.last; ++r) {
+      const int64_t at = (down.at + (r - down.first) * rows.stride) * columns.size + across.at;
+      AddRow(x + (t * rows.count + r) * columns.count + across.first, count, columns.stride,
+             image + at);
+    }
+  }
+}
+
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(AddBlocks);
 
 void Col2Im(int64_t images, const Col2ImAxis& rows, const Col2ImAxis& columns, const float* x,
             float* y, const Parallel& par) {
-  const int64_t blocks = rows.count * columns.count, pixels = rows.size * columns.size;
-  const int64_t area = rows.block * columns.block;
-  const int64_t together = std::max<int64_t>(1, 40'000 / (area * blocks + 1));  // images a task
+  const int64_t values = rows.block * columns.block * rows.count * columns.count;  // an image
+  const int64_t together = std::max<int64_t>(1, 100'000 / (values + 1));           // a task
   par.For((images + together - 1) / together, [&](int64_t task) {
     for (int64_t i = task * together; i < std::min(images, (task + 1) * together); ++i) {
-      float* image = y + i * pixels;
-      std::fill(image, image + pixels, 0.0f);
-      for (int64_t t = 0; t < area; ++t) {
-        const Inside down(rows, t / columns.block), across(columns, t % columns.block);
-        const float* plane = x + (i * area + t) * blocks;
-        for (int64_t r = down.first; r < down.last; ++r) {
-          const float* from = plane + r * columns.count;
-          float* to = image + (down.at + (r - down.first) * rows.stride) * columns.size + across.at;
-          const int64_t count = across.last - across.first;
-          if (columns.stride == 1) {
-            for (int64_t c = 0; c < count; ++c) to[c] += from[across.first + c];
-          } else {
-            for (int64_t c = 0; c < count; ++c) to[c * columns.stride] += from[across.first + c];
-          }
-        }
-      }
+      HWY_DYNAMIC_DISPATCH(AddBlocks)
+      (rows, columns, x + i * values, y + i * rows.size * columns.size);
     }
   });
 }
 
 }  // namespace sardonyx
+#endif
