@@ -43,6 +43,8 @@ class Model:
     quantized
         Results differ by steps of the quantisation: where engines round a tie apart, one value
         moves by a step, and later layers carry that on. `reference.mismatch` allows for it.
+    twin
+        The float32 model that this one is a narrower form of, or nothing.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Model:
     sizes: tuple[tuple[int, ...], ...] = ((1,), (3,))
     benchmarked: bool = True
     quantized: bool = False
+    twin: str = ""
 
 
 def collection() -> dict[str, Model]:

@@ -203,6 +203,16 @@ MODELS = (
     ),
     Model("lstm", exported("small", "write_lstm"), features, ((1, 50), (3, 20), (1, 7))),
     Model("gru", exported("small", "write_gru"), features, ((1, 100), (3, 20), (1, 7))),
+    *(
+        Model(f"{twin}_{kind}", exported("half", f"write_{twin}_{kind}"), *how, twin=twin)
+        for twin, kind, *how in (
+            ("resnet50", "f16", pixels),
+            ("mobilenet_v2", "f16", pixels),
+            ("bert_base", "f16", masked_tokens, ((1, 128), (3, 32))),
+            ("bert_base", "bf16", masked_tokens, ((1, 128), (3, 32))),
+            ("lstm", "f16", features, ((1, 50), (3, 20))),
+        )
+    ),
     Model(
         "branch",
         exported("small", "write_branch"),

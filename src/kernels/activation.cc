@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include "kernels/rounding-inl.h"
 #include "kernels/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -71,10 +72,11 @@ HWY_INLINE void Rows(const F& f, float* y, int64_t ld, int64_t rows, int64_t col
 template <Kind kKind>
 void Run(const Activation& a, float* y, int64_t ld, int64_t rows, int64_t columns) {
   const Function<kKind> function(a);
-  if (!a.affine) return Rows(function, y, ld, rows, columns);
+  if (!a.affine && a.rounding == DType::kFloat32) return Rows(function, y, ld, rows, columns);
   const D d;
   const V scale = hn::Set(d, a.scale), shift = hn::Set(d, a.shift);
-  Rows([&](V x) HWY_ATTR { return hn::MulAdd(function(x), scale, shift); }, y, ld, rows, columns);
+  Rows([&](V x) HWY_ATTR { return RoundTo(d, a.rounding, hn::MulAdd(function(x), scale, shift)); },
+       y, ld, rows, columns);
 }
 
 void Apply(const Activation& a, float* y, int64_t ld, int64_t rows, int64_t columns) {

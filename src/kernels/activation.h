@@ -4,9 +4,12 @@
 
 #include <cstdint>
 
+#include "base/dtype.h"
+
 namespace sardonyx {
 
-// y = scale * f(y) + shift. What f's parameters p mean is said beside each.
+// y = scale * f(y) + shift, rounded to a 16-bit type. What f's parameters p mean is said beside
+// each.
 struct Activation {
   enum class Kind : uint8_t {
     kNone,
@@ -22,6 +25,7 @@ struct Activation {
   bool affine = false;  // scale and shift are more than 1 and 0
   float p[4] = {};
   float scale = 1.0f, shift = 0.0f;
+  DType rounding = DType::kFloat32;  // none
 };
 
 // Applies it to y[i * ld + j], i < rows, j < columns.

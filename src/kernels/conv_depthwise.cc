@@ -10,6 +10,7 @@
 #include "hwy/foreach_target.h"  // before highway.h
 
 #include "hwy/highway.h"
+#include "kernels/rounding-inl.h"
 
 #ifndef SARDONYX_CONV_DEPTHWISE_ONCE
 #define SARDONYX_CONV_DEPTHWISE_ONCE
@@ -58,7 +59,7 @@ HWY_INLINE void Finish(D d, V value, const DepthwiseLine& line, int64_t pixel, i
     value = hn::Add(value, hn::LoadU(d, e.residual + pixel * e.residual_ld + c));
   }
   if (e.clamp) value = hn::Min(hn::Set(d, e.hi), hn::Max(hn::Set(d, e.lo), value));
-  hn::StoreU(value, d, line.y + pixel * line.s.y_stride + c);
+  hn::StoreU(RoundTo(d, e.rounding, value), d, line.y + pixel * line.s.y_stride + c);
 }
 
 // The lines of the kernel that lie inside of the input, for one output line.
@@ -115,6 +116,10 @@ HWY_INLINE void FixedPixels(D d, const DepthwiseLine& line, const KernelLines& l
     const V lo = hn::Set(d, e.lo), hi = hn::Set(d, e.hi);
 #pragma GCC unroll 8
     for (int p = 0; p < kP; ++p) acc[p] = hn::Min(hi, hn::Max(lo, acc[p]));
+  }
+  if (e.rounding != DType::kFloat32) {
+#pragma GCC unroll 8
+    for (int p = 0; p < kP; ++p) acc[p] = RoundTo(d, e.rounding, acc[p]);
   }
   const int64_t step = s.y_stride;
   float* y = line.y + ow * step + c;

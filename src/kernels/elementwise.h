@@ -44,13 +44,15 @@ void RunElementwise(const ElementwiseKernel& kernel, const void* const* in, void
                     const Parallel& par);
 
 // What most epilogues are: value = activation(clamp(acc + operand[addend[0]] + operand[addend[1]],
-// lo, hi)), in this order of additions. Lets a kernel apply it in registers, or nearly so.
+// lo, hi)), in this order of additions, rounded to a 16-bit type. Lets a kernel apply it in
+// registers, or nearly so.
 struct SimpleEpilogue {
   int addend[2] = {-1, -1};  // index into Epilogue::operands, -1 for none
   float lo = -std::numeric_limits<float>::infinity();
   float hi = std::numeric_limits<float>::infinity();
   bool clamps = false;  // NaN passes through clamp
   Activation activation;
+  DType rounding = DType::kFloat32;  // none; with an activation that says it
 };
 
 // True if `expression` (of float32 inputs, input 0 the accumulated value) has that form. Chains

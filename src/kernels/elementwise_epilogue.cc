@@ -1,6 +1,7 @@
 // Epilogues: the simple form recognised, the general one run row by row.
 #include <algorithm>
 #include <cassert>
+#include <span>
 
 #include "base/dtype.h"
 #include "kernels/elementwise.h"
@@ -33,7 +34,12 @@ std::string_view Lower(const Epilogue& epilogue, TileProgram* program) {
   return LowerToTiles(expression, inputs, program);
 }
 
-// Additions, then a clamp.
+bool IsRounding(const Instruction& first, const Instruction& second) {
+  return first.fn == Fn::kCast && second.fn == Fn::kCast && second.type == DType::kFloat32 &&
+         (first.type == DType::kFloat16 || first.type == DType::kBFloat16);
+}
+
+// Additions, then a clamp, then a rounding.
 bool MatchSumAndClamp(const Expression& expression, SimpleEpilogue* simple) {
   const int inputs = static_cast<int>(expression.inputs.size());
   const int first_result = inputs + static_cast<int>(expression.constants.size());
@@ -46,7 +52,15 @@ bool MatchSumAndClamp(const Expression& expression, SimpleEpilogue* simple) {
   int value = 0;  // register of the value so far; each instruction has to continue it
   int added = 0;
   int reg = first_result;
-  for (const Instruction& instruction : expression.code) {
+  std::span<const Instruction> code = expression.code;
+  // The last of all may be a cast to a 16-bit type and back.
+  if (code.size() >= 2 && IsRounding(code[code.size() - 2], code.back()) &&
+      code.back().args[0] == expression.registers() - 2 &&
+      code[code.size() - 2].args[0] == (code.size() == 2 ? 0 : expression.registers() - 3)) {
+    simple->rounding = code[code.size() - 2].type;
+    code = code.first(code.size() - 2);
+  }
+  for (const Instruction& instruction : code) {
     if (instruction.type != DType::kFloat32) return false;
     const int a = instruction.args[0];
     const int b = instruction.args[1];
@@ -83,13 +97,21 @@ bool MatchSumAndClamp(const Expression& expression, SimpleEpilogue* simple) {
 
 using Kind = Activation::Kind;
 
-// Additions, then an activation, then perhaps a constant scale and shift.
+// Additions, then an activation, then perhaps a constant scale and shift, then a rounding.
 bool MatchActivation(const Expression& expression, SimpleEpilogue* simple) {
   TileGraph graph;
   if (!graph.Build(expression).empty()) return false;
   *simple = SimpleEpilogue();
   Activation& activation = simple->activation;
   int at = graph.result;
+  const auto cast_to = [&](int node, DType type) {
+    return graph.nodes[node].kind == TileGraph::Kind::kCast && graph.nodes[node].type == type;
+  };
+  for (const DType half : {DType::kFloat16, DType::kBFloat16}) {
+    if (!cast_to(at, DType::kFloat32) || !cast_to(graph.nodes[at].args[0], half)) continue;
+    activation.rounding = half;
+    at = graph.nodes[graph.nodes[at].args[0]].args[0];
+  }
   const auto is = [&](TileOpcode op) {
     const TileGraph::Node& node = graph.nodes[at];
     return node.kind == TileGraph::Kind::kOp && node.op == op && node.type == DType::kFloat32;

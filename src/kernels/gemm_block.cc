@@ -11,6 +11,7 @@
 #include "hwy/foreach_target.h"  // before highway.h
 
 #include "hwy/highway.h"
+#include "kernels/rounding-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx {
@@ -42,6 +43,7 @@ struct Store {
   int64_t residual_ld;
   bool clamp;
   float lo, hi;
+  DType rounding;
 };
 
 // Rows of A, each in `pieces` pieces of `run` values.
@@ -154,6 +156,13 @@ HWY_NOINLINE void Tile(D d, const Rows& rows, const float* HWY_RESTRICT b, float
       }
     }
   }
+  if (store.rounding != DType::kFloat32) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kNV; ++v) acc[0][r][v] = RoundTo(d, store.rounding, acc[0][r][v]);
+    }
+  }
 #pragma GCC unroll 16
   for (int r = 0; r < kM; ++r) {
 #pragma GCC unroll 4
@@ -203,7 +212,7 @@ HWY_INLINE int64_t FinishRow(D d, const float* tile, int64_t j, int64_t columns,
     if (store.clamp) {
       value = hn::Min(hn::Set(d, store.hi), hn::Max(hn::Set(d, store.lo), value));
     }
-    hn::StoreU(value, d, c + j);
+    hn::StoreU(RoundTo(d, store.rounding, value), d, c + j);
   }
   return j;
 }
@@ -230,7 +239,7 @@ void Block(const GemmBlockArgs& args) {
     const TileFunction* functions = TilesFor(width);
     // Three accumulators a row are too many for the tallest tile.
     const int64_t tiles = CeilDiv(args.rows, kLanes == 16 && width == 24 ? kRows24 : kRows);
-    Store store{args.accumulate, nullptr, nullptr, 0, false, 0.0f, 0.0f};
+    Store store{args.accumulate, nullptr, nullptr, 0, false, 0.0f, 0.0f, DType::kFloat32};
     if (args.epilogue != nullptr) {
       const TileEpilogue& e = *args.epilogue;
       if (e.bias != nullptr) store.bias = e.bias + n;
@@ -238,6 +247,7 @@ void Block(const GemmBlockArgs& args) {
       store.clamp = e.clamp;
       store.lo = e.lo;
       store.hi = e.hi;
+      store.rounding = e.rounding;
     }
     for (int64_t t = 0; t < tiles; ++t) {
       // Rows are spread evenly over the tiles, which keeps the last one from being thin.
@@ -253,7 +263,7 @@ void Block(const GemmBlockArgs& args) {
         functions[height - 1](rows, panel, c, args.ldc, store);
       } else {
         HWY_ALIGN float buffer[kRows * kWidth];
-        const Store plain{false, nullptr, nullptr, 0, false, 0.0f, 0.0f};
+        const Store plain{false, nullptr, nullptr, 0, false, 0.0f, 0.0f, DType::kFloat32};
         functions[height - 1](rows, panel, buffer, width, plain);
         FinishPartial(buffer, width, height, columns, c, args.ldc, store);
       }

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/dtype.h"
 #include "base/thread_pool.h"
 #include "kernels/activation.h"
 
@@ -24,8 +25,8 @@ int64_t GemmTileRows();
 inline int64_t RoundUp(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
 inline int64_t CeilDiv(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
-// activation(clamp(value + bias[j] + residual(i,j), lo, hi)), all but the activation applied in
-// registers; null pointers are left out.
+// activation(clamp(value + bias[j] + residual(i,j), lo, hi)), rounded to the values of a 16-bit
+// type, all but the activation applied in registers; null pointers are left out.
 struct TileEpilogue {
   const float* bias = nullptr;
   const float* residual = nullptr;
@@ -33,10 +34,11 @@ struct TileEpilogue {
   bool clamp = false;
   float lo = 0.0f, hi = 0.0f;
   Activation activation;
+  DType rounding = DType::kFloat32;  // none; with an activation that says it
 
   bool DoesNothing() const {
     return bias == nullptr && residual == nullptr && !clamp &&
-           activation.kind == Activation::Kind::kNone;
+           activation.kind == Activation::Kind::kNone && rounding == DType::kFloat32;
   }
 };
 

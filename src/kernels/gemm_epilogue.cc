@@ -95,6 +95,7 @@ PreparedEpilogue::PreparedEpilogue(const Epilogue& epilogue, bool registers) : e
     tile_.lo = simple.lo;
     tile_.hi = simple.hi;
     tile_.activation = simple.activation;
+    tile_.rounding = simple.rounding;
     return;
   }
   PrepareEpilogue(epilogue, &kernel_);

@@ -155,6 +155,11 @@ bool IsConstantOf(const Value* value, double number) {
   return std::all_of(values.begin(), values.end(), [&](double v) { return v == number; });
 }
 
+bool IsComputedAsFloat32(const Value* value) {
+  const DType type = value->fact.type.dtype;
+  return type == DType::kFloat32 || type == DType::kFloat16 || type == DType::kBFloat16;
+}
+
 bool SameShape(const Value* a, const Value* b) {
   return a->fact.ranked() && b->fact.ranked() && *a->fact.shape == *b->fact.shape;
 }

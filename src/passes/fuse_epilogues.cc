@@ -35,7 +35,7 @@ Value* ChooseProduct(const Node& node, const Graph& graph, std::string* why) {
 
 Rewrite FuseEpilogues(Node& node, PassContext& context) {
   if (!IsElementwise(node)) return NoMatch{};
-  if (node.output()->fact.type.dtype != DType::kFloat32) return NoMatch{};
+  if (!IsComputedAsFloat32(node.output())) return NoMatch{};
   for (const Value* input : node.inputs) {
     if (!input->fact.type.is_tensor() || !input->fact.ranked()) return NoMatch{};
   }
@@ -45,7 +45,7 @@ Rewrite FuseEpilogues(Node& node, PassContext& context) {
     if (why.empty()) return NoMatch{};
     return CheckFailed{why};
   }
-  if (product->fact.type.dtype != DType::kFloat32) return CheckFailed{"the product is not float"};
+  if (!IsComputedAsFloat32(product)) return CheckFailed{"the product is not float"};
   return AbsorbElementwise(node, product, 2, context);
 }
 

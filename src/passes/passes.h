@@ -6,6 +6,7 @@
 namespace sardonyx::passes {
 
 Rewrite InlineIf(Node& node, PassContext& context);
+Rewrite KeepBlocks(Node& node, PassContext& context);
 Rewrite SinkDequantization(Node& node, PassContext& context);
 Rewrite IntegerProducts(Node& node, PassContext& context);
 Rewrite FoldConstants(Node& node, PassContext& context);
@@ -22,6 +23,7 @@ int FuseElementwise(PassContext& context);
 Rewrite FuseQuantizedSums(Node& node, PassContext& context);
 Rewrite FuseEpilogues(Node& node, PassContext& context);
 Rewrite AbsorbTransposes(Node& node, PassContext& context);
+int WidenHalves(PassContext& context);
 
 // Collects the nodes of a patch; made nodes have the origin of the node that the patch replaces.
 class PatchMaker {
@@ -56,6 +58,9 @@ bool HasOneUser(const Graph& graph, const Value* value);
 bool IsFrom(const Value* value, const CoreOp& op);
 // A constant all of whose elements are that number.
 bool IsConstantOf(const Value* value, double number);
+// Of float32, or of 16 bits and so computed in float32 and rounded where a step ends
+// (widen_halves).
+bool IsComputedAsFloat32(const Value* value);
 // All dimensions known to be equal, symbols included.
 bool SameShape(const Value* a, const Value* b);
 // The permutation that undoes `perm`.

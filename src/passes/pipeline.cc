@@ -8,6 +8,7 @@ const std::vector<Pass>& Pipeline() {
   using namespace passes;  // NOLINT: a table reads better without
   static const std::vector<Pass> kPipeline = {
       {"inline_if", "a known condition leaves one branch for all later passes to see", InlineIf},
+      {"keep_blocks", "weights in blocks must not be folded into floats", KeepBlocks},
       {"sink_dequantization", "what only moves elements moves bytes", SinkDequantization},
       {"integer_products", "before weights are folded to floats: products of bytes stay such",
        IntegerProducts},
@@ -33,6 +34,8 @@ const std::vector<Pass>& Pipeline() {
        FuseQuantizedSums},
       {"fuse_epilogues", "and none behind a product or convolution", FuseEpilogues},
       {"absorb_transposes", "a product reads and writes through strides", AbsorbTransposes},
+      {"widen_halves", "after all that looks for patterns: halves are computed in float32", nullptr,
+       WidenHalves},
   };
   return kPipeline;
 }

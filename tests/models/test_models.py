@@ -13,6 +13,7 @@ from bench.models import cases, collection, ensure, reference
 NAMES_AND_CASES = [
     (model.name, "x".join(str(size) for size in sizes))
     for model in collection().values()
+    if not model.twin
     for sizes in model.sizes
 ]
 

@@ -43,6 +43,10 @@ std::string MakeShape(const BindRequest& request, bool transposed, ConvShape* sh
   if (type != DType::kFloat32 || request.outputs[0].dtype != DType::kFloat32) {
     return fmt::format("element type is {}, not float", Name(type));
   }
+  const Operand& weights = request.inputs[1];
+  if (weights.dtype != DType::kFloat32 && weights.constant == nullptr) {
+    return fmt::format("weights of {} are not constant", Name(weights.dtype));
+  }
   return ConvShapeOf(request, transposed, shape);
 }
 
@@ -68,7 +72,8 @@ std::shared_ptr<const void> PackConstant(const BindRequest& request, const std::
   if (weights.constant == nullptr) return nullptr;
   return request.packs.Get(*weights.constant, weights.id, layout, static_cast<int64_t>(bytes),
                            [&](const Tensor& source, void* to) {
-                             pack(source.data<float>(), static_cast<float*>(to),
+                             const Tensor wide = WidenedHalves(source);
+                             pack(wide.data<float>(), static_cast<float*>(to),
                                   Parallel{&ThreadPool::Process(), request.threads});
                            });
 }

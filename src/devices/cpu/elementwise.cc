@@ -1,6 +1,7 @@
 #include "kernels/elementwise.h"
 
 #include "devices/cpu/families.h"
+#include "kernels/narrow.h"
 
 namespace sardonyx::cpu {
 namespace {
@@ -36,6 +37,13 @@ constexpr Implementation kList[] = {{"tiles", BindTiles}};
 }  // namespace
 
 std::span<const Implementation> ElementwiseList() { return kList; }
+
+Tensor WidenedHalves(const Tensor& tensor) {
+  if (tensor.dtype() != DType::kFloat16 && tensor.dtype() != DType::kBFloat16) return tensor;
+  Tensor wide(DType::kFloat32, tensor.dims());
+  WidenHalves(tensor.dtype(), tensor.raw(), tensor.size(), wide.data<float>(), Parallel{});
+  return wide;
+}
 
 std::vector<int64_t> BroadcastStrides(const std::vector<int64_t>& operand,
                                       std::span<const int64_t> dims) {

@@ -12,6 +12,7 @@ namespace sardonyx::cpu {
 std::span<const Implementation> ElementwiseList();
 std::span<const Implementation> MatMulList();
 std::span<const Implementation> AttentionList();
+std::span<const Implementation> MatMulNBitsList();
 std::span<const Implementation> ConvList();
 std::span<const Implementation> ConvTransposeList();
 std::span<const Implementation> IntegerMatMulList();
@@ -61,6 +62,8 @@ std::vector<int64_t> BroadcastStrides(const std::vector<int64_t>& operand,
 
 // The geometry of a convolution of channels-last operands; a reason if kernels lack it.
 std::string ConvShapeOf(const BindRequest& request, bool transposed, ConvShape* shape);
+// A tensor of float16 or bfloat16 as float32; any other as it is.
+Tensor WidenedHalves(const Tensor& tensor);
 
 // Refusal with a formatted reason.
 template <typename... Args>

@@ -3,7 +3,10 @@
 #include "devices/cpu/epilogue_binding.h"
 #include "devices/cpu/families.h"
 #include "kernels/gemm.h"
+#include "kernels/gemm_narrow.h"
+#include "kernels/gemm_typed.h"
 #include "kernels/gemv.h"
+#include "kernels/narrow.h"
 
 namespace sardonyx::cpu {
 namespace {
@@ -42,9 +45,6 @@ struct Problem {
 
 std::string Analyse(const BindRequest& request, Problem* problem) {
   const Attributes& attributes = request.node.attributes;
-  if (request.inputs[0].dtype != DType::kFloat32 || request.outputs[0].dtype != DType::kFloat32) {
-    return fmt::format("element type is {}, not float", Name(request.inputs[0].dtype));
-  }
   const auto& perm_a = attributes.Ints("perm_a");
   const auto& perm_b = attributes.Ints("perm_b");
   std::vector<int64_t> a = Permuted(request.inputs[0].dims, perm_a);
@@ -177,31 +177,76 @@ bool ReadsOnce(const GemmShape& shape, const Tensor& b) {
          b.bytes() >= kLeastBytes && b.raw() != nullptr && IsAligned(b);
 }
 
-BindResult BindGemm(const BindRequest& request) {
-  Problem problem;
-  if (std::string why = Analyse(request, &problem); !why.empty()) return why;
-  if (request.outputs[0].size() == 0) return Refuse("no elements");
-  Merge(request, &problem);
-  GemmShape& shape = problem.shape;
-  if (problem.batch.size() > 2)
-    return Refuse("{} batch dimensions that do not merge", problem.batch.size());
-  EpilogueBinding::Layout layout;
-  for (size_t i = 0; i < problem.batch.size(); ++i) {
-    const size_t to = 2 - problem.batch.size() + i;
-    const BatchDim& dim = problem.batch[i];
+// Few rows are bound by reading the weights: constant halves stay halves, half of it to read.
+Bound BindHalves(const BindRequest& request, const GemmShape& shape,
+                 const EpilogueBinding::Layout& layout) {
+  const Operand& weights = request.inputs[1];
+  const NarrowMatrix b{weights.dtype, shape.k, shape.n, 0};
+  const Parallel par{&ThreadPool::Process(), request.threads};
+  const auto packed = request.packs.Get(
+      *weights.constant, weights.id,
+      fmt::format("halves {}x{} ld{}{}", shape.k, shape.n, shape.ldb,
+                  shape.b_transposed ? "t" : ""),
+      static_cast<int64_t>(NarrowPackedBytes(b)), [&](const Tensor& matrix, void* to) {
+        PackNarrowHalves(b, static_cast<const uint16_t*>(matrix.raw()), shape.ldb,
+                         shape.b_transposed, to, par);
+      });
+  Bound bound;
+  bound.packed = 1u << 1;
+  bound.scratch_bytes =
+      static_cast<int64_t>(GemmNarrowScratchBytes(b, shape.m, shape.lda, request.threads));
+  auto epilogue = std::make_shared<const EpilogueBinding>(request, 2, layout);
+  bound.run = [=](const StepArgs& args) {
+    epilogue->With(args, [&](const Epilogue& fused) {
+      GemmNarrow(b, packed.get(), shape.m, static_cast<const float*>(args.in[0]), shape.lda,
+                 static_cast<float*>(args.out[0]), shape.ldc, fused, args.scratch, args.parallel);
+    });
+    epilogue->Finish(args);
+  };
+  return bound;
+}
+
+// What every implementation needs: the product as the kernels see it, or why they do not.
+std::string Prepare(const BindRequest& request, Problem* problem, EpilogueBinding::Layout* layout) {
+  if (std::string why = Analyse(request, problem); !why.empty()) return why;
+  if (request.outputs[0].size() == 0) return "no elements";
+  Merge(request, problem);
+  GemmShape& shape = problem->shape;
+  if (problem->batch.size() > 2) {
+    return fmt::format("{} batch dimensions that do not merge", problem->batch.size());
+  }
+  for (size_t i = 0; i < problem->batch.size(); ++i) {
+    const size_t to = 2 - problem->batch.size() + i;
+    const BatchDim& dim = problem->batch[i];
     shape.batch[to] = dim.size;
     shape.a_stride[to] = dim.a;
     shape.b_stride[to] = dim.b;
     shape.c_stride[to] = dim.c;
-    layout.batch[to] = dim.range;
+    layout->batch[to] = dim.range;
   }
   const int rank = request.outputs[0].rank();
-  layout.rows = problem.rows;
-  layout.columns = {static_cast<int>(problem.inverse[rank - 1]),
-                    static_cast<int>(problem.inverse[rank - 1]) + 1};
+  layout->rows = problem->rows;
+  layout->columns = {static_cast<int>(problem->inverse[rank - 1]),
+                     static_cast<int>(problem->inverse[rank - 1]) + 1};
+  return "";
+}
+
+BindResult BindGemm(const BindRequest& request) {
+  if (request.inputs[0].dtype != DType::kFloat32 || request.outputs[0].dtype != DType::kFloat32) {
+    return Refuse("element type is {}, not float", Name(request.inputs[0].dtype));
+  }
+  Problem problem;
+  EpilogueBinding::Layout layout;
+  if (std::string why = Prepare(request, &problem, &layout); !why.empty()) return why;
+  GemmShape& shape = problem.shape;
   std::shared_ptr<const void> packed;
   const Tensor* b = request.inputs[1].constant;
-  if (b != nullptr && !ReadsOnce(shape, *b)) {
+  const DType b_type = request.inputs[1].dtype;
+  if (b != nullptr && b_type != DType::kFloat32 && problem.batch.empty() && !shape.a_transposed &&
+      shape.k > 0 && shape.m <= kNarrowRows) {
+    return BindHalves(request, shape, layout);
+  }
+  if (b != nullptr && (b_type != DType::kFloat32 || !ReadsOnce(shape, *b))) {
     const int64_t bytes = static_cast<int64_t>(GemmPackedBytes(shape.k, shape.n));
     // Every distinct matrix of the batch is packed behind the other.
     const bool each[2] = {shape.b_stride[0] != 0, shape.b_stride[1] != 0};
@@ -215,7 +260,8 @@ BindResult BindGemm(const BindRequest& request) {
     const int64_t columns = std::max<int64_t>((int64_t{4} << 20) / (shape.k * 4 + 1) / 64 * 64, 64);
     packed = request.packs.GetByRows(
         *b, request.inputs[1].id, name, bytes * counts[0] * counts[1],
-        by_columns ? columns : b->dims()[0], [&](const Tensor& matrix, int64_t first, void* to) {
+        by_columns ? columns : b->dims()[0], [&](const Tensor& given, int64_t first, void* to) {
+          const Tensor matrix = WidenedHalves(given);
           if (by_columns) {
             return GemmPackB(shape.k, matrix.dims()[0], matrix.data<float>(), shape.ldb, true,
                              static_cast<float*>(to) + first * shape.k,
@@ -241,9 +287,19 @@ BindResult BindGemm(const BindRequest& request) {
   bound.scratch_bytes =
       static_cast<int64_t>(GemmScratchBytes(shape, packed != nullptr, request.threads));
   auto epilogue = std::make_shared<const EpilogueBinding>(request, 2, layout);
-  bound.run = [shape, packed, epilogue](const StepArgs& args) {
+  // Halves that are not constant are widened ahead of the product.
+  const bool widens = packed == nullptr && b_type != DType::kFloat32;
+  const int64_t own = (bound.scratch_bytes + 63) / 64 * 64, b_size = request.inputs[1].size();
+  if (widens) bound.scratch_bytes = own + b_size * static_cast<int64_t>(sizeof(float));
+  bound.run = [=](const StepArgs& args) {
+    const float* matrix = static_cast<const float*>(args.in[1]);
+    if (widens) {
+      auto* wide = reinterpret_cast<float*>(static_cast<char*>(args.scratch) + own);
+      WidenHalves(b_type, args.in[1], b_size, wide, args.parallel);
+      matrix = wide;
+    }
     epilogue->With(args, [&](const Epilogue& fused) {
-      Gemm(shape, static_cast<const float*>(args.in[0]), static_cast<const float*>(args.in[1]),
+      Gemm(shape, static_cast<const float*>(args.in[0]), matrix,
            static_cast<const float*>(packed.get()), static_cast<float*>(args.out[0]), fused,
            args.scratch, args.parallel);
     });
@@ -252,7 +308,39 @@ BindResult BindGemm(const BindRequest& request) {
   return bound;
 }
 
-constexpr Implementation kList[] = {{"gemm", BindGemm}};
+BindResult BindTyped(const BindRequest& request) {
+  const DType type = request.inputs[0].dtype;
+  if (!IsGemmType(type) || request.outputs[0].dtype != type || request.inputs[1].dtype != type) {
+    return Refuse("element type is {}", Name(type));
+  }
+  if (request.node.attributes.Expr("epilogue") != nullptr) return Refuse("it has an epilogue");
+  Problem problem;
+  EpilogueBinding::Layout layout;
+  if (std::string why = Prepare(request, &problem, &layout); !why.empty()) return why;
+  const GemmShape shape = problem.shape;
+  std::shared_ptr<const void> packed;
+  const Operand& b = request.inputs[1];
+  if (b.constant != nullptr && shape.b_stride[0] == 0 && shape.b_stride[1] == 0) {
+    packed = request.packs.Get(*b.constant, b.id,
+                               fmt::format("typed {}x{} ld{}{}", shape.k, shape.n, shape.ldb,
+                                           shape.b_transposed ? "t" : ""),
+                               static_cast<int64_t>(GemmTypedPackedBytes(type, shape.k, shape.n)),
+                               [&](const Tensor& matrix, void* to) {
+                                 GemmTypedPack(type, shape, matrix.raw(), to,
+                                               Parallel{&ThreadPool::Process(), request.threads});
+                               });
+  }
+  Bound bound;
+  if (packed != nullptr) bound.packed = 1u << 1;
+  bound.scratch_bytes = static_cast<int64_t>(GemmTypedScratchBytes(type, shape, packed != nullptr));
+  bound.run = [=](const StepArgs& args) {
+    GemmTyped(type, shape, args.in[0], args.in[1], packed.get(), args.out[0], args.scratch,
+              args.parallel);
+  };
+  return bound;
+}
+
+constexpr Implementation kList[] = {{"gemm", BindGemm}, {"gemm, typed", BindTyped}};
 
 }  // namespace
 

@@ -82,7 +82,7 @@ void InferAny(InferContext& context, bool transposed, DType type, size_t first) 
 
 void InferFloat(InferContext& context, bool transposed) {
   if (context.input_count() < 2) context.Fail("a convolution takes an input and weights");
-  if (context.dtype(0) != context.dtype(1)) {
+  if (context.dtype(0) != context.dtype(1) && !IsNarrowed(context.dtype(0), context.dtype(1))) {
     context.Fail("the input is {} and the weights are {}: the element types must be the same",
                  Name(context.dtype(0)), Name(context.dtype(1)));
   }

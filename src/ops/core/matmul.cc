@@ -1,7 +1,8 @@
 // Matrix product of the last two axes; the axes before them broadcast. As ONNX
 // MatMul for ranks of two and more, with either operand transposed first.
 // Attributes perm_a and perm_b permute the operands before all else, perm_y the
-// product before the epilogue: transposes that a device does through strides.
+// product before the epilogue: transposes that a device does through strides. Of a float32 product
+// the right operand may be stored as float16 or bfloat16.
 
 #include <algorithm>
 #include <cstring>
@@ -57,7 +58,7 @@ void InferProduct(InferContext& context, DType type, size_t first) {
 void InferMatmul(InferContext& context) {
   if (context.input_count() < 2) context.Fail("matmul takes two operands");
   const DType type = context.dtype(0);
-  if (context.dtype(1) != type) {
+  if (context.dtype(1) != type && !IsNarrowed(type, context.dtype(1))) {
     context.Fail("cannot multiply {} by {}: the element types must be the same", Name(type),
                  Name(context.dtype(1)));
   }

@@ -119,6 +119,10 @@ DType SumTypeOf(DType product_type) {
   }
 }
 
+bool IsNarrowed(DType type, DType stored) {
+  return type == DType::kFloat32 && (stored == DType::kFloat16 || stored == DType::kBFloat16);
+}
+
 Tensor ConvertedTo(const Tensor& x, DType type) {
   if (x.dtype() == type) return x;
   Tensor y(type, x.dims());

@@ -13,6 +13,8 @@ namespace sardonyx::core {
 DType ProductType(const Tensor& a, const Tensor& b, int64_t length);
 // The type of sums of products: int32, uint32, uint64; float64 for floats.
 DType SumTypeOf(DType product_type);
+// Whether weights of the type `stored` may stand in a product of `type`: halves for float32.
+bool IsNarrowed(DType type, DType stored);
 // x itself if it has the type.
 Tensor ConvertedTo(const Tensor& x, DType type);
 

@@ -1,0 +1,106 @@
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "base/cast.h"
+#include "devices/cpu/families.h"
+#include "kernels/gemm_narrow.h"
+
+namespace sardonyx::cpu {
+namespace {
+
+enum Input : size_t { kA, kB, kScales, kZeroPoints, kGroups, kBias };
+
+std::vector<float> Floats(const Tensor& tensor) {
+  const Tensor aligned = Aligned(tensor);
+  std::vector<float> values(static_cast<size_t>(aligned.size()));
+  ConvertElements(aligned.dtype(), aligned.raw(), DType::kFloat32, values.data(), aligned.size(),
+                  true);
+  return values;
+}
+
+// Zero points as floats, [n, blocks]: given as codes packed in each row, or in the type of A.
+std::vector<float> Zeros(const Operand* zeros, int bits, int64_t n, int64_t blocks) {
+  if (zeros == nullptr) return std::vector<float>(n * blocks, static_cast<float>(1 << (bits - 1)));
+  if (zeros->dtype != DType::kUInt8) return Floats(*zeros->constant);
+  const Tensor codes = Aligned(*zeros->constant);
+  const int64_t row_bytes = (blocks * bits + 7) / 8;
+  std::vector<float> values(n * blocks);
+  for (int64_t j = 0; j < n; ++j) {
+    const uint8_t* row = codes.data<uint8_t>() + j * row_bytes;
+    for (int64_t i = 0; i < blocks; ++i) {
+      const int shift = static_cast<int>(i * bits % 8);
+      const int code = (row[i * bits / 8] >> shift) & ((1 << bits) - 1);
+      values[j * blocks + i] = static_cast<float>(code);
+    }
+  }
+  return values;
+}
+
+BindResult BindBlocks(const BindRequest& request) {
+  auto given = [&](size_t i) {
+    return i < request.inputs.size() && request.inputs[i].present() ? &request.inputs[i] : nullptr;
+  };
+  const Attributes& attributes = request.node.attributes;
+  const Operand& a = request.inputs[kA];
+  if (a.dtype != DType::kFloat32) return Refuse("element type is {}, not float", Name(a.dtype));
+  if (given(kGroups) != nullptr) return Refuse("columns are in groups of their own (g_idx)");
+  for (const size_t i : {size_t{kB}, size_t{kScales}, size_t{kZeroPoints}}) {
+    if (given(i) != nullptr && given(i)->constant == nullptr) {
+      return Refuse("weights are not constant");
+    }
+  }
+  const int bits = static_cast<int>(attributes.Int("bits", 4));
+  const NarrowMatrix b{bits == 2   ? DType::kUInt2
+                       : bits == 4 ? DType::kUInt4
+                                   : DType::kUInt8,
+                       attributes.Int("K"), attributes.Int("N"), attributes.Int("block_size")};
+  const int64_t m = a.size() / b.k, blocks = (b.k + b.block - 1) / b.block;
+  if (m == 0) return Refuse("no elements");
+  const Operand& codes = request.inputs[kB];
+  // Codes may be shared by products with other scales.
+  const auto hash = [&](size_t i) {
+    if (given(i) == nullptr) return size_t{0};
+    const Tensor& tensor = *given(i)->constant;
+    return std::hash<std::string_view>()(
+        {static_cast<const char*>(tensor.raw()), static_cast<size_t>(tensor.bytes())});
+  };
+  const auto packed = request.packs.Get(
+      *codes.constant, codes.id,
+      fmt::format("{}x{} {} bits by {} {:x} {:x}", b.k, b.n, bits, b.block, hash(kScales),
+                  hash(kZeroPoints)),
+      static_cast<int64_t>(NarrowPackedBytes(b)), [&](const Tensor& matrix, void* to) {
+        // Read while packing alone: never packed themselves, they stay in memory.
+        const std::vector<float> scales = Floats(*request.inputs[kScales].constant);
+        const std::vector<float> zeros = Zeros(given(kZeroPoints), bits, b.n, blocks);
+        PackNarrowBlocks(b, matrix.data<uint8_t>(), scales.data(), zeros.data(), to,
+                         Parallel{&ThreadPool::Process(), request.threads});
+      });
+  Bound bound;
+  bound.packed = 1u << kB;
+  bound.scratch_bytes = static_cast<int64_t>(GemmNarrowScratchBytes(b, m, b.k, request.threads));
+  const bool has_bias = given(kBias) != nullptr;
+  if (has_bias && given(kBias)->dtype != DType::kFloat32) return Refuse("the bias is not float");
+  Expression add{{DType::kFloat32, DType::kFloat32}, {}, {{Fn::kAdd, DType::kFloat32, {0, 1, 0}}}};
+  const auto expression = std::make_shared<const Expression>(std::move(add));
+  bound.run = [=](const StepArgs& args) {
+    EpilogueOperand bias;
+    Epilogue epilogue;
+    if (has_bias) {
+      bias.data = args.in[kBias];
+      bias.column_stride = 1;
+      epilogue = {expression.get(), &bias};
+    }
+    GemmNarrow(b, packed.get(), m, static_cast<const float*>(args.in[kA]), b.k,
+               static_cast<float*>(args.out[0]), b.n, epilogue, args.scratch, args.parallel);
+  };
+  return bound;
+}
+
+constexpr Implementation kList[] = {{"gemm, blocks of codes", BindBlocks}};
+
+}  // namespace
+
+std::span<const Implementation> MatMulNBitsList() { return kList; }
+
+}  // namespace sardonyx::cpu

@@ -1,0 +1,270 @@
+#include "kernels/gemm_typed.h"
+
+#include <algorithm>
+
+#include "kernels/gemm_block.h"
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/gemm_typed.cc"
+#include "hwy/foreach_target.h"  // before highway.h
+
+#include "hwy/highway.h"
+
+#ifndef SARDONYX_GEMM_TYPED_ONCE
+#define SARDONYX_GEMM_TYPED_ONCE
+namespace sardonyx {
+
+// One part of C: rows [m0, m1), panels from column n0 to n1. A's element (i, k) is a[i * a_row + k
+// * a_column]. If b is given, whole panels are read there, from rows b_row apart.
+struct TypedPart {
+  int64_t k, n;
+  const void* a;
+  int64_t a_row, a_column;
+  const void* packed;
+  const void* b;
+  int64_t b_row;
+  void* c;
+  int64_t ldc;
+  int64_t m0, m1, n0, n1;
+};
+
+// Panels n0 to n1 of B, whose element (k, j) is b[k * b_row + j * b_column].
+struct TypedPanels {
+  int64_t k, n;
+  const void* b;
+  int64_t b_row, b_column;
+  int64_t n0, n1;
+  void* packed;
+};
+
+}  // namespace sardonyx
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+#if HWY_TARGET == HWY_AVX3
+constexpr int kRows = 12;
+#else
+constexpr int kRows = 6;
+#endif
+constexpr int64_t kDepth = 128;  // rows of a panel that stay in the first-level cache
+
+template <typename T>
+constexpr int64_t WidthOf() {
+  return 2 * static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>()));
+}
+
+template <class V>
+HWY_INLINE V AddProduct(V a, V b, V sum) {
+  if constexpr (std::is_floating_point_v<hn::TFromV<V>>) {
+    return hn::MulAdd(a, b, sum);
+  } else {
+    return hn::Add(hn::Mul(a, b), sum);
+  }
+}
+
+// kM rows of one panel, over kc rows of B; added to C from the second range on.
+template <int kM, typename T>
+HWY_NOINLINE void Tile(int64_t kc, const T* a, int64_t a_row, int64_t a_column,
+                       const T* HWY_RESTRICT b, int64_t b_row, T* c, int64_t ldc, int64_t columns,
+                       bool add) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int64_t kL = WidthOf<T>() / 2;
+  V acc[kM][2];
+#pragma GCC unroll 12
+  for (int r = 0; r < kM; ++r) acc[r][0] = acc[r][1] = hn::Zero(d);
+  for (int64_t k = 0; k < kc; ++k, a += a_column, b += b_row) {
+    const V b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, b + kL);
+#pragma GCC unroll 12
+    for (int r = 0; r < kM; ++r) {
+      const V value = hn::Set(d, a[r * a_row]);
+      acc[r][0] = AddProduct(value, b0, acc[r][0]);
+      acc[r][1] = AddProduct(value, b1, acc[r][1]);
+    }
+  }
+  if (columns == 2 * kL) {
+#pragma GCC unroll 12
+    for (int r = 0; r < kM; ++r) {
+      for (int v = 0; v < 2; ++v) {
+        T* to = c + r * ldc + v * kL;
+        hn::StoreU(add ? hn::Add(acc[r][v], hn::LoadU(d, to)) : acc[r][v], d, to);
+      }
+    }
+    return;
+  }
+  HWY_ALIGN T row[2 * kL];
+  for (int r = 0; r < kM; ++r) {
+    hn::Store(acc[r][0], d, row);
+    hn::Store(acc[r][1], d, row + kL);
+    for (int64_t j = 0; j < columns; ++j) c[r * ldc + j] = add ? c[r * ldc + j] + row[j] : row[j];
+  }
+}
+
+template <typename T>
+void Multiply(const TypedPart& x) {
+  constexpr int64_t kWidth = WidthOf<T>();
+  for (int64_t n = x.n0; n < x.n1; n += kWidth) {
+    const int64_t columns = std::min(kWidth, x.n - n);
+    int64_t k0 = 0;
+    do {
+      const int64_t kc = std::min(kDepth, x.k - k0);
+      const bool in_place = x.b != nullptr && columns == kWidth;
+      const int64_t b_row = in_place ? x.b_row : kWidth;
+      const T* b = in_place ? static_cast<const T*>(x.b) + n + k0 * b_row
+                            : static_cast<const T*>(x.packed) + n * x.k + k0 * b_row;
+      const T* a = static_cast<const T*>(x.a) + k0 * x.a_column;
+      T* c = static_cast<T*>(x.c) + n;
+      int64_t m = x.m0;
+      for (; m + kRows <= x.m1; m += kRows) {
+        Tile<kRows>(kc, a + m * x.a_row, x.a_row, x.a_column, b, b_row, c + m * x.ldc, x.ldc,
+                    columns, k0 > 0);
+      }
+      for (; m + 3 <= x.m1; m += 3) {
+        Tile<3>(kc, a + m * x.a_row, x.a_row, x.a_column, b, b_row, c + m * x.ldc, x.ldc, columns,
+                k0 > 0);
+      }
+      for (; m < x.m1; ++m) {
+        Tile<1>(kc, a + m * x.a_row, x.a_row, x.a_column, b, b_row, c + m * x.ldc, x.ldc, columns,
+                k0 > 0);
+      }
+      k0 += kc;
+    } while (k0 < x.k);
+  }
+}
+
+template <typename T>
+void Pack(const TypedPanels& x) {
+  constexpr int64_t kWidth = WidthOf<T>();
+  for (int64_t n = x.n0; n < x.n1; n += kWidth) {
+    const int64_t columns = std::min(kWidth, x.n - n);
+    T* to = static_cast<T*>(x.packed) + n * x.k;
+    const T* from = static_cast<const T*>(x.b) + n * x.b_column;
+    for (int64_t k = 0; k < x.k; ++k, to += kWidth, from += x.b_row) {
+      if (x.b_column == 1) {
+        std::copy_n(from, columns, to);
+      } else {
+        for (int64_t j = 0; j < columns; ++j) to[j] = from[j * x.b_column];
+      }
+      std::fill(to + columns, to + kWidth, T{0});
+    }
+  }
+}
+
+// Integers of either sign have the same sums and products.
+void MultiplyPart(DType type, const TypedPart& part) {
+  if (type == DType::kFloat64) return Multiply<double>(part);
+  BitWidth(type) == 32 ? Multiply<uint32_t>(part) : Multiply<uint64_t>(part);
+}
+void PackPart(DType type, const TypedPanels& panels) {
+  BitWidth(type) == 32 ? Pack<uint32_t>(panels) : Pack<uint64_t>(panels);
+}
+int64_t Width(DType type) {
+  return BitWidth(type) == 32 ? WidthOf<uint32_t>() : WidthOf<uint64_t>();
+}
+int64_t TileHeight() { return kRows; }
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace sardonyx
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(MultiplyPart);
+HWY_EXPORT(PackPart);
+HWY_EXPORT(Width);
+HWY_EXPORT(TileHeight);
+
+bool IsGemmType(DType type) {
+  return type == DType::kFloat64 || type == DType::kInt32 || type == DType::kUInt32 ||
+         type == DType::kInt64 || type == DType::kUInt64;
+}
+
+size_t GemmTypedPackedBytes(DType type, int64_t k, int64_t n) {
+  const int64_t width = HWY_DYNAMIC_DISPATCH(Width)(type);
+  return static_cast<size_t>(RoundUp(ByteSize(type, k * RoundUp(n, width)), 64));
+}
+
+namespace {
+
+// Panels of B from `first` on.
+void PackFrom(DType type, const GemmShape& shape, int64_t first, const void* b, void* packed,
+              const Parallel& par) {
+  const int64_t width = HWY_DYNAMIC_DISPATCH(Width)(type);
+  const int64_t panels = CeilDiv(shape.n, width) - first;
+  const int64_t parts =
+      std::clamp<int64_t>(shape.k * shape.n / 65536, 1, std::max<int64_t>(panels, 1));
+  par.For(parts, [&](int64_t part) {
+    HWY_DYNAMIC_DISPATCH(PackPart)
+    (type, TypedPanels{shape.k, shape.n, b, shape.b_transposed ? 1 : shape.ldb,
+                       shape.b_transposed ? shape.ldb : 1, (first + panels * part / parts) * width,
+                       std::min(shape.n, (first + panels * (part + 1) / parts) * width), packed});
+  });
+}
+
+// Few rows read B once: packing would read it twice.
+bool ReadsInPlace(const GemmShape& shape) {
+  return !shape.b_transposed && shape.m <= 2 * HWY_DYNAMIC_DISPATCH(TileHeight)();
+}
+
+}  // namespace
+
+void GemmTypedPack(DType type, const GemmShape& shape, const void* b, void* packed,
+                   const Parallel& par) {
+  PackFrom(type, shape, 0, b, packed, par);
+}
+
+size_t GemmTypedScratchBytes(DType type, const GemmShape& shape, bool packed) {
+  return packed ? 0 : GemmTypedPackedBytes(type, shape.k, shape.n);
+}
+
+void GemmTyped(DType type, const GemmShape& s, const void* a, const void* b, const void* packed_b,
+               void* c, void* scratch, const Parallel& par) {
+  const int64_t width = HWY_DYNAMIC_DISPATCH(Width)(type), panels = CeilDiv(s.n, width);
+  const int64_t tile = HWY_DYNAMIC_DISPATCH(TileHeight)(), tiles = CeilDiv(s.m, tile);
+  const auto at = [&](const void* base, const int64_t* stride, int64_t p, int64_t q) {
+    return static_cast<const char*>(base) + ByteSize(type, p * stride[0] + q * stride[1]);
+  };
+  // Parts of some 20 microseconds; rows are cut first, then columns.
+  const double work = static_cast<double>(s.m) * static_cast<double>(s.n) *
+                      static_cast<double>(std::max<int64_t>(s.k, 1)) / 200000;
+  const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(work), 1, 64);
+  const int64_t row_parts = std::min(tiles, std::max<int64_t>(wanted / 4, 1));
+  const int64_t column_parts = std::min(panels, CeilDiv(wanted, row_parts));
+  const bool in_place = packed_b == nullptr && ReadsInPlace(s);
+  for (int64_t p = 0; p < s.batch[0]; ++p) {
+    for (int64_t q = 0; q < s.batch[1]; ++q) {
+      const void *packed = packed_b, *matrix = nullptr;
+      const bool is_new = (p == 0 && q == 0) || s.b_stride[0] != 0 || s.b_stride[1] != 0;
+      if (packed == nullptr) {
+        if (in_place) matrix = at(b, s.b_stride, p, q);
+        // In place, all but the last columns.
+        const int64_t first = in_place ? s.n / width : 0;
+        if (is_new) PackFrom(type, s, first, at(b, s.b_stride, p, q), scratch, par);
+        packed = scratch;
+      }
+      const void* rows = at(a, s.a_stride, p, q);
+      void* target = const_cast<char*>(at(c, s.c_stride, p, q));
+      par.For(row_parts * column_parts, [&](int64_t task) {
+        const int64_t i = task / column_parts, j = task % column_parts;
+        HWY_DYNAMIC_DISPATCH(MultiplyPart)
+        (type, TypedPart{s.k, s.n, rows, s.a_transposed ? 1 : s.lda, s.a_transposed ? s.lda : 1,
+                         packed, matrix, s.ldb, target, s.ldc, tiles * i / row_parts * tile,
+                         std::min(s.m, tiles * (i + 1) / row_parts * tile),
+                         panels * j / column_parts * width,
+                         std::min(s.n, panels * (j + 1) / column_parts * width)});
+      });
+    }
+  }
+}
+
+}  // namespace sardonyx
+#endif  // HWY_ONCE

@@ -1,0 +1,295 @@
+#include "kernels/narrow_panel.h"
+
+#include <utility>
+
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/narrow_panel.cc"
+#include "hwy/foreach_target.h"  // before highway.h
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using FullTag = hn::ScalableTag<float>;
+using EightTag = hn::CappedTag<float, 8>;
+
+template <class D>
+constexpr int64_t LanesOf() {
+  return static_cast<int64_t>(hn::MaxLanes(D()));
+}
+
+// Halves, widened as they are loaded.
+template <DType kType, class D>
+HWY_INLINE hn::Vec<D> LoadHalves(D d, const uint16_t* from) {
+  if constexpr (kType == DType::kBFloat16) {
+    const hn::Rebind<uint16_t, D> narrow;
+    const hn::RebindToUnsigned<D> bits;
+    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(narrow, from))));
+  } else {
+    const hn::Rebind<hwy::float16_t, D> narrow;
+    return hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t*>(from)));
+  }
+}
+
+// Code kRow of each word, as 2^kBits + code.
+template <int kBits, int kRow, class D>
+HWY_INLINE hn::Vec<D> Code(D d, hn::VFromD<hn::RebindToUnsigned<D>> words) {
+  const hn::RebindToUnsigned<D> bits;
+  constexpr int kShift = kRow * kBits - (23 - kBits);
+  constexpr uint32_t kMask = ((1u << kBits) - 1) << (23 - kBits);
+  constexpr uint32_t kExponent = static_cast<uint32_t>(127 + kBits) << 23;
+  auto placed = words;
+  if constexpr (kShift > 0) placed = hn::ShiftRight<kShift>(words);
+  if constexpr (kShift < 0) placed = hn::ShiftLeft<-kShift>(words);
+  return hn::BitCast(d, hn::OrAnd(hn::Set(bits, kExponent), placed, hn::Set(bits, kMask)));
+}
+
+// A block of a panel: where its parts begin.
+struct Block {
+  const float* scales;
+  const float* offsets;
+  const uint32_t* words;
+};
+HWY_INLINE Block BlockAt(const void* panel, int64_t index, int64_t width, int64_t words) {
+  const auto* from = static_cast<const float*>(panel) + index * width * (2 + words);
+  return {from, from + width, reinterpret_cast<const uint32_t*>(from + 2 * width)};
+}
+
+// ---- widening ----
+
+template <DType kType, class D>
+void WidenHalfRows(D d, const uint16_t* from, int64_t count, float* to) {
+  for (int64_t i = 0; i < count; i += LanesOf<D>()) {
+    hn::StoreU(LoadHalves<kType>(d, from + i), d, to + i);
+  }
+}
+
+template <int kBits, class D, int... kRow>
+HWY_INLINE void WidenWord(D d, hn::VFromD<hn::RebindToUnsigned<D>> words, hn::Vec<D> scale,
+                          hn::Vec<D> offset, int64_t width, float* to,
+                          std::integer_sequence<int, kRow...>) {
+  (hn::StoreU(hn::MulSub(Code<kBits, kRow>(d, words), scale, offset), d, to + kRow * width), ...);
+}
+
+template <int kBits, class D>
+void WidenBlocks(D d, const NarrowMatrix& b, const void* panel, int64_t width, int64_t k0,
+                 int64_t kc, float* to) {
+  constexpr int kRows = 32 / kBits;
+  const hn::RebindToUnsigned<D> bits;
+  const int64_t words = b.block / kRows;
+  for (int64_t k = k0; k < k0 + kc; k += b.block, to += b.block * width) {
+    const Block block = BlockAt(panel, k / b.block, width, words);
+    const int64_t count = std::min(words, (k0 + kc - k + kRows - 1) / kRows);
+    for (int64_t j = 0; j < width; j += LanesOf<D>()) {
+      const auto scale = hn::LoadU(d, block.scales + j), offset = hn::LoadU(d, block.offsets + j);
+      for (int64_t w = 0; w < count; ++w) {
+        WidenWord<kBits>(d, hn::LoadU(bits, block.words + w * width + j), scale, offset, width,
+                         to + w * kRows * width + j, std::make_integer_sequence<int, kRows>());
+      }
+    }
+  }
+}
+
+template <class D>
+void WidenWith(D d, const NarrowMatrix& b, const void* panel, int64_t width, int64_t k0, int64_t kc,
+               float* to) {
+  const auto* halves = static_cast<const uint16_t*>(panel) + k0 * width;
+  switch (b.type) {
+    case DType::kFloat16: return WidenHalfRows<DType::kFloat16>(d, halves, kc * width, to);
+    case DType::kBFloat16: return WidenHalfRows<DType::kBFloat16>(d, halves, kc * width, to);
+    case DType::kUInt2: return WidenBlocks<2>(d, b, panel, width, k0, kc, to);
+    case DType::kUInt4: return WidenBlocks<4>(d, b, panel, width, k0, kc, to);
+    default: return WidenBlocks<8>(d, b, panel, width, k0, kc, to);
+  }
+}
+
+void Widen(const NarrowMatrix& b, const void* panel, int64_t width, int64_t k0, int64_t kc,
+           float* to) {
+  if (width % LanesOf<FullTag>() == 0) return WidenWith(FullTag(), b, panel, width, k0, kc, to);
+  WidenWith(EightTag(), b, panel, width, k0, kc, to);
+}
+
+// ---- few rows ----
+
+struct Few {
+  const NarrowMatrix& b;
+  const void* panel;
+  int64_t width;
+  const float* a;
+  int64_t lda;
+  const float* a_sums;
+  float* c;
+  int64_t ldc;
+};
+
+// kM rows times kNV vectors of columns from j on. Two sums each hide the latency of additions.
+template <DType kType, int kM, int kNV, class D>
+HWY_NOINLINE void MultiplyHalves(D d, const Few& x, int64_t j) {
+  using V = hn::Vec<D>;
+  V acc[2][kM][kNV];
+#pragma GCC unroll 2
+  for (int s = 0; s < 2; ++s) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kNV; ++v) acc[s][r][v] = hn::Zero(d);
+    }
+  }
+  const auto* from = static_cast<const uint16_t*>(x.panel) + j;
+  const auto row = [&](int64_t k, V(&sums)[kM][kNV]) HWY_ATTR {
+    V values[kNV];
+#pragma GCC unroll 2
+    for (int v = 0; v < kNV; ++v) values[v] = LoadHalves<kType>(d, from + v * LanesOf<D>());
+#pragma GCC unroll 4
+    for (int r = 0; r < kM; ++r) {
+      const V a = hn::Set(d, x.a[r * x.lda + k]);
+#pragma GCC unroll 2
+      for (int v = 0; v < kNV; ++v) sums[r][v] = hn::MulAdd(a, values[v], sums[r][v]);
+    }
+    from += x.width;
+  };
+  int64_t k = 0;
+  for (; k + 2 <= x.b.k; k += 2) {
+    row(k, acc[0]);
+    row(k + 1, acc[1]);
+  }
+  if (k < x.b.k) row(k, acc[0]);
+#pragma GCC unroll 4
+  for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kNV; ++v) {
+      hn::StoreU(hn::Add(acc[0][r][v], acc[1][r][v]), d, x.c + r * x.ldc + j + v * LanesOf<D>());
+    }
+  }
+}
+
+template <int kBits, int kRow, int kM, int kNV, class D>
+HWY_INLINE void AddRow(D d, const hn::VFromD<hn::RebindToUnsigned<D>> (&words)[kNV], const float* a,
+                       int64_t lda, hn::Vec<D> (&sums)[kM][kNV]) {
+  hn::Vec<D> codes[kNV];
+#pragma GCC unroll 2
+  for (int v = 0; v < kNV; ++v) codes[v] = Code<kBits, kRow>(d, words[v]);
+#pragma GCC unroll 4
+  for (int r = 0; r < kM; ++r) {
+    const auto value = hn::Set(d, a[r * lda + kRow]);
+#pragma GCC unroll 2
+    for (int v = 0; v < kNV; ++v) sums[r][v] = hn::MulAdd(value, codes[v], sums[r][v]);
+  }
+}
+
+// Sums over a block of a * (2^b + code), then scale * sum - offset * (sum of a).
+template <int kBits, int kM, int kNV, class D>
+HWY_NOINLINE void MultiplyBlocks(D d, const Few& x, int64_t j) {
+  using V = hn::Vec<D>;
+  const hn::RebindToUnsigned<D> bits;
+  constexpr int kRows = 32 / kBits;
+  const int64_t words = x.b.block / kRows, blocks = (x.b.k + x.b.block - 1) / x.b.block;
+  V acc[kM][kNV];
+#pragma GCC unroll 4
+  for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kNV; ++v) acc[r][v] = hn::Zero(d);
+  }
+  const float* a = x.a;
+  for (int64_t i = 0; i < blocks; ++i) {
+    const Block block = BlockAt(x.panel, i, x.width, words);
+    V sums[2][kM][kNV];
+#pragma GCC unroll 2
+    for (int s = 0; s < 2; ++s) {
+#pragma GCC unroll 4
+      for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 2
+        for (int v = 0; v < kNV; ++v) sums[s][r][v] = hn::Zero(d);
+      }
+    }
+    for (int64_t w = 0; w < words; ++w, a += kRows) {
+      hn::VFromD<hn::RebindToUnsigned<D>> word[kNV];
+#pragma GCC unroll 2
+      for (int v = 0; v < kNV; ++v) {
+        word[v] = hn::LoadU(bits, block.words + w * x.width + j + v * LanesOf<D>());
+      }
+      [&]<int... kRow>(std::integer_sequence<int, kRow...>) HWY_ATTR {
+        (AddRow<kBits, kRow, kM, kNV>(d, word, a, x.lda, sums[kRow % 2]), ...);
+      }(std::make_integer_sequence<int, kRows>());
+    }
+#pragma GCC unroll 2
+    for (int v = 0; v < kNV; ++v) {
+      const V scale = hn::LoadU(d, block.scales + j + v * LanesOf<D>());
+      const V offset = hn::LoadU(d, block.offsets + j + v * LanesOf<D>());
+#pragma GCC unroll 4
+      for (int r = 0; r < kM; ++r) {
+        const V sum = hn::Add(sums[0][r][v], sums[1][r][v]);
+        const V a_sum = hn::Set(d, x.a_sums[r * blocks + i]);
+        acc[r][v] = hn::Add(acc[r][v], hn::MulSub(scale, sum, hn::Mul(offset, a_sum)));
+      }
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kNV; ++v) {
+      hn::StoreU(acc[r][v], d, x.c + r * x.ldc + j + v * LanesOf<D>());
+    }
+  }
+}
+
+template <int kM, int kNV, class D>
+void MultiplyColumns(D d, const Few& x, int64_t j) {
+  switch (x.b.type) {
+    case DType::kFloat16: return MultiplyHalves<DType::kFloat16, kM, kNV>(d, x, j);
+    case DType::kBFloat16: return MultiplyHalves<DType::kBFloat16, kM, kNV>(d, x, j);
+    case DType::kUInt2: return MultiplyBlocks<2, kM, kNV>(d, x, j);
+    case DType::kUInt4: return MultiplyBlocks<4, kM, kNV>(d, x, j);
+    default: return MultiplyBlocks<8, kM, kNV>(d, x, j);
+  }
+}
+
+template <int kM>
+void MultiplyRows(const Few& x) {
+  constexpr int64_t kFull = LanesOf<FullTag>();
+  int64_t j = 0;
+  for (; j + 2 * kFull <= x.width; j += 2 * kFull) MultiplyColumns<kM, 2>(FullTag(), x, j);
+  for (; j + kFull <= x.width; j += kFull) MultiplyColumns<kM, 1>(FullTag(), x, j);
+  for (; j < x.width; j += LanesOf<EightTag>()) MultiplyColumns<kM, 1>(EightTag(), x, j);
+}
+
+void Multiply(const NarrowMatrix& b, const void* panel, int64_t width, int64_t m, const float* a,
+              int64_t lda, const float* a_sums, float* c, int64_t ldc) {
+  const Few x{b, panel, width, a, lda, a_sums, c, ldc};
+  switch (m) {
+    case 1: return MultiplyRows<1>(x);
+    case 2: return MultiplyRows<2>(x);
+    case 3: return MultiplyRows<3>(x);
+    default: return MultiplyRows<4>(x);
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace sardonyx
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(Widen);
+HWY_EXPORT(Multiply);
+
+void WidenPanel(const NarrowMatrix& b, const void* panel, int64_t width, int64_t k0, int64_t kc,
+                float* to) {
+  HWY_DYNAMIC_DISPATCH(Widen)(b, panel, width, k0, kc, to);
+}
+
+void MultiplyPanel(const NarrowMatrix& b, const void* panel, int64_t width, int64_t m,
+                   const float* a, int64_t lda, const float* a_sums, float* c, int64_t ldc) {
+  HWY_DYNAMIC_DISPATCH(Multiply)(b, panel, width, m, a, lda, a_sums, c, ldc);
+}
+
+}  // namespace sardonyx
+#endif  // HWY_ONCE

@@ -1,0 +1,128 @@
+#include "kernels/gemm_narrow.h"
+
+#include <cmath>
+
+#include "base/dtype.h"
+#include "each_target.h"
+
+namespace sardonyx {
+namespace {
+
+struct Weights {
+  NarrowMatrix shape;
+  std::vector<uint16_t> halves;  // [n, k]
+  std::vector<uint8_t> codes;
+  std::vector<float> scales, zeros;
+  std::vector<double> values;  // [k, n]
+};
+
+Weights Make(const NarrowMatrix& b) {
+  Weights w{b, {}, {}, {}, {}, std::vector<double>(b.k * b.n)};
+  std::mt19937 random(7);
+  const auto uniform = [&] { return static_cast<float>(random() >> 8) * 0x1p-23f - 1.0f; };
+  if (b.block == 0) {
+    const bool is_half = b.type == DType::kFloat16;
+    for (int64_t j = 0; j < b.n; ++j) {
+      for (int64_t k = 0; k < b.k; ++k) {
+        const float value = uniform();
+        w.halves.push_back(is_half ? FloatToHalf(value) : FloatToBFloat16(value));
+        w.values[k * b.n + j] =
+            is_half ? HalfToFloat(w.halves.back()) : BFloat16ToFloat(w.halves.back());
+      }
+    }
+    return w;
+  }
+  const int bits = BitWidth(b.type);
+  const int64_t blocks = (b.k + b.block - 1) / b.block, bytes = b.block * bits / 8;
+  w.codes.resize(b.n * blocks * bytes);
+  for (uint8_t& byte : w.codes) byte = static_cast<uint8_t>(random());
+  for (int64_t i = 0; i < b.n * blocks; ++i) {
+    w.scales.push_back(0.1f * uniform());
+    w.zeros.push_back(static_cast<float>(random() % (1 << bits)));
+  }
+  for (int64_t j = 0; j < b.n; ++j) {
+    for (int64_t k = 0; k < b.k; ++k) {
+      const int64_t block = j * blocks + k / b.block, at = k % b.block;
+      const int code =
+          (w.codes[block * bytes + at * bits / 8] >> (at * bits % 8)) & ((1 << bits) - 1);
+      w.values[k * b.n + j] =
+          (code - static_cast<double>(w.zeros[block])) * static_cast<double>(w.scales[block]);
+    }
+  }
+  return w;
+}
+
+void Check(const NarrowMatrix& b, int64_t m) {
+  SCOPED_TRACE(std::string(Name(b.type)) + " block " + std::to_string(b.block) + " " +
+               std::to_string(m) + "x" + std::to_string(b.n) + "x" + std::to_string(b.k));
+  const Weights w = Make(b);
+  const int64_t lda = b.k + 3, ldc = b.n + 5;
+  const Floats a = Floats::Random(m * lda, 1), bias = Floats::Random(b.n, 2);
+  Floats packed(static_cast<int64_t>(NarrowPackedBytes(b) / 4));
+  if (b.block == 0) {
+    PackNarrowHalves(b, w.halves.data(), b.k, true, packed.get(), TwoThreads());
+  } else {
+    PackNarrowBlocks(b, w.codes.data(), w.scales.data(), w.zeros.data(), packed.get(),
+                     TwoThreads());
+  }
+  const Expression add = Expression::Parse("(float, float) add(0,1):float");
+  const EpilogueOperand operand{bias.get(), DType::kFloat32, 0, 1, {0, 0}};
+  Floats one(m * ldc), two(m * ldc);
+  for (Floats* c : {&one, &two}) {
+    std::fill(c->get(), c->get() + c->size(), 77.0f);
+    const Parallel par = c == &one ? OneThread() : TwoThreads();
+    Floats scratch(static_cast<int64_t>(GemmNarrowScratchBytes(b, m, lda, par.threads) / 4));
+    GemmNarrow(b, packed.get(), m, a.get(), lda, c->get(), ldc, {&add, &operand}, scratch.get(),
+               par);
+    EXPECT_TRUE(scratch.Intact());
+    EXPECT_TRUE(c->Intact());
+  }
+  EXPECT_TRUE(packed.Intact());
+  EXPECT_TRUE(one.SameBits(two));
+  for (int64_t i = 0; i < m; ++i) {
+    for (int64_t j = 0; j < b.n; ++j) {
+      double sum = bias[j], size = std::abs(bias[j]);
+      for (int64_t k = 0; k < b.k; ++k) {
+        const double term = static_cast<double>(a[i * lda + k]) * w.values[k * b.n + j];
+        sum += term;
+        size += std::abs(term);
+      }
+      ASSERT_NEAR(one[i * ldc + j], sum, 1e-6 * size) << i << "," << j;
+    }
+    for (int64_t j = b.n; j < ldc; ++j) ASSERT_EQ(one[i * ldc + j], 77.0f);
+  }
+}
+
+TEST(GemmNarrowTest, Halves) {
+  ForEachTarget([] {
+    for (const DType type : {DType::kFloat16, DType::kBFloat16}) {
+      for (const int64_t m : {1, 2, 3, 4, 5, 31}) {
+        Check({type, 1, 1, 0}, m);
+        Check({type, 37, 45, 0}, m);
+        Check({type, 128, 24, 0}, m);
+        Check({type, 700, 70, 0}, m);
+      }
+      Check({type, 1024 - 3, 33, 0}, 200);
+      Check({type, 512, 1024, 0}, 1);
+      Check({type, 512, 1024, 0}, 40);
+    }
+  });
+}
+
+TEST(GemmNarrowTest, Blocks) {
+  ForEachTarget([] {
+    for (const DType type : {DType::kUInt2, DType::kUInt4, DType::kUInt8}) {
+      for (const int64_t m : {1, 2, 3, 4, 5, 31}) {
+        for (const int64_t block : {16, 32, 128}) {
+          Check({type, 37, 45, block}, m);
+          Check({type, 256, 24, block}, m);
+        }
+      }
+      Check({type, 700, 70, 64}, 33);
+      Check({type, 512, 1024, 32}, 1);
+    }
+  });
+}
+
+}  // namespace
+}  // namespace sardonyx

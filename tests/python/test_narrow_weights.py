@@ -1,0 +1,109 @@
+"""Products with weights of few bits: none is unpacked, none runs on the reference."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import sardonyx
+
+# Small constants are computed as the model is read, so the matrix is not small.
+K, N, BLOCK = 256, 512, 32
+
+
+def _session(nodes, initializers, rows):
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, K])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [rows, N])
+    graph = helper.make_graph(nodes, "g", [x], [y], initializers)
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    return sardonyx.load(model.SerializeToString(), threads=2)
+
+
+def _check(session, weights, rows, bias=0):
+    x = np.random.default_rng(1).standard_normal((rows, K)).astype(np.float32)
+    expected = x.astype(np.float64) @ weights + bias
+    size = np.abs(x.astype(np.float64)) @ np.abs(weights)
+    assert (np.abs(session.run({"x": x})["y"] - expected) <= 2e-6 * size + 1e-6).all()
+    assert "blocks of codes" in session.explain()
+
+
+@pytest.mark.parametrize("rows", [1, 3, 33])
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("kind", [TensorProto.INT4, TensorProto.UINT4, TensorProto.INT8])
+def test_dequantized_blocks(kind, transposed, rows):
+    rng = np.random.default_rng(2)
+    low, high = {
+        TensorProto.INT4: (-8, 8),
+        TensorProto.UINT4: (0, 16),
+        TensorProto.INT8: (-128, 128),
+    }[kind]
+    codes = rng.integers(low, high, (K, N))
+    zeros = rng.integers(low, high, (K // BLOCK, N))
+    scales = rng.uniform(0.01, 0.1, (K // BLOCK, N)).astype(np.float32)
+    weights = (codes - zeros.repeat(BLOCK, 0)) * scales.repeat(BLOCK, 0).astype(np.float64)
+    if transposed:
+        codes, zeros, scales = codes.T, zeros.T, np.ascontiguousarray(scales.T)
+    initializers = [
+        helper.make_tensor("w", kind, codes.shape, codes.flatten().tolist()),
+        numpy_helper.from_array(scales, "s"),
+        helper.make_tensor("z", kind, zeros.shape, zeros.flatten().tolist()),
+    ]
+    axis = 1 if transposed else 0
+    nodes = [
+        helper.make_node("DequantizeLinear", ["w", "s", "z"], ["d"], axis=axis, block_size=BLOCK)
+    ]
+    if transposed:
+        nodes.append(helper.make_node("Gemm", ["x", "d"], ["y"], transB=1))
+    else:
+        nodes.append(helper.make_node("MatMul", ["x", "d"], ["y"]))
+    _check(_session(nodes, initializers, rows), weights, rows)
+
+
+@pytest.mark.parametrize("rows", [1, 4, 33])
+@pytest.mark.parametrize("bits", [2, 4, 8])
+def test_matmul_nbits(bits, rows):
+    rng = np.random.default_rng(3)
+    blocks = K // BLOCK
+    codes = rng.integers(0, 1 << bits, (N, K))
+    scales = rng.uniform(0.01, 0.1, (N, blocks)).astype(np.float32)
+    bias = rng.standard_normal(N).astype(np.float32)
+    per_byte = 8 // bits
+    shifts = np.arange(per_byte) * bits
+    packed = (codes.reshape(N, -1, per_byte) << shifts).sum(-1).astype(np.uint8)
+    initializers = [
+        numpy_helper.from_array(packed.reshape(N, blocks, -1), "w"),
+        numpy_helper.from_array(scales, "s"),
+        numpy_helper.from_array(bias, "b"),
+    ]
+    node = helper.make_node(
+        "MatMulNBits",
+        ["x", "w", "s", "", "", "b"],
+        ["y"],
+        domain="com.microsoft",
+        K=K,
+        N=N,
+        bits=bits,
+        block_size=BLOCK,
+    )
+    session = _session([node], initializers, rows)
+    weights = (codes - (1 << (bits - 1))) * scales.repeat(BLOCK, 1).astype(np.float64)
+    _check(session, weights.T, rows, bias)
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.int32, np.uint32, np.int64, np.uint64])
+def test_typed_products(kind):
+    rng = np.random.default_rng(4)
+    a, b = rng.integers(0, 50, (2, 33, 20)).astype(kind), rng.integers(0, 50, (20, 45)).astype(kind)
+    type_of = helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["a", "b"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info(n, type_of, v.shape) for n, v in (("a", a), ("b", b))],
+        [helper.make_tensor_value_info("y", type_of, (2, 33, 45))],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = sardonyx.load(model.SerializeToString(), threads=2)
+    np.testing.assert_array_equal(session.run({"a": a, "b": b})["y"], a @ b)
+    assert "gemm, typed" in session.explain()
