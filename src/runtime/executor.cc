@@ -40,9 +40,9 @@ Type TypeOf(const Node& node, size_t i) { return node.inputs[i]->fact.type; }
 
 }  // namespace
 
-std::vector<Datum> Executor::Run(std::span<const Datum> inputs) {
+std::vector<Datum> Executor::Run(std::span<const Datum> inputs, std::span<const Tensor> places) {
   std::vector<Datum> outputs(plan_.outputs.size());
-  Prepare(inputs, &outputs);
+  Prepare(inputs, places, &outputs);
   for (const Step& step : plan_.steps) {
     try {
       if (options_.profiler == nullptr) {
@@ -89,7 +89,8 @@ std::vector<Datum> Executor::Run(std::span<const Datum> inputs) {
   return outputs;
 }
 
-void Executor::Prepare(std::span<const Datum> inputs, std::vector<Datum>* outputs) {
+void Executor::Prepare(std::span<const Datum> inputs, std::span<const Tensor> places,
+                       std::vector<Datum>* outputs) {
   if (state_.arena.bytes() < plan_.arena_bytes) {
     // With room for shapes that grow; pages that nothing touches cost nothing.
     const bool again = state_.arena.defined();
@@ -112,7 +113,8 @@ void Executor::Prepare(std::span<const Datum> inputs, std::vector<Datum>* output
   for (size_t i = 0; i < outputs->size(); ++i) {
     if (!plan_.outputs[i].in_place) continue;
     const PlannedValue& value = plan_.values[plan_.outputs[i].value];
-    Tensor tensor = program_.buffers_->Allocate(value.dtype, value.dims);
+    Tensor tensor =
+        places.empty() ? program_.buffers_->Allocate(value.dtype, value.dims) : places[i];
     state_.bases[kBaseFirst + inputs.size() + i] = static_cast<char*>(tensor.raw());
     (*outputs)[i] = std::move(tensor);
   }

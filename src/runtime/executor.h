@@ -13,10 +13,12 @@ class Executor {
   Executor(Program& program, const Plan& plan, Program::RunState& state, const RunOptions& options)
       : program_(program), plan_(plan), state_(state), options_(options) {}
 
-  std::vector<Datum> Run(std::span<const Datum> inputs);
+  // Outputs are written to the tensors in `places`, where these are given.
+  std::vector<Datum> Run(std::span<const Datum> inputs, std::span<const Tensor> places = {});
 
  private:
-  void Prepare(std::span<const Datum> inputs, std::vector<Datum>* outputs);
+  void Prepare(std::span<const Datum> inputs, std::span<const Tensor> places,
+               std::vector<Datum>* outputs);
   // Returns the name of the implementation that ran.
   std::string_view RunStep(const Step& step);
   void RunBound(const Step& step);

@@ -22,7 +22,7 @@ class PlanMaker {
   PlanMaker(Program& program, PlanMemo& memo, const std::vector<std::vector<int64_t>>& input_dims)
       : program_(program), memo_(memo), input_dims_(input_dims) {}
 
-  std::shared_ptr<const Plan> Run() {
+  std::shared_ptr<Plan> Run() {
     const size_t count = program_.values().size();
     plan_ = std::make_shared<Plan>();
     changed_.resize(count, !memo_.is_valid);
@@ -502,8 +502,8 @@ class PlanMaker {
 
 }  // namespace
 
-std::shared_ptr<const Plan> MakePlan(Program& program, PlanMemo& memo,
-                                     const std::vector<std::vector<int64_t>>& input_dims) {
+std::shared_ptr<Plan> MakePlan(Program& program, PlanMemo& memo,
+                               const std::vector<std::vector<int64_t>>& input_dims) {
   return PlanMaker(program, memo, input_dims).Run();
 }
 
@@ -524,6 +524,10 @@ std::string Explain(const Plan& plan) {
     for (const auto& [name, reason] : step.binding->refusals) {
       text += fmt::format("       refused {}: {}\n", name, reason);
     }
+  }
+  if (plan.piece > 0) {
+    text += fmt::format("runs in pieces of {} along the batch, each by such a plan of its own\n",
+                        plan.piece);
   }
   text += fmt::format("arena: {} bytes, steps: {}\n", plan.arena_bytes, plan.steps.size());
   return text;

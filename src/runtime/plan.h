@@ -69,6 +69,10 @@ struct Plan {
   std::vector<Address> addresses;
   std::vector<PlannedValue> values;  // by id
   int64_t arena_bytes = 0;
+  // Rows of the batch to run at a time, and the plans for as many and for those that remain at the
+  // end; 0: all at once, by this plan.
+  int64_t piece = 0;
+  std::shared_ptr<const Plan> part, rest;
   size_t max_operands = 0;
   int dynamic_count = 0;
   // For each output the id of its value and whether steps write it in place (base of the output);
@@ -98,8 +102,8 @@ struct PlanMemo {
 };
 
 // Throws sardonyx::Error, naming the node, where shapes do not fit.
-std::shared_ptr<const Plan> MakePlan(Program& program, PlanMemo& memo,
-                                     const std::vector<std::vector<int64_t>>& input_dims);
+std::shared_ptr<Plan> MakePlan(Program& program, PlanMemo& memo,
+                               const std::vector<std::vector<int64_t>>& input_dims);
 
 // A table: step, ONNX node, core operation, implementation, refused ones, output, address.
 std::string Explain(const Plan& plan);

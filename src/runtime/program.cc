@@ -114,12 +114,27 @@ std::shared_ptr<const Plan> Program::PlanFor(const std::vector<std::vector<int64
   // Another thread may have made it meanwhile.
   std::shared_ptr<const Plan> plan = FindPlan(key);
   if (plan != nullptr) return plan;
-  try {
-    plan = MakePlan(*this, memo_, input_dims);
-  } catch (const ConstantDropped&) {
-    Restore();
-    plan = MakePlan(*this, memo_, input_dims);
+  auto make = [&](const std::vector<std::vector<int64_t>>& dims) {
+    try {
+      return MakePlan(*this, memo_, dims);
+    } catch (const ConstantDropped&) {
+      Restore();
+      return MakePlan(*this, memo_, dims);
+    }
+  };
+  std::shared_ptr<Plan> made = make(input_dims);
+  if ((made->piece = FindPiece(*made, input_dims)) > 0) {
+    auto make_rows = [&](int64_t count) {
+      std::vector<std::vector<int64_t>> dims = input_dims;
+      for (size_t i = 0; i < dims.size(); ++i) {
+        if ((*batch_)[i]) dims[i][0] = count;
+      }
+      return make(dims);
+    };
+    made->part = make_rows(made->piece);
+    if (const int64_t rest = input_dims[0][0] % made->piece) made->rest = make_rows(rest);
   }
+  plan = std::move(made);
   std::lock_guard lock(mutex_);
   plans_.insert(plans_.begin(), plan);
   if (plans_.size() > std::max<size_t>(options_.max_plans, 1)) plans_.pop_back();
@@ -170,8 +185,53 @@ std::vector<Datum> Program::Run(std::span<const Datum> inputs, const RunOptions&
     }
     plan = PlanFor(dims);
   }
+  if (plan->piece > 0) return RunPieces(inputs, *plan, options);
   std::unique_ptr<RunState> state = TakeState();
   std::vector<Datum> outputs = Executor(*this, *plan, *state, options).Run(inputs);
+  ReturnState(std::move(state));
+  return outputs;
+}
+
+int64_t Program::FindPiece(const Plan& plan, const std::vector<std::vector<int64_t>>& input_dims) {
+  if (input_dims.empty() || input_dims[0].empty() || input_dims[0][0] < 2) return 0;
+  const int64_t batch = input_dims[0][0];
+  const int64_t piece = PieceSize(plan, batch);
+  const bool in_place = std::all_of(plan.outputs.begin(), plan.outputs.end(),
+                                    [](const Plan::Output& output) { return output.in_place; });
+  if (piece >= batch || !in_place) return 0;
+  if (!batch_) batch_ = FindBatch(*graph_);
+  return batch_->empty() ? 0 : piece;
+}
+
+std::vector<Datum> Program::RunPieces(std::span<const Datum> inputs, const Plan& plan,
+                                      const RunOptions& options) {
+  const int64_t batch = inputs[0].tensor()->dims()[0];
+  // Rows [first, first + count) of a tensor whose axis 0 is the batch.
+  auto rows = [&](const Tensor& tensor, int64_t first, int64_t count) {
+    std::vector<int64_t> dims = tensor.dims();
+    dims[0] = count;
+    const int64_t row_bytes = static_cast<int64_t>(tensor.bytes()) / batch;
+    return Tensor(tensor.dtype(), std::move(dims),
+                  static_cast<char*>(tensor.raw()) + first * row_bytes, nullptr);
+  };
+  std::vector<Datum> outputs;
+  for (const Plan::Output& output : plan.outputs) {
+    const PlannedValue& value = plan.values[output.value];
+    outputs.emplace_back(buffers_->Allocate(value.dtype, value.dims));
+  }
+  std::unique_ptr<RunState> state = TakeState();
+  for (int64_t first = 0; first < batch; first += plan.piece) {
+    const int64_t count = std::min(plan.piece, batch - first);
+    std::vector<Datum> some;
+    std::vector<Tensor> places;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor& input = *inputs[i].tensor();
+      some.emplace_back((*batch_)[i] ? rows(input, first, count) : input);
+    }
+    for (const Datum& output : outputs) places.push_back(rows(*output.tensor(), first, count));
+    const Plan& part = count == plan.piece ? *plan.part : *plan.rest;
+    Executor(*this, part, *state, options).Run(some, places);
+  }
   ReturnState(std::move(state));
   return outputs;
 }

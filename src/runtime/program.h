@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "ir/graph.h"
+#include "runtime/batch_pieces.h"
 #include "runtime/buffer_pool.h"
 #include "runtime/device.h"
 #include "runtime/plan.h"
@@ -92,6 +93,10 @@ class Program {
     std::vector<void*> outputs;
     std::vector<Datum> dynamic;
   };
+  // The piece in which a batch of these inputs is best run by plans for fewer rows; else 0.
+  int64_t FindPiece(const Plan& plan, const std::vector<std::vector<int64_t>>& input_dims);
+  std::vector<Datum> RunPieces(std::span<const Datum> inputs, const Plan& plan,
+                               const RunOptions& options);
   std::shared_ptr<const Plan> FindPlan(const std::vector<int64_t>& key);
   static std::vector<Value*> Number(const Graph& graph);
   void Restore();
@@ -112,6 +117,7 @@ class Program {
 
   std::mutex plan_mutex_;                           // one plan is made at a time
   PlanMemo memo_;                                   // guarded by it
+  std::optional<BatchInputs> batch_;                // set under it, once, before a plan needs it
   mutable std::mutex mutex_;                        // of what follows
   std::vector<std::shared_ptr<const Plan>> plans_;  // most recently used first
   std::vector<std::unique_ptr<RunState>> states_;
