@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "kernels/slices.h"
+#include "kernels/tile_loop.h"
 
 namespace sardonyx {
 namespace {
@@ -95,10 +96,24 @@ T Combine(ScatterReduction reduction, T old, T update) {
       } else {
         return old * update;
       }
-    case ScatterReduction::kMin: return update < old || update != update ? update : old;
-    case ScatterReduction::kMax: return update > old || update != update ? update : old;
+    // Without branches: | of both comparisons.
+    case ScatterReduction::kMin: return (update < old) | (update != update) ? update : old;
+    case ScatterReduction::kMax: return (update > old) | (update != update) ? update : old;
   }
   return update;
+}
+
+// Calls body with the reduction as a constant.
+template <typename Body>
+void WithReduction(ScatterReduction reduction, Body&& body) {
+  using R = ScatterReduction;
+  switch (reduction) {
+    case R::kNone: return body(std::integral_constant<R, R::kNone>{});
+    case R::kAdd: return body(std::integral_constant<R, R::kAdd>{});
+    case R::kMul: return body(std::integral_constant<R, R::kMul>{});
+    case R::kMin: return body(std::integral_constant<R, R::kMin>{});
+    case R::kMax: return body(std::integral_constant<R, R::kMax>{});
+  }
 }
 
 }  // namespace
@@ -194,13 +209,17 @@ int64_t ScatterElements(T* out, const Index* indices, const T* updates,
   const IndexRows rows(data_dims, index_dims, axis);
   for (int64_t row = 0; row < rows.count; ++row) {
     T* to = out + rows.Base(row);
-    for (int64_t i = 0; i < rows.length; ++i) {
-      const int64_t flat = row * rows.length + i;
-      const int64_t at = Wrap(indices[flat], data_dims[axis]);
-      if (at < 0) return flat;
-      T& target = to[at * rows.axis_stride + i * rows.element_step];
-      target = Combine(reduction, target, updates[flat]);
-    }
+    int64_t bad = -1;
+    WithReduction(reduction, [&](auto fixed) {
+      for (int64_t i = 0; i < rows.length; ++i) {
+        const int64_t flat = row * rows.length + i;
+        const int64_t at = Wrap(indices[flat], data_dims[axis]);
+        if (at < 0) return static_cast<void>(bad = flat);
+        T& target = to[at * rows.axis_stride + i * rows.element_step];
+        target = Combine(fixed.value, target, updates[flat]);
+      }
+    });
+    if (bad >= 0) return bad;
   }
   return -1;
 }
@@ -222,7 +241,10 @@ int64_t ScatterNd(T* out, const int64_t* indices, const T* updates, std::span<co
       std::memcpy(to, from, static_cast<size_t>(slice) * sizeof(T));
       continue;
     }
-    for (int64_t j = 0; j < slice; ++j) to[j] = Combine(reduction, to[j], from[j]);
+    WithReduction(reduction, [&](auto fixed) {
+      SARDONYX_TILE_LOOP
+      for (int64_t j = 0; j < slice; ++j) to[j] = Combine(fixed.value, to[j], from[j]);
+    });
   }
   return -1;
 }

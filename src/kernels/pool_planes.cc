@@ -27,27 +27,103 @@ HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
 namespace {
 
+namespace hn = hwy::HWY_NAMESPACE;
+
+template <PlanePool kKind, class V>
+HWY_INLINE V JoinVectors(V a, V b) {
+  if constexpr (kKind == PlanePool::kMax) return hn::Max(a, b);
+  return hn::Add(a, b);
+}
 template <PlanePool kKind, typename T>
 HWY_INLINE T Join(T a, T b) {
   if constexpr (kKind == PlanePool::kMax) return a > b ? a : b;
-  return a + b;
+  return static_cast<T>(a + b);
 }
 
-// to[i] = join(to[i], from[i * stride]).
-template <PlanePool kKind, int64_t kStride, typename T>
-HWY_INLINE void JoinEvery(const T* from, T* to, int64_t count, int64_t stride) {
-  const int64_t step = kStride > 0 ? kStride : stride;
-  SARDONYX_TILE_LOOP
-  for (int64_t i = 0; i < count; ++i) to[i] = Join<kKind>(to[i], from[i * step]);
+// to[c] = join of the window's rows at from + c, for c < count.
+template <PlanePool kKind, typename T>
+HWY_INLINE void JoinRows(const PoolWindow& across, int64_t row, const T* from, T* to, int64_t count,
+                         T neutral) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t c = 0;
+  for (; c + lanes <= count; c += lanes) {
+    auto acc = hn::Set(d, neutral);
+    for (int64_t i = 0; i < across.count[0]; ++i) {
+      for (int64_t j = 0; j < across.count[1]; ++j) {
+        const T* p = from + (i * across.step[0] + j * across.step[1]) * row + c;
+        acc = JoinVectors<kKind>(acc, hn::LoadU(d, p));
+      }
+    }
+    hn::StoreU(acc, d, to + c);
+  }
+  for (; c < count; ++c) {
+    T acc = neutral;
+    for (int64_t i = 0; i < across.count[0]; ++i) {
+      for (int64_t j = 0; j < across.count[1]; ++j) {
+        acc = Join<kKind>(acc, from[(i * across.step[0] + j * across.step[1]) * row + c]);
+      }
+    }
+    to[c] = acc;
+  }
+}
+
+// to[o] = join of columns[o * stride + k * dilation] over k. Reads whole vectors, at most two
+// beyond the last column that is needed, and writes whole vectors to `to`.
+template <PlanePool kKind, typename T>
+HWY_INLINE void JoinColumns(const PoolShape& shape, const T* columns, T* to, int64_t count) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t kernel = shape.kernel[2], stride = shape.stride[2], step = shape.dilation[2];
+  if (stride > 2) {
+    for (int64_t o = 0; o < count; ++o) {
+      T acc = columns[o * stride];
+      for (int64_t k = 1; k < kernel; ++k) {
+        acc = Join<kKind>(acc, columns[o * stride + k * step]);
+      }
+      to[o] = acc;
+    }
+    return;
+  }
+  for (int64_t o = 0; o < count; o += lanes) {
+    const T* from = columns + o * stride;
+    hn::Vec<decltype(d)> acc, next;
+    if (stride == 1) {
+      acc = hn::LoadU(d, from);
+      for (int64_t k = 1; k < kernel; ++k) {
+        acc = JoinVectors<kKind>(acc, hn::LoadU(d, from + k * step));
+      }
+    } else {
+      hn::LoadInterleaved2(d, from, acc, next);
+      // One load has two neighbouring taps.
+      int64_t k = 1;
+      if (step == 1 && kernel > 1) {
+        acc = JoinVectors<kKind>(acc, next);
+        ++k;
+      }
+      for (; k < kernel; ++k) {
+        hn::Vec<decltype(d)> even, odd;
+        hn::LoadInterleaved2(d, from + k * step, even, odd);
+        acc = JoinVectors<kKind>(acc, even);
+        if (step != 1 || k + 1 == kernel) continue;
+        acc = JoinVectors<kKind>(acc, odd);
+        ++k;
+      }
+    }
+    hn::StoreU(acc, d, to + o);
+  }
 }
 
 // Rows [begin, end) of y: the rows of a window are joined first, then its columns.
 template <PlanePool kKind, typename T>
 void Rows(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, int64_t end) {
+  constexpr int64_t kSlack = 2 * HWY_MAX_BYTES / sizeof(T);
   const T* x = static_cast<const T*>(x_in);
-  const T neutral = kKind != PlanePool::kMax               ? T{0}
-                    : std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
-                                                           : std::numeric_limits<T>::lowest();
+  T neutral{0};
+  if constexpr (kKind == PlanePool::kMax) {
+    neutral = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                                   : std::numeric_limits<T>::lowest();
+  }
   const int64_t stride = shape.stride[2], span = PoolSpan(shape), width = shape.out[2];
   const int64_t most = std::min(kPoolOutputs, (kPoolColumns - span) / stride + 1);
   constexpr bool kPadded = kKind == PlanePool::kAverageWithPad;
@@ -55,10 +131,11 @@ void Rows(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, i
   line.in[2] = shape.in[2], line.out[2] = shape.out[2], line.kernel[2] = shape.kernel[2];
   line.stride[2] = stride, line.dilation[2] = shape.dilation[2];
   line.pad_begin[2] = shape.pad_begin[2], line.pad_end[2] = shape.pad_end[2];
-  PoolShape rest = shape;  // and the others
+  PoolShape rest = shape;  // and the others, a row of in[2] being one element
   rest.in[2] = rest.out[2] = rest.kernel[2] = rest.stride[2] = rest.dilation[2] = 1;
   rest.pad_begin[2] = rest.pad_end[2] = 0;
-  T columns[kPoolColumns], counts[kPoolOutputs];
+  T columns[kPoolColumns + kSlack], counts[kPoolOutputs], made[kPoolOutputs + kSlack];
+  std::fill_n(columns, kPoolColumns + kSlack, neutral);
   for (int64_t first = 0; first < width; first += most) {
     const int64_t count = std::min(most, width - first);
     if constexpr (kKind != PlanePool::kMax) {
@@ -71,35 +148,22 @@ void Rows(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, i
     const int64_t needed = (count - 1) * stride + span;
     const int64_t low = std::clamp<int64_t>(-start, 0, needed);
     const int64_t high = std::clamp<int64_t>(shape.in[2] - start, low, needed);
+    std::fill_n(columns, low, neutral);
+    std::fill_n(columns + high, needed - high, neutral);
     for (int64_t row = begin; row < end; ++row) {
       const PoolWindow across = PoolRowWindows(rest, row).At(0, kPadded);
-      std::fill_n(columns, needed, neutral);
-      for (int64_t i = 0; i < across.count[0]; ++i) {
-        for (int64_t j = 0; j < across.count[1]; ++j) {
-          // `rest` has planes of in[0] * in[1] elements, each here a row of in[2].
-          const int64_t at = across.offset + i * across.step[0] + j * across.step[1];
-          const T* from = x + (at * shape.in[2] + start + low);
-          JoinEvery<kKind, 1>(from, columns + low, high - low, 1);
-        }
-      }
+      const T* from = x + (across.offset * shape.in[2] + start + low);
+      JoinRows<kKind>(across, shape.in[2], from, columns + low, high - low, neutral);
+      JoinColumns<kKind>(shape, columns, made, count);
       T* to = static_cast<T*>(y_in) + row * width + first;
-      std::fill_n(to, count, neutral);
-      for (int64_t k = 0; k < shape.kernel[2]; ++k) {
-        const T* from = columns + k * shape.dilation[2];
-        if (stride == 1) {
-          JoinEvery<kKind, 1>(from, to, count, 1);
-        } else if (stride == 2) {
-          JoinEvery<kKind, 2>(from, to, count, 2);
-        } else {
-          JoinEvery<kKind, 0>(from, to, count, stride);
-        }
-      }
-      if constexpr (kKind != PlanePool::kMax) {
+      if constexpr (kKind == PlanePool::kMax) {
+        std::copy_n(made, count, to);
+      } else {
         const T rows = static_cast<T>(across.counted);
         SARDONYX_TILE_LOOP
         for (int64_t o = 0; o < count; ++o) {
           const T total = rows * counts[o];
-          to[o] = total > 0 ? to[o] / total : T{0};
+          to[o] = total > 0 ? made[o] / total : T{0};
         }
       }
     }

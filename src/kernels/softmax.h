@@ -1,5 +1,5 @@
 #pragma once
-// Softmax and log-softmax, float32.
+// Softmax and log-softmax.
 
 #include <cstdint>
 
@@ -10,6 +10,8 @@ namespace sardonyx {
 // Over the middle axis of x [outer, n, inner], contiguous. With `log` the logarithm of the result.
 // y may be x. A row that is all -inf, or holds NaN or +inf, gives NaN as the formula does.
 void Softmax(const float* x, float* y, int64_t outer, int64_t n, int64_t inner, bool log,
+             const Parallel& par);
+void Softmax(const double* x, double* y, int64_t outer, int64_t n, int64_t inner, bool log,
              const Parallel& par);
 
 // An additive mask over rows that are numbered [d0, d1, d2]; strides in elements, 0 broadcasts.

@@ -1,5 +1,12 @@
 #include "kernels/topk.h"
 
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/topk.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
 #include <algorithm>
 #include <functional>
 #include <type_traits>
@@ -7,31 +14,82 @@
 #include "kernels/scratch_slots.h"
 #include "kernels/slices.h"
 #include "kernels/tile_loop.h"
+#include "kernels/topk_loops.h"
 
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+namespace {
+
+// to[i] = bits that compare, unsigned, as the elements from[i * step] do, inverted by `flip`. Of
+// floats -0 is 0 and every NaN the same.
+template <typename U>
+void Order(const U* from, int64_t step, int64_t n, OrderedBits order, U flip, U* to) {
+  constexpr U kSign = static_cast<U>(U{1} << (8 * sizeof(U) - 1));
+  const auto each = [&](auto&& ordered) {
+    if (step == 1) {
+      SARDONYX_TILE_LOOP
+      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<U>(ordered(from[i]) ^ flip);
+    } else {
+      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<U>(ordered(from[i * step]) ^ flip);
+    }
+  };
+  const auto floats = [&](U infinity) {
+    each([=](U bits) {
+      const U magnitude = static_cast<U>(bits & ~kSign);
+      const U negative = static_cast<U>(kSign - magnitude);
+      const U ordered = bits > kSign ? negative : static_cast<U>(magnitude + kSign);
+      return magnitude > infinity ? static_cast<U>(~U{0}) : ordered;
+    });
+  };
+  switch (order) {
+    case OrderedBits::kUnsigned: return each([](U bits) { return bits; });
+    case OrderedBits::kSigned: return each([](U bits) { return static_cast<U>(bits ^ kSign); });
+    case OrderedBits::kFloat16: return floats(static_cast<U>(0x7c00));
+    case OrderedBits::kBFloat16: return floats(static_cast<U>(0x7f80));
+    case OrderedBits::kFloat32: return floats(static_cast<U>(0x7f800000));
+    case OrderedBits::kFloat64: return floats(static_cast<U>(0x7ff0000000000000));
+  }
+}
+
+// The first i >= begin, a multiple of kBlock further each time, whose block of kBlock elements has
+// one above `least`; a place at or behind n - kBlock if none has.
+template <typename U>
+int64_t NextBlock(const U* line, int64_t begin, int64_t n, U least) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::CappedTag<U, kTopKBlock> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto bound = hn::Set(d, least);
+  for (; begin + kTopKBlock <= n; begin += kTopKBlock) {
+    auto most = bound;
+    for (int64_t j = 0; j < kTopKBlock; j += lanes) {
+      most = hn::Max(most, hn::LoadU(d, line + begin + j));
+    }
+    if (!hn::AllTrue(d, hn::Eq(most, bound))) break;
+  }
+  return begin;
+}
+
+template <typename U>
+void FillLoops(TopKLoops<U>* loops) {
+  *loops = {Order<U>, NextBlock<U>};
+}
+void FillAll(AllTopKLoops* all) {
+  std::apply([](auto&... each) { (FillLoops(&each), ...); }, *all);
+}
+
+}  // namespace
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace sardonyx {
 namespace {
 
-constexpr int64_t kLines = 16;  // neighbouring lines that are read together where inner > 1
-constexpr int64_t kBlock = 32;  // elements that are skipped together
+HWY_EXPORT(FillAll);
 
-// Bits that compare, unsigned, as the elements do. Of floats -0 is 0 and every NaN the same.
-template <typename U>
-U Ordered(U bits, OrderedBits order) {
-  constexpr U kSign = static_cast<U>(U{1} << (8 * sizeof(U) - 1));
-  U infinity = 0;
-  switch (order) {
-    case OrderedBits::kUnsigned: return bits;
-    case OrderedBits::kSigned: return static_cast<U>(bits ^ kSign);
-    case OrderedBits::kFloat16: infinity = static_cast<U>(0x7c00); break;
-    case OrderedBits::kBFloat16: infinity = static_cast<U>(0x7f80); break;
-    case OrderedBits::kFloat32: infinity = static_cast<U>(0x7f800000); break;
-    case OrderedBits::kFloat64: infinity = static_cast<U>(0x7ff0000000000000); break;
-  }
-  const U magnitude = static_cast<U>(bits & ~kSign);
-  const U flipped =
-      (bits & kSign) != 0 ? static_cast<U>(kSign - magnitude) : static_cast<U>(magnitude + kSign);
-  return magnitude > infinity ? static_cast<U>(~U{0}) : flipped;
-}
+constexpr int64_t kLines = 16;  // neighbouring lines that are one piece of work
+constexpr int64_t kBlock = kTopKBlock;
+constexpr int64_t kFew = 16;  // so many are kept sorted all the time
 
 // An element and its place in one number: the larger comes first.
 template <typename U>
@@ -54,24 +112,40 @@ int64_t Capacity(const TopKShape& shape) {
   return std::min(shape.n, std::max<int64_t>(2 * shape.k, 64)) + kBlock;
 }
 
-// The k best of `line`, sorted, at the front of `keys`.
+// The k best of `line`, sorted, at the front of `keys`: few ones by insertion.
 template <typename U>
-void Select(const U* line, int64_t n, int64_t k, int64_t capacity, Key<U>* keys) {
+void SelectFew(const TopKLoops<U>& loops, const U* line, int64_t n, int64_t k, Key<U>* keys) {
   const auto first = std::greater<Key<U>>();
-  int64_t size = 0, i = 0;
+  for (int64_t i = 0; i < k; ++i) keys[i] = MakeKey(line[i], i);
+  std::sort(keys, keys + k, first);
+  const auto least = [&] { return static_cast<U>(keys[k - 1] >> kPlaceBits<U>); };
+  for (int64_t i = k; i < n;) {
+    i = loops.next_block(line, i, n, least());
+    const int64_t end = std::min(n, i + kBlock);
+    for (; i < end; ++i) {
+      if (line[i] <= least()) continue;
+      const Key<U> key = MakeKey(line[i], i);
+      int64_t at = k - 1;
+      for (; at > 0 && keys[at - 1] < key; --at) keys[at] = keys[at - 1];
+      keys[at] = key;
+    }
+  }
+}
+
+// Many ones by collecting candidates, of which the best k stay whenever the room is used up.
+template <typename U>
+void SelectMany(const TopKLoops<U>& loops, const U* line, int64_t n, int64_t k, int64_t capacity,
+                Key<U>* keys) {
+  const auto first = std::greater<Key<U>>();
+  int64_t size = 0;
   U least = 0;  // what a further element must exceed; a later equal one does not come before
   bool full = false;
-  for (; i < n; i += kBlock) {
-    const int64_t count = std::min(kBlock, n - i);
-    if (full && count == kBlock) {
-      unsigned any = 0;
-      SARDONYX_TILE_LOOP
-      for (int64_t j = 0; j < kBlock; ++j) any |= line[i + j] > least;
-      if (any == 0) continue;
-    }
-    for (int64_t j = 0; j < count; ++j) {
-      keys[size] = MakeKey(line[i + j], i + j);
-      size += !full || line[i + j] > least;
+  for (int64_t i = 0; i < n;) {
+    if (full) i = loops.next_block(line, i, n, least);
+    const int64_t end = std::min(n, i + kBlock);
+    for (; i < end; ++i) {
+      keys[size] = MakeKey(line[i], i);
+      size += !full || line[i] > least;
     }
     if (size + kBlock > capacity && size > k) {
       std::nth_element(keys, keys + k - 1, keys + size, first);
@@ -86,9 +160,8 @@ void Select(const U* line, int64_t n, int64_t k, int64_t capacity, Key<U>* keys)
 
 template <typename U>
 int64_t SlotBytes(const TopKShape& shape) {
-  const int64_t lines = shape.inner == 1 ? 1 : std::min(kLines, shape.inner);
   const int64_t keys = Capacity(shape) * static_cast<int64_t>(sizeof(Key<U>));
-  return (keys + lines * shape.n * static_cast<int64_t>(sizeof(U)) + 63) / 64 * 64;
+  return (keys + shape.n * static_cast<int64_t>(sizeof(U)) + 63) / 64 * 64;
 }
 
 template <typename U>
@@ -98,6 +171,9 @@ void Run(const TopKShape& shape, const U* x, U* values, int64_t* indices, void* 
   const int64_t lines = inner == 1 ? 1 : std::min(kLines, inner);
   const int64_t blocks = (inner + lines - 1) / lines, capacity = Capacity(shape);
   const Slices slices = Slice(outer * blocks, lines * (n + k * 8));
+  AllTopKLoops all;
+  HWY_DYNAMIC_DISPATCH(FillAll)(&all);
+  const TopKLoops<U> loops = std::get<TopKLoops<U>>(all);
   ScratchSlots slots(scratch, SlotBytes<U>(shape), ScratchSlots::CountFor(par.threads));
   par.For(slices.tasks, [&, n = n, inner = inner, k = k, order = order, largest = largest,
                          outer = outer](int64_t task) {
@@ -109,13 +185,13 @@ void Run(const TopKShape& shape, const U* x, U* values, int64_t* indices, void* 
       const int64_t column = b % blocks * lines, count = std::min(lines, inner - column);
       const U* from = x + b / blocks * n * inner + column;
       const int64_t to = b / blocks * k * inner + column;
-      for (int64_t i = 0; i < n; ++i) {
-        for (int64_t c = 0; c < count; ++c) {
-          ordered[c * n + i] = static_cast<U>(Ordered(from[i * inner + c], order) ^ flip);
-        }
-      }
       for (int64_t c = 0; c < count; ++c) {
-        Select(ordered + c * n, n, k, capacity, keys);
+        loops.order(from + c, inner, n, order, flip, ordered);
+        if (k <= kFew) {
+          SelectFew(loops, ordered, n, k, keys);
+        } else {
+          SelectMany(loops, ordered, n, k, capacity, keys);
+        }
         for (int64_t i = 0; i < k; ++i) {
           const int64_t place = PlaceOf<U>(keys[i]), at = to + i * inner + c;
           values[at] = from[place * inner + c];
@@ -154,3 +230,4 @@ void TopK(const TopKShape& shape, const void* x, void* values, int64_t* indices,
 }
 
 }  // namespace sardonyx
+#endif  // HWY_ONCE

@@ -39,6 +39,33 @@ void ExpectNear(const std::vector<float>& got, const std::vector<double>& expect
   }
 }
 
+TEST(Softmax, OfDoubles) {
+  test::ForEachTarget([] {
+    for (bool log : {false, true}) {
+      for (int64_t n : {1, 7, 33, 100}) {
+        for (int64_t inner : {1, 2, 67}) {
+          const auto random = test::RandomFloats(5 * n * inner, 3, -20, 20);
+          std::vector<double> x(random.begin(), random.end()), y(x.size());
+          const auto expected = Expected(x, 5, n, inner, log);
+          Softmax(x.data(), y.data(), 5, n, inner, log, test::Threads(1));
+          for (size_t i = 0; i < y.size(); ++i) {
+            ASSERT_NEAR(y[i], expected[i], 1e-300 + 1e-14 * std::abs(expected[i]) + log * 1e-14);
+          }
+          Softmax(x.data(), x.data(), 5, n, inner, log, test::Threads(2));
+          EXPECT_TRUE(test::SameBits(x, y));
+        }
+      }
+    }
+    double row[5] = {1, kInfinity * 0, 2, 3, 4};
+    Softmax(row, row, 1, 5, 1, false, Parallel{});
+    for (double v : row) EXPECT_TRUE(std::isnan(v));
+    double masked[3] = {-kInfinity, 0, -kInfinity};
+    Softmax(masked, masked, 1, 3, 1, false, Parallel{});
+    EXPECT_EQ(masked[0], 0);
+    EXPECT_EQ(masked[1], 1);
+  });
+}
+
 TEST(Softmax, AgreesWithDouble) {
   test::ForEachTarget([] {
     for (bool log : {false, true}) {

@@ -7,7 +7,9 @@ namespace {
 
 BindResult BindSoftmax(const BindRequest& request) {
   const Operand& x = request.inputs[0];
-  if (x.dtype != DType::kFloat32) return Refuse("element type is {}", Name(x.dtype));
+  if (x.dtype != DType::kFloat32 && x.dtype != DType::kFloat64) {
+    return Refuse("element type is {}", Name(x.dtype));
+  }
   if (x.size() == 0) return Refuse("no elements");
   int64_t axis = request.node.attributes.Int("axis", -1);
   if (axis < 0) axis += x.rank();
@@ -17,11 +19,15 @@ BindResult BindSoftmax(const BindRequest& request) {
   const bool log = request.node.attributes.Int("log") != 0;
   Bound bound;
   bound.inplace = 1;
-  bound.run = [outer, inner, log, n = x.dims[axis]](const StepArgs& args) {
-    Softmax(static_cast<const float*>(args.in[0]), static_cast<float*>(args.out[0]), outer, n,
-            inner, log, args.parallel);
+  const auto with = [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    bound.run = [outer, inner, log, n = x.dims[axis]](const StepArgs& args) {
+      Softmax(static_cast<const T*>(args.in[0]), static_cast<T*>(args.out[0]), outer, n, inner, log,
+              args.parallel);
+    };
+    return bound;
   };
-  return bound;
+  return x.dtype == DType::kFloat32 ? with(TypeTag<float>{}) : with(TypeTag<double>{});
 }
 
 constexpr Implementation kList[] = {{"one axis", BindSoftmax}};

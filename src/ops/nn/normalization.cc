@@ -1,3 +1,5 @@
+#include <limits>
+
 #include "ops/lowering.h"
 
 namespace sardonyx::ops {
@@ -64,7 +66,8 @@ Outputs LowerLpNormalization(Lowering& op) {
   const int64_t p = op.Int("p", 2);
   if (p != 1 && p != 2) op.Fail("attribute p is {}, not 1 or 2", p);
   const Val norm = Reduce(p == 1 ? "l1" : "l2", x, {op.Int("axis", -1)}, true);
-  return Where(Equal(norm, 0.0), op.builder().Scalar(x.dtype(), 0), x / norm);
+  const Val infinity = op.builder().Scalar(x.dtype(), std::numeric_limits<double>::infinity());
+  return x / Where(Equal(norm, 0.0), infinity, norm);
 }
 
 }  // namespace sardonyx::ops
