@@ -36,13 +36,19 @@ Fact FactOf(const Datum& datum, const Type& type) {
   return fact;
 }
 
+// Whether a value of this type and shape may be written where the datum lies.
+bool IsPlace(const Datum& datum, DType dtype, const std::vector<int64_t>& dims) {
+  return IsSole(datum) && dtype != DType::kString && datum.tensor()->dtype() == dtype &&
+         datum.tensor()->dims() == dims;
+}
+
 Type TypeOf(const Node& node, size_t i) { return node.inputs[i]->fact.type; }
 
 }  // namespace
 
-std::vector<Datum> Executor::Run(std::span<const Datum> inputs, std::span<const Tensor> places) {
-  std::vector<Datum> outputs(plan_.outputs.size());
-  Prepare(inputs, places, &outputs);
+void Executor::Run(std::span<const Datum> inputs, std::vector<Datum>* outputs) {
+  outputs->resize(plan_.outputs.size());
+  Prepare(inputs, outputs);
   for (const Step& step : plan_.steps) {
     try {
       if (options_.profiler == nullptr) {
@@ -66,8 +72,9 @@ std::vector<Datum> Executor::Run(std::span<const Datum> inputs, std::span<const 
     }
     for (int dynamic : step.releases) state_.dynamic[dynamic] = Datum();
   }
-  for (size_t i = 0; i < outputs.size(); ++i) {
+  for (size_t i = 0; i < outputs->size(); ++i) {
     if (plan_.outputs[i].in_place) continue;
+    Datum& output = (*outputs)[i];
     const int id = plan_.outputs[i].value;
     Datum datum = Read(id);
     const Tensor* tensor = datum.tensor();
@@ -77,20 +84,23 @@ std::vector<Datum> Executor::Run(std::span<const Datum> inputs, std::span<const 
         std::none_of(inputs.begin(), inputs.end(), [&](const Datum& input) {
           return input.tensor() != nullptr && input.tensor()->owner() == tensor->owner();
         });
-    if (tensor != nullptr && !own && tensor->dtype() != DType::kString) {
-      Tensor copy = program_.buffers_->Allocate(tensor->dtype(), tensor->dims());
-      if (tensor->bytes() > 0) std::memcpy(copy.raw(), tensor->raw(), tensor->bytes());
-      outputs[i] = std::move(copy);
+    if (tensor == nullptr || own) {
+      output = std::move(datum);
+    } else if (tensor->dtype() == DType::kString) {
+      output = Copy(*tensor);
     } else {
-      outputs[i] = tensor != nullptr && !own ? Datum(Copy(*tensor)) : std::move(datum);
+      if (!IsPlace(output, tensor->dtype(), tensor->dims())) {
+        output = program_.buffers_->Allocate(tensor->dtype(), tensor->dims());
+      }
+      if (tensor->bytes() > 0) {
+        std::memcpy(output.tensor()->raw(), tensor->raw(), tensor->bytes());
+      }
     }
   }
   for (Datum& datum : state_.dynamic) datum = Datum();
-  return outputs;
 }
 
-void Executor::Prepare(std::span<const Datum> inputs, std::span<const Tensor> places,
-                       std::vector<Datum>* outputs) {
+void Executor::Prepare(std::span<const Datum> inputs, std::vector<Datum>* outputs) {
   if (state_.arena.bytes() < plan_.arena_bytes) {
     // With room for shapes that grow; pages that nothing touches cost nothing.
     const bool again = state_.arena.defined();
@@ -113,10 +123,11 @@ void Executor::Prepare(std::span<const Datum> inputs, std::span<const Tensor> pl
   for (size_t i = 0; i < outputs->size(); ++i) {
     if (!plan_.outputs[i].in_place) continue;
     const PlannedValue& value = plan_.values[plan_.outputs[i].value];
-    Tensor tensor =
-        places.empty() ? program_.buffers_->Allocate(value.dtype, value.dims) : places[i];
-    state_.bases[kBaseFirst + inputs.size() + i] = static_cast<char*>(tensor.raw());
-    (*outputs)[i] = std::move(tensor);
+    Datum& output = (*outputs)[i];
+    if (!IsPlace(output, value.dtype, value.dims)) {
+      output = program_.buffers_->Allocate(value.dtype, value.dims);
+    }
+    state_.bases[kBaseFirst + inputs.size() + i] = static_cast<char*>(output.tensor()->raw());
   }
 }
 

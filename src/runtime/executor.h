@@ -8,17 +8,21 @@
 
 namespace sardonyx {
 
+// Whether the datum is a tensor whose memory nobody else holds.
+inline bool IsSole(const Datum& datum) {
+  return datum.tensor() != nullptr && datum.tensor()->owner().use_count() == 1;
+}
+
 class Executor {
  public:
   Executor(Program& program, const Plan& plan, Program::RunState& state, const RunOptions& options)
       : program_(program), plan_(plan), state_(state), options_(options) {}
 
-  // Outputs are written to the tensors in `places`, where these are given.
-  std::vector<Datum> Run(std::span<const Datum> inputs, std::span<const Tensor> places = {});
+  // Outputs are made, or written over where Program::Series says so.
+  void Run(std::span<const Datum> inputs, std::vector<Datum>* outputs);
 
  private:
-  void Prepare(std::span<const Datum> inputs, std::span<const Tensor> places,
-               std::vector<Datum>* outputs);
+  void Prepare(std::span<const Datum> inputs, std::vector<Datum>* outputs);
   // Returns the name of the implementation that ran.
   std::string_view RunStep(const Step& step);
   void RunBound(const Step& step);

@@ -14,6 +14,22 @@ constexpr size_t kMaxStates = 16;  // runs at once that keep their arena for the
 constexpr int64_t kLeastDropped = 64 << 10;
 constexpr size_t kMaxDeferred = 64;  // lowered forms of deferred nodes
 
+// Whether the plan is for inputs of these shapes.
+bool IsFor(const Plan& plan, std::span<const Datum> inputs) {
+  size_t at = 0;
+  for (const Datum& input : inputs) {
+    const Tensor* tensor = input.tensor();
+    const size_t rank = tensor != nullptr ? tensor->dims().size() : 0;
+    if (at + 1 + rank > plan.key.size() || plan.key[at] != static_cast<int64_t>(rank)) return false;
+    if (rank > 0 &&
+        !std::equal(tensor->dims().begin(), tensor->dims().end(), plan.key.begin() + at + 1)) {
+      return false;
+    }
+    at += 1 + rank;
+  }
+  return true;
+}
+
 }  // namespace
 
 Program::Program(std::shared_ptr<Graph> graph, const Device& device,
@@ -156,40 +172,40 @@ size_t Program::plan_count() const {
 }
 
 std::vector<Datum> Program::Run(std::span<const Datum> inputs, const RunOptions& options) {
-  std::shared_ptr<const Plan> plan;
-  {
-    // The common case, the shapes of the last run, allocates nothing.
-    std::lock_guard lock(mutex_);
-    for (size_t i = 0; i < plans_.size() && plan == nullptr; ++i) {
-      const std::vector<int64_t>& key = plans_[i]->key;
-      size_t at = 0;
-      bool same = true;
-      for (const Datum& input : inputs) {
-        const Tensor* tensor = input.tensor();
-        const size_t rank = tensor != nullptr ? tensor->dims().size() : 0;
-        same = at + 1 + rank <= key.size() && key[at] == static_cast<int64_t>(rank) &&
-               (rank == 0 ||
-                std::equal(tensor->dims().begin(), tensor->dims().end(), key.begin() + at + 1));
-        if (!same) break;
-        at += 1 + rank;
-      }
-      if (!same) continue;
-      if (i > 0) std::rotate(plans_.begin(), plans_.begin() + i, plans_.begin() + i + 1);
-      plan = plans_.front();
-    }
-  }
-  if (plan == nullptr) {
-    std::vector<std::vector<int64_t>> dims;
-    for (const Datum& input : inputs) {
-      dims.push_back(input.tensor() != nullptr ? input.tensor()->dims() : std::vector<int64_t>());
-    }
-    plan = PlanFor(dims);
-  }
-  if (plan->piece > 0) return RunPieces(inputs, *plan, options);
-  std::unique_ptr<RunState> state = TakeState();
-  std::vector<Datum> outputs = Executor(*this, *plan, *state, options).Run(inputs);
-  ReturnState(std::move(state));
+  std::vector<Datum> outputs;
+  Series(*this, options).Run(inputs, &outputs);
   return outputs;
+}
+
+void Program::Series::Run(std::span<const Datum> inputs, std::vector<Datum>* outputs) {
+  if (plan_ == nullptr || !IsFor(*plan_, inputs)) plan_ = program_.PlanOf(inputs);
+  if (plan_->piece > 0) {
+    *outputs = program_.RunPieces(inputs, *plan_, options_);
+    return;
+  }
+  // A run that fails takes its state along.
+  std::unique_ptr<RunState> state = std::move(state_);
+  if (state == nullptr) state = program_.TakeState();
+  Executor(program_, *plan_, *state, options_).Run(inputs, outputs);
+  state_ = std::move(state);
+}
+
+std::shared_ptr<const Plan> Program::PlanOf(std::span<const Datum> inputs) {
+  {
+    // The common case, the shapes of an earlier run, allocates nothing.
+    std::lock_guard lock(mutex_);
+    auto it = std::find_if(plans_.begin(), plans_.end(),
+                           [&](const auto& plan) { return IsFor(*plan, inputs); });
+    if (it != plans_.end()) {
+      std::rotate(plans_.begin(), it, it + 1);
+      return plans_.front();
+    }
+  }
+  std::vector<std::vector<int64_t>> dims;
+  for (const Datum& input : inputs) {
+    dims.push_back(input.tensor() != nullptr ? input.tensor()->dims() : std::vector<int64_t>());
+  }
+  return PlanFor(dims);
 }
 
 int64_t Program::FindPiece(const Plan& plan, const std::vector<std::vector<int64_t>>& input_dims) {
@@ -206,13 +222,15 @@ int64_t Program::FindPiece(const Plan& plan, const std::vector<std::vector<int64
 std::vector<Datum> Program::RunPieces(std::span<const Datum> inputs, const Plan& plan,
                                       const RunOptions& options) {
   const int64_t batch = inputs[0].tensor()->dims()[0];
-  // Rows [first, first + count) of a tensor whose axis 0 is the batch.
+  // Rows [first, first + count) of a tensor whose axis 0 is the batch; owned, so that a run writes
+  // its outputs there.
   auto rows = [&](const Tensor& tensor, int64_t first, int64_t count) {
     std::vector<int64_t> dims = tensor.dims();
     dims[0] = count;
     const int64_t row_bytes = static_cast<int64_t>(tensor.bytes()) / batch;
     return Tensor(tensor.dtype(), std::move(dims),
-                  static_cast<char*>(tensor.raw()) + first * row_bytes, nullptr);
+                  static_cast<char*>(tensor.raw()) + first * row_bytes,
+                  std::shared_ptr<const void>(tensor.raw(), [](const void*) {}));
   };
   std::vector<Datum> outputs;
   for (const Plan::Output& output : plan.outputs) {
@@ -223,14 +241,16 @@ std::vector<Datum> Program::RunPieces(std::span<const Datum> inputs, const Plan&
   for (int64_t first = 0; first < batch; first += plan.piece) {
     const int64_t count = std::min(plan.piece, batch - first);
     std::vector<Datum> some;
-    std::vector<Tensor> places;
+    std::vector<Datum> places;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Tensor& input = *inputs[i].tensor();
       some.emplace_back((*batch_)[i] ? rows(input, first, count) : input);
     }
-    for (const Datum& output : outputs) places.push_back(rows(*output.tensor(), first, count));
+    for (const Datum& output : outputs) {
+      places.emplace_back(rows(*output.tensor(), first, count));
+    }
     const Plan& part = count == plan.piece ? *plan.part : *plan.rest;
-    Executor(*this, part, *state, options).Run(some, places);
+    Executor(*this, part, *state, options).Run(some, &places);
   }
   ReturnState(std::move(state));
   return outputs;

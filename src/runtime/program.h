@@ -55,6 +55,10 @@ class Program {
   // for the main graph. Throws sardonyx::Error naming the node.
   std::vector<Datum> Run(std::span<const Datum> inputs, const RunOptions& options = {});
 
+  // Runs of one program in a row, as the iterations of a loop are. They keep one run state, and
+  // their plan while shapes stay.
+  class Series;
+
   const Graph& graph() const { return *graph_; }
   const Device& device() const { return device_; }
   PackCache& packs() { return *packs_; }
@@ -98,6 +102,7 @@ class Program {
   std::vector<Datum> RunPieces(std::span<const Datum> inputs, const Plan& plan,
                                const RunOptions& options);
   std::shared_ptr<const Plan> FindPlan(const std::vector<int64_t>& key);
+  std::shared_ptr<const Plan> PlanOf(std::span<const Datum> inputs);
   static std::vector<Value*> Number(const Graph& graph);
   void Restore();
   std::unique_ptr<RunState> TakeState();
@@ -128,6 +133,26 @@ class Program {
   };
   std::optional<std::shared_ptr<Program>> FindDeferred(const Node& node, const std::string& key);
   std::list<DeferredProgram> deferred_;
+};
+
+class Program::Series {
+ public:
+  Series(Program& program, const RunOptions& options)
+      : program_(program), options_(options), state_(program.TakeState()) {}
+  Series(const Series&) = delete;
+  ~Series() {
+    if (state_ != nullptr) program_.ReturnState(std::move(state_));
+  }
+
+  // As Program::Run. An output that holds a tensor of the right type and dimensions that nobody
+  // else holds is written in place.
+  void Run(std::span<const Datum> inputs, std::vector<Datum>* outputs);
+
+ private:
+  Program& program_;
+  RunOptions options_;
+  std::unique_ptr<RunState> state_;
+  std::shared_ptr<const Plan> plan_;
 };
 
 }  // namespace sardonyx

@@ -111,6 +111,44 @@ TEST(Allocation, AStaticRunAllocatesItsOutputsAlone) {
   }
 }
 
+// A step, slices of a sequence, a carried state and a stacked output: iterations allocate nothing.
+TEST(Allocation, IterationsAllocateNothing) {
+  const auto program = MakeProgram(R"(graph g
+input trips: int64[]
+input decay: float[n,8,4]
+input h: float[8,4]
+const go: bool[] = {1}
+last, stack = loop(trips, go, h, decay) {carried=1}
+  body = {
+    graph body
+    input i: int64[]
+    input go: bool[]
+    input h: float[8,4]
+    input decay: float[n,8,4]
+    const w: float[4,2] = random
+    d = gather(decay, i) {axis=0}
+    g = mul(d, h)
+    next = tanh(g)
+    y = matmul(next, w)
+    output go
+    output next
+    output y
+  }
+output last
+output stack
+)");
+  std::mt19937 random(1);
+  std::vector<int64_t> counts;
+  for (const int64_t trips : {3, 50}) {
+    const std::vector<Datum> inputs = {MakeScalar(trips),
+                                       RandomTensor(DType::kFloat32, {64, 8, 4}, random),
+                                       RandomTensor(DType::kFloat32, {8, 4}, random)};
+    ExpectSameAll(program->Run(inputs), Evaluate(program->graph(), inputs));
+    counts.push_back(AllocationsOf(*program, inputs));
+  }
+  EXPECT_EQ(counts[0], counts[1]);
+}
+
 TEST(Allocation, AnotherPlanThatIsKnownAllocatesNoMore) {
   const auto program = MakeProgram(Network(2), 1);
   std::mt19937 random(1);
