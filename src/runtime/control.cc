@@ -150,7 +150,7 @@ std::vector<Datum> Executor::RunLoop(const Step& step) {
     running = Truth(outputs[0]);
     for (size_t i = 0; i < parts.size(); ++i) parts[i].Add(PartOf(outputs[1 + carried + i]));
     // What was carried in is where the next iteration writes.
-    for (size_t i = 0; i < carried; ++i) std::swap(inputs[2 + i], outputs[1 + i]);
+    for (size_t i = 0; i < carried; ++i) inputs[2 + i].value.swap(outputs[1 + i].value);
   }
   std::vector<Datum> results;
   for (size_t i = 0; i < carried; ++i) results.push_back(std::move(inputs[2 + i]));
@@ -197,7 +197,7 @@ std::vector<Datum> Executor::RunScan(const Step& step) {
     }
     series.Run(inputs, &outputs);
     for (size_t i = 0; i < parts.size(); ++i) parts[i].Add(PartOf(outputs[states + i]));
-    for (size_t i = 0; i < states; ++i) std::swap(inputs[i], outputs[i]);
+    for (size_t i = 0; i < states; ++i) inputs[i].value.swap(outputs[i].value);
   }
   std::vector<Datum> results;
   for (size_t i = 0; i < states; ++i) results.push_back(std::move(inputs[i]));
