@@ -40,6 +40,10 @@ Rewrite SinkReshapes(Node& node, PassContext& context) {
   if (!y->fact.ranked()) return NoMatch{};
   const Node* view = nullptr;
   for (const Value* input : node.inputs) {
+    // Next to a product already: of two, each would take the node to its own shape in turn.
+    if (SameShape(input, y) && ComesFromProduct(input)) return NoMatch{};
+  }
+  for (const Value* input : node.inputs) {
     if (!IsFrom(input, core::reshape) || !SameShape(input, y)) continue;
     const Node& reshape = *input->producer;
     if (reshape.input(0)->fact.ranked() && ComesFromProduct(reshape.input(0))) {
