@@ -141,6 +141,68 @@ Datum MapOf(nb::dict items, const std::string& name) {
   return std::shared_ptr<const Map>(std::move(map));
 }
 
+template <typename T>
+Tensor Scalar(DType dtype, T value) {
+  Tensor tensor(dtype, {});
+  *tensor.data<T>() = value;
+  return tensor;
+}
+
+// The number of an entry, of the element type that its map declares. False if it is no plain number
+// of Python of that kind.
+bool NumberOf(nb::handle value, const std::string& type, Datum* number) {
+  if ((type == "float" || type == "double") && PyFloat_Check(value.ptr())) {
+    const double real = PyFloat_AS_DOUBLE(value.ptr());
+    *number = type == "float" ? Scalar(DType::kFloat32, static_cast<float>(real))
+                              : Scalar(DType::kFloat64, real);
+    return true;
+  }
+  if (type != "int64" || !PyLong_CheckExact(value.ptr())) return false;
+  int overflow = 0;
+  const int64_t integer = PyLong_AsLongLongAndOverflow(value.ptr(), &overflow);
+  *number = Scalar(DType::kInt64, integer);
+  return overflow == 0;
+}
+
+// A dict of plain numbers by str or int, the common case. False if it must be prepared first.
+bool FromPlainDict(nb::handle value, const std::string& declared, Datum* datum) {
+  constexpr std::string_view kValues = "tensor(";
+  const size_t at = declared.find(kValues);
+  if (!PyDict_CheckExact(value.ptr()) || !declared.starts_with("map(") || at == std::string::npos ||
+      PyDict_GET_SIZE(value.ptr()) == 0) {
+    return false;
+  }
+  const size_t begin = at + kValues.size();
+  const std::string type = declared.substr(begin, declared.find(')', begin) - begin);
+  auto map = std::make_shared<Map>();
+  const auto count = static_cast<int64_t>(PyDict_GET_SIZE(value.ptr()));
+  map->values.resize(count);
+  PyObject *key = nullptr, *item = nullptr;
+  Py_ssize_t position = 0;
+  for (int64_t i = 0; PyDict_Next(value.ptr(), &position, &key, &item) != 0; ++i) {
+    const bool is_text = PyUnicode_CheckExact(key) != 0;
+    if (i == 0) map->keys = Tensor(is_text ? DType::kString : DType::kInt64, {count});
+    if (is_text != (map->keys.dtype() == DType::kString)) return false;
+    if (is_text) {
+      Py_ssize_t size = 0;
+      const char* text = PyUnicode_AsUTF8AndSize(key, &size);
+      if (text == nullptr) {
+        PyErr_Clear();
+        return false;
+      }
+      map->keys.data<std::string>()[i].assign(text, static_cast<size_t>(size));
+    } else {
+      int overflow = 0;
+      if (!PyLong_CheckExact(key)) return false;
+      map->keys.data<int64_t>()[i] = PyLong_AsLongLongAndOverflow(key, &overflow);
+      if (overflow != 0) return false;
+    }
+    if (!NumberOf(item, type, &map->values[i])) return false;
+  }
+  *datum = std::shared_ptr<const Map>(std::move(map));
+  return true;
+}
+
 // A value as sardonyx._convert.prepare returns it.
 Datum FromPrepared(nb::handle value, const std::string& name) {
   if (value.is_none()) return {};
@@ -160,15 +222,20 @@ Datum FromPrepared(nb::handle value, const std::string& name) {
 }
 
 nb::object StringArray(const Tensor& tensor) {
-  nb::list items;
+  nb::object array = Numpy().attr("empty")(nb::cast(std::vector<int64_t>(tensor.dims())), "object");
+  Py_buffer view;
+  if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_CONTIG | PyBUF_FORMAT) != 0)
+    throw nb::python_error();
+  auto** items = static_cast<PyObject**>(view.buf);
   for (int64_t i = 0; i < tensor.size(); ++i) {
     const std::string& text = tensor.data<std::string>()[i];
-    items.append(nb::steal(PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()),
-                                                "surrogateescape")));
+    PyObject* item =
+        PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape");
+    Py_XSETREF(items[i], item != nullptr ? item : Py_NewRef(Py_None));
   }
-  nb::object flat = Numpy().attr("empty")(tensor.size(), "object");
-  flat[nb::slice(nb::none(), nb::none(), nb::none())] = items;
-  return flat.attr("reshape")(nb::cast(std::vector<int64_t>(tensor.dims())));
+  PyBuffer_Release(&view);
+  if (PyErr_Occurred() != nullptr) throw nb::python_error();
+  return array;
 }
 
 // What an array that a run returns has as its base: memory of the engine, as a Python buffer.
@@ -210,6 +277,8 @@ nb::object ArrayOf(const Tensor& tensor) {
 Datum FromPython(nb::handle value, const std::string& declared, const std::string& name) {
   Tensor tensor;
   if (FromArray(value, name, &tensor)) return tensor;
+  Datum map;
+  if (FromPlainDict(value, declared, &map)) return map;
   static auto* const prepare =
       new nb::object(nb::module_::import_("sardonyx._convert").attr("prepare"));
   const nb::object prepared = (*prepare)(value, declared, name);
@@ -222,25 +291,63 @@ void BindValues(nb::module_& module) {
   nb::class_<Memory>(module, "Memory", nb::type_slots(slots));
 }
 
+namespace {
+
+// A NumPy scalar of that type.
+nb::object ScalarOf(const char* type, const nb::object& number) {
+  return nb::steal(Checked(PyObject_CallOneArg(Numpy().attr(type).ptr(), number.ptr())));
+}
+
+// The number that a tensor without dimensions holds; none for other tensors.
+nb::object PlainNumber(const Datum& datum) {
+  const Tensor* tensor = datum.tensor();
+  if (tensor == nullptr || tensor->rank() != 0) return {};
+  switch (tensor->dtype()) {
+    case DType::kFloat32:
+      return ScalarOf("float32", nb::float_(static_cast<double>(*tensor->data<float>())));
+    case DType::kFloat64: return ScalarOf("float64", nb::float_(*tensor->data<double>()));
+    case DType::kInt64: return ScalarOf("int64", nb::int_(*tensor->data<int64_t>()));
+    default: return {};
+  }
+}
+
+// The maps of a sequence often share their keys: `keys` are those of the last map.
+struct Keys {
+  const void* memory = nullptr;
+  nb::object list;
+};
+
+nb::object DictOf(const Map& map, Keys& keys) {
+  if (keys.memory != map.keys.raw() || keys.memory == nullptr) {
+    keys = {map.keys.raw(), ArrayOf(map.keys).attr("tolist")()};
+  }
+  nb::dict items;
+  size_t index = 0;
+  for (nb::handle key : nb::borrow<nb::list>(keys.list)) {
+    const Datum& datum = map.values.at(index++);
+    nb::object value = PlainNumber(datum);
+    if (!value.is_valid()) value = ToPython(datum);
+    // A map from labels to numbers holds numbers, not arrays without dimensions.
+    if (IsArray(value) && nb::cast<int>(value.attr("ndim")) == 0) value = value[nb::tuple()];
+    PyDict_SetItem(items.ptr(), key.ptr(), value.ptr());
+  }
+  return items;
+}
+
+}  // namespace
+
 nb::object ToPython(const Datum& datum) {
   if (const Tensor* tensor = datum.tensor()) return ArrayOf(*tensor);
+  Keys keys;
   if (const Sequence* sequence = datum.sequence()) {
     nb::list items;
-    for (const Datum& item : *sequence) items.append(ToPython(item));
-    return items;
-  }
-  if (const Map* map = datum.map()) {
-    const nb::object keys = ArrayOf(map->keys).attr("tolist")();
-    nb::dict items;
-    size_t index = 0;
-    for (nb::handle key : nb::list(keys)) {
-      nb::object value = ToPython(map->values.at(index++));
-      // A map from labels to numbers holds numbers, not arrays without dimensions.
-      if (IsArray(value) && nb::cast<int>(value.attr("ndim")) == 0) value = value[nb::tuple()];
-      items[key] = value;
+    for (const Datum& item : *sequence) {
+      const Map* map = item.map();
+      items.append(map != nullptr ? DictOf(*map, keys) : ToPython(item));
     }
     return items;
   }
+  if (const Map* map = datum.map()) return DictOf(*map, keys);
   return nb::none();
 }
 
