@@ -1,7 +1,7 @@
 #pragma once
 // Ensembles of decision trees on float features. All rows of a block go down one tree, or one row
-// goes down several, eight walks side by side: the loads of one hide those of the others. (Vector
-// gathers were slower than that on Zen 4.)
+// goes down several, eight walks side by side: the loads of one hide those of the others. Vector
+// gathers, by their latencies on Zen 4, would not be faster.
 
 #include <cstdint>
 #include <span>
