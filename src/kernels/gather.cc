@@ -97,8 +97,8 @@ T Combine(ScatterReduction reduction, T old, T update) {
         return old * update;
       }
     // Without branches: | of both comparisons.
-    case ScatterReduction::kMin: return (update < old) | (update != update) ? update : old;
-    case ScatterReduction::kMax: return (update > old) | (update != update) ? update : old;
+    case ScatterReduction::kMin: return ((update < old) | (update != update)) ? update : old;
+    case ScatterReduction::kMax: return ((update > old) | (update != update)) ? update : old;
   }
   return update;
 }

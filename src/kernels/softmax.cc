@@ -10,6 +10,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/dtype.h"
+#include "kernels/rounding-inl.h"
 #include "kernels/row_math-inl.h"
 #include "kernels/slices.h"
 
@@ -82,14 +84,42 @@ HWY_INLINE void RowScale(const float* x, float* y, int64_t n, float factor, floa
   if (i < n) StorePart(hn::MulAdd(LoadPart(d, x + i, n - i), f, o), d, y + i, n - i);
 }
 
-void SoftmaxRows(const float* x, float* y, int64_t rows, int64_t n, bool log) {
+// A sum of rounded terms, rounded as they are unless it leaves the range of the format.
+HWY_INLINE V RoundedSum(D d, DType rounding, V sum) {
+  const V rounded = RoundTo(d, rounding, sum);
+  return hn::IfThenElse(hn::IsFinite(rounded), rounded, sum);
+}
+
+// y[i] / sum of y, terms and sum rounded.
+HWY_INLINE void RowRoundedShares(float* y, int64_t n, DType rounding) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  V sum = hn::Zero(d);
+  for (int64_t i = 0; i < n; i += lanes) {
+    const int64_t part = std::min(lanes, n - i);
+    const V term = RoundTo(d, rounding, LoadPart(d, y + i, part));
+    StorePart(term, d, y + i, part);
+    sum = hn::Add(sum, term);
+  }
+  sum = RoundedSum(d, rounding, hn::Set(d, SumLanes(d, sum)));
+  for (int64_t i = 0; i < n; i += lanes) {
+    const int64_t part = std::min(lanes, n - i);
+    StorePart(hn::Div(LoadPart(d, y + i, part), sum), d, y + i, part);
+  }
+}
+
+void SoftmaxRows(const float* x, float* y, int64_t rows, int64_t n, bool log, DType rounding) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t row = 0; row < rows; ++row, x += n, y += n) {
     const float max = RowMax(x, n);
     if (!log) {
       const float sum = RowExp<true>(x, y, n, max);
-      RowScale(y, y, n, 1.0f / sum, 0.0f);
+      if (rounding != DType::kFloat32) {
+        RowRoundedShares(y, n, rounding);
+      } else {
+        RowScale(y, y, n, 1.0f / sum, 0.0f);
+      }
       continue;
     }
     // Two subtractions: max + log(sum) rounded to one number would lose the small one's digits.
@@ -106,7 +136,8 @@ void SoftmaxRows(const float* x, float* y, int64_t rows, int64_t n, bool log) {
 }
 
 // Columns [0, count) of x [n, inner].
-void SoftmaxColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t count, bool log) {
+void SoftmaxColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t count, bool log,
+                    DType rounding) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t c = 0; c < count; c += lanes) {
@@ -129,7 +160,7 @@ void SoftmaxColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t 
     V sum = hn::Zero(d);
     for (int64_t i = 0; i < n; ++i) {
       const V v = is_near ? hn::Load(d, near + i * lanes) : load(x + i * inner + c);
-      const V e = ExpNonPositive(d, hn::Sub(v, max));
+      const V e = RoundTo(d, rounding, ExpNonPositive(d, hn::Sub(v, max)));
       if (!log) is_near ? hn::Store(e, d, near + i * lanes) : store(e, y + i * inner + c);
       sum = hn::Add(sum, e);
     }
@@ -143,10 +174,11 @@ void SoftmaxColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t 
         store(hn::Sub(hn::Sub(v, max), log_sum), y + i * inner + c);
       }
     } else {
-      const V factor = hn::Div(hn::Set(d, 1.0f), sum);
+      const V total = RoundedSum(d, rounding, sum), factor = hn::Div(hn::Set(d, 1.0f), total);
       for (int64_t i = 0; i < n; ++i) {
         const V e = is_near ? hn::Load(d, near + i * lanes) : load(y + i * inner + c);
-        store(hn::Mul(e, factor), y + i * inner + c);
+        const bool exact = rounding != DType::kFloat32;
+        store(exact ? hn::Div(e, total) : hn::Mul(e, factor), y + i * inner + c);
       }
     }
   }
@@ -190,12 +222,13 @@ HWY_EXPORT(SoftmaxColumns);
 HWY_EXPORT(MaskedRow);
 
 void Softmax(const float* x, float* y, int64_t outer, int64_t n, int64_t inner, bool log,
-             const Parallel& par) {
+             const Parallel& par, DType rounding) {
   if (inner == 1) {
     const Slices slices = Slice(outer, n);
     par.For(slices.tasks, [&](int64_t task) {
       const int64_t begin = slices.Begin(task), end = slices.End(task, outer);
-      HWY_DYNAMIC_DISPATCH(SoftmaxRows)(x + begin * n, y + begin * n, end - begin, n, log);
+      HWY_DYNAMIC_DISPATCH(SoftmaxRows)(x + begin * n, y + begin * n, end - begin, n, log,
+                                        rounding);
     });
     return;
   }
@@ -206,7 +239,7 @@ void Softmax(const float* x, float* y, int64_t outer, int64_t n, int64_t inner, 
     for (int64_t i = slices.Begin(task); i < slices.End(task, outer * blocks); ++i) {
       const int64_t first = i % blocks * kColumns, at = i / blocks * n * inner + first;
       HWY_DYNAMIC_DISPATCH(SoftmaxColumns)
-      (x + at, y + at, n, inner, std::min(kColumns, inner - first), log);
+      (x + at, y + at, n, inner, std::min(kColumns, inner - first), log, rounding);
     }
   });
 }

@@ -235,6 +235,9 @@ class Widening {
       if (!wide.fits()) return false;
       attributes.Set("epilogue", wide.Take());
     }
+    if (node.op == &core::softmax && type == DType::kFloat16 && attributes.Int("log") == 0) {
+      attributes.Set("rounding", static_cast<int64_t>(type));
+    }
     const bool rounds = !IsProduct(node) && !Moves(node) && node.op != &core::max_pool;
     Make(node, std::move(inputs), std::move(attributes), rounds);
     return true;

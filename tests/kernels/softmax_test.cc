@@ -39,6 +39,35 @@ void ExpectNear(const std::vector<float>& got, const std::vector<double>& expect
   }
 }
 
+TEST(Softmax, TermsAndSumRoundedAsHalves) {
+  const auto rounded = [](double value) {
+    return static_cast<double>(static_cast<float>(Half(static_cast<float>(value))));
+  };
+  test::ForEachTarget([&] {
+    for (const int64_t inner : {1, 3, 70}) {
+      const int64_t outer = 5, n = 37;
+      const auto x = test::RandomFloats(outer * n * inner, 9, -8, 8);
+      std::vector<float> y(x.size());
+      Softmax(x.data(), y.data(), outer, n, inner, false, test::Threads(2), DType::kFloat16);
+      int64_t other = 0;
+      for (int64_t row = 0; row < outer * inner; ++row) {
+        const auto at = [&](int64_t k) { return (row / inner * n + k) * inner + row % inner; };
+        float max = -kInfinity;
+        double sum = 0;
+        for (int64_t k = 0; k < n; ++k) max = std::max(max, x[at(k)]);
+        for (int64_t k = 0; k < n; ++k) sum += rounded(std::exp(double{x[at(k)]} - max));
+        for (int64_t k = 0; k < n; ++k) {
+          const double expected = rounded(std::exp(double{x[at(k)]} - max)) / rounded(sum);
+          ASSERT_NEAR(y[at(k)], expected, 2e-3 * expected + 1e-7);
+          other += std::abs(y[at(k)] - expected) > 1e-6 * expected;
+        }
+      }
+      // A term that lies between two halves may fall to either side.
+      EXPECT_LE(other, 2 * n);
+    }
+  });
+}
+
 TEST(Softmax, OfDoubles) {
   test::ForEachTarget([] {
     for (bool log : {false, true}) {

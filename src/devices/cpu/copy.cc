@@ -185,6 +185,8 @@ BindResult BindPad(const BindRequest& request) {
   } else {
     for (int i = 0; i < x.rank(); ++i) axes.push_back(i);
   }
+  // The plan keeps a number for each index that is padded.
+  constexpr int64_t kMostPadded = 1 << 24;
   std::vector<int64_t> begins(x.rank(), 0);
   for (size_t i = 0; i < axes.size(); ++i) {
     begins[axes[i] < 0 ? axes[i] + x.rank() : axes[i]] = pads[i];
@@ -194,6 +196,7 @@ BindResult BindPad(const BindRequest& request) {
     const int64_t begin = begins[axis], size = x.dims[axis], padded = y.dims[axis];
     const int64_t inside = std::clamp<int64_t>(begin, 0, padded);
     const int64_t end = std::clamp<int64_t>(begin + size, inside, padded);
+    if (padded - (end - inside) > kMostPadded) return Refuse("pads an axis to {}", padded);
     PadAxis& out = plan.axes.emplace_back();
     out.first = std::max<int64_t>(-begin, 0);
     out.count = end - inside;

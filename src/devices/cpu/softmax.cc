@@ -17,8 +17,18 @@ BindResult BindSoftmax(const BindRequest& request) {
   for (int64_t i = 0; i < axis; ++i) outer *= x.dims[i];
   for (int64_t i = axis + 1; i < x.rank(); ++i) inner *= x.dims[i];
   const bool log = request.node.attributes.Int("log") != 0;
+  const auto rounding = static_cast<DType>(
+      request.node.attributes.Int("rounding", static_cast<int64_t>(DType::kFloat32)));
   Bound bound;
   bound.inplace = 1;
+  if (rounding != DType::kFloat32) {
+    if (x.dtype != DType::kFloat32) return Refuse("rounds and is not float32");
+    bound.run = [outer, inner, rounding, n = x.dims[axis]](const StepArgs& args) {
+      Softmax(static_cast<const float*>(args.in[0]), static_cast<float*>(args.out[0]), outer, n,
+              inner, false, args.parallel, rounding);
+    };
+    return bound;
+  }
   const auto with = [&](auto tag) {
     using T = typename decltype(tag)::type;
     bound.run = [outer, inner, log, n = x.dims[axis]](const StepArgs& args) {

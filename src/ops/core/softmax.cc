@@ -1,4 +1,5 @@
-// Softmax and its logarithm along one axis.
+// Softmax and its logarithm along one axis. `rounding` float16: of halves that are kept in float32,
+// exponentials and sum are rounded as those of halves are.
 
 #include <algorithm>
 #include <cmath>
@@ -23,6 +24,7 @@ void ComputeSoftmax(ComputeContext& context) {
   Tensor& y = context.Allocate(0);
   const int64_t axis = context.attributes().Int("axis", -1);
   const bool log = context.attributes().Int("log") != 0;
+  const int64_t rounding = context.attributes().Int("rounding");
   const AxisSplit split = SplitAt(x.dims(), static_cast<int>(axis < 0 ? axis + x.rank() : axis));
   DispatchReal(x.dtype(), "softmax", [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -39,10 +41,10 @@ void ComputeSoftmax(ComputeContext& context) {
           largest = std::max(largest, at(row, k * split.inner));
         // Softmax-13's function body rounds the exponentials and their sum; half the digits of
         // float16 show it. A sum that float16 cannot hold stays wide.
-        const bool rounds = std::is_same_v<T, Half> && !log;
+        const bool rounds =
+            !log && (std::is_same_v<T, Half> || rounding == static_cast<int64_t>(DType::kFloat16));
         const auto round = [&](double value) {
-          const double narrow =
-              static_cast<double>(static_cast<ComputeType<T>>(static_cast<T>(value)));
+          const double narrow = static_cast<float>(Half(static_cast<float>(value)));
           return rounds && std::isfinite(narrow) ? narrow : value;
         };
         double sum = 0;
