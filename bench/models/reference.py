@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnx.numpy_helper
 import onnxruntime as ort
 
 RTOL, ATOL = 1e-4, 1e-5
@@ -72,6 +73,39 @@ def mismatch(actual: np.ndarray, expected: np.ndarray, *, quantized: bool = Fals
         f"{wrong.sum()} of {wrong.size} elements differ, the first at {list(where)}: "
         f"{actual[where]!s} instead of {expected[where]!s}"
     )
+
+
+def doubled(path: Path) -> bytes:
+    """A float32 model in float64: inputs, outputs, weights, constants and casts."""
+    model = onnx.load(path)
+
+    def widen(tensor: onnx.TensorProto) -> None:
+        if tensor.data_type == onnx.TensorProto.FLOAT:
+            array = onnx.numpy_helper.to_array(tensor).astype(np.float64)
+            tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+
+    def walk(graph: onnx.GraphProto) -> None:
+        del graph.value_info[:]
+        for tensor in graph.initializer:
+            widen(tensor)
+        for value in [*graph.input, *graph.output]:
+            if value.type.tensor_type.elem_type == onnx.TensorProto.FLOAT:
+                value.type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.name == "to" and attribute.i == onnx.TensorProto.FLOAT:
+                    attribute.i = onnx.TensorProto.DOUBLE
+                widen(attribute.t)
+                if attribute.HasField("g"):
+                    walk(attribute.g)
+
+    walk(model.graph)
+    return model.SerializeToString()
+
+
+def excess(actual: np.ndarray, exact: np.ndarray) -> float:
+    """The largest distance from exact numbers, in tolerances."""
+    return float((np.abs(actual - exact) / (ATOL + RTOL * np.abs(exact))).max(initial=0))
 
 
 def first_difference(
