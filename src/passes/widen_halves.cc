@@ -55,8 +55,10 @@ bool Moves(const Node& node) {
 // An expression over halves as one over float32.
 class WideExpression {
  public:
-  // `narrow[i]` says that input i is still a half.
-  WideExpression(const Expression& from, const std::vector<bool>& narrow) {
+  // `narrow[i]` says that input i is still a half; `rounds_first`, that the first one is wider than
+  // the half that it stands for.
+  WideExpression(const Expression& from, const std::vector<bool>& narrow,
+                 bool rounds_first = false) {
     std::vector<uint8_t> map;
     for (size_t i = 0; i < from.inputs.size(); ++i) {
       const bool is_wide = IsHalf(from.inputs[i]) && !narrow[i];
@@ -70,6 +72,9 @@ class WideExpression {
     }
     for (size_t i = 0; i < from.inputs.size(); ++i) {
       if (IsHalf(from.inputs[i]) && narrow[i]) map[i] = Append(Fn::kCast, DType::kFloat32, map[i]);
+    }
+    if (rounds_first && !from.code.empty() && IsHalf(from.inputs[0])) {
+      map[0] = Round(from.inputs[0], 0);
     }
     for (const Instruction& instruction : from.code) {
       Instruction wide = instruction;
@@ -230,7 +235,10 @@ class Widening {
     if (IsProduct(node)) {
       Expression epilogue{{type}, {}, {}};
       if (const Expression* given = attributes.Expr("epilogue")) epilogue = *given;
-      WideExpression wide(epilogue, std::vector<bool>(epilogue.inputs.size()));
+      // What is added to a product with weights is its bias, which Gemm and Conv add before they
+      // round; what is added to one of two values, a mask of scores, comes after.
+      WideExpression wide(epilogue, std::vector<bool>(epilogue.inputs.size()),
+                          !node.inputs[1]->is_constant());
       if (IsHalf(type)) wide.Finish(type, false);
       if (!wide.fits()) return false;
       attributes.Set("epilogue", wide.Take());
