@@ -34,11 +34,12 @@ Provenance MakeProvenance() {
 Description Describe(const Graph& graph) {
   Description description;
   for (const Value* input : graph.inputs) {
-    description.declared.push_back({input->name, Print(input->fact.type), {}});
+    description.declared.emplace_back().name = input->name;
+    description.declared.back().type = Print(input->fact.type);
     description.input_names.push_back(input->name);
   }
   for (const Value* output : graph.outputs) {
-    description.outputs.push_back({output->name, {}, {}});
+    description.outputs.emplace_back().name = output->name;
   }
   description.metadata = {{"producer_name", "tests"}};
   return description;
