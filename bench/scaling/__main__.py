@@ -48,10 +48,12 @@ def curves() -> tuple[Curve, ...]:
     counts = [1, 2, 4, 8, 16, 32, 64]
     threads = [count for count in counts if count <= len(os.sched_getaffinity(0))]
     batches = tuple(Point(n, (n,)) for n in (1, 2, 4, 8, 16, 32))
+    rows = (1, 10, 100, 1_000, 10_000, 100_000)
     lengths = (16, 32, 64, 128, 256, 512, 1024)
     return (
         Curve("batch", "mobilenet_v2", "pictures", batches, per_item=True),
         Curve("length", "gpt2", "tokens", tuple(Point(n, (1, n)) for n in lengths), per_item=True),
+        Curve("rows", "forest_1", "rows", tuple(Point(n, (n,)) for n in rows), per_item=True),
         Curve("threads", "resnet50", "threads", tuple(Point(n, (1,), n) for n in threads)),
         Curve(
             "sessions",
