@@ -21,6 +21,7 @@ MARKERS = {
     "tract": ("#7d8c4a", "^"),
     "ncnn": ("#b9770e", "D"),
 }
+LIMITS = (1 / 8, 16)  # what lies beyond is drawn at the edge
 
 
 def main() -> None:
@@ -36,7 +37,7 @@ def main() -> None:
     for panel, threads in zip(panels[0], raw["threads"], strict=True):
         for engine in engines:
             points = [
-                (share, models.index(entry["model"]))
+                (min(max(share, LIMITS[0]), LIMITS[1]), models.index(entry["model"]))
                 for entry in raw["entries"]
                 if entry["threads"] == threads
                 and (share := ratio(entry, engine, REFERENCE, latency)) is not None
@@ -47,6 +48,7 @@ def main() -> None:
                 panel.scatter(x, y, color=colour, marker=marker, label=ENGINES[engine].title)
         panel.axvline(1, color="black", linewidth=1)
         panel.set_xscale("log", base=2)
+        panel.set_xlim(LIMITS[0] * 0.9, LIMITS[1] * 1.1)
         panel.xaxis.set_major_formatter("{x:g}")
         panel.set_title(f"{threads} thread" + ("s" if threads > 1 else ""))
         panel.set_xlabel(f"latency / {ENGINES[REFERENCE].title}'s (left is faster)")
