@@ -136,8 +136,9 @@ void SoftmaxRows(const float* x, float* y, int64_t rows, int64_t n, bool log, DT
 }
 
 // Columns [0, count) of x [n, inner].
-void SoftmaxColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t count, bool log,
-                    DType rounding) {
+template <bool kRounds>
+HWY_INLINE void Columns(const float* x, float* y, int64_t n, int64_t inner, int64_t count, bool log,
+                        DType rounding) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t c = 0; c < count; c += lanes) {
@@ -160,7 +161,8 @@ void SoftmaxColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t 
     V sum = hn::Zero(d);
     for (int64_t i = 0; i < n; ++i) {
       const V v = is_near ? hn::Load(d, near + i * lanes) : load(x + i * inner + c);
-      const V e = RoundTo(d, rounding, ExpNonPositive(d, hn::Sub(v, max)));
+      V e = ExpNonPositive(d, hn::Sub(v, max));
+      if constexpr (kRounds) e = RoundTo(d, rounding, e);
       if (!log) is_near ? hn::Store(e, d, near + i * lanes) : store(e, y + i * inner + c);
       sum = hn::Add(sum, e);
     }
@@ -174,13 +176,22 @@ void SoftmaxColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t 
         store(hn::Sub(hn::Sub(v, max), log_sum), y + i * inner + c);
       }
     } else {
-      const V total = RoundedSum(d, rounding, sum), factor = hn::Div(hn::Set(d, 1.0f), total);
+      const V total = kRounds ? RoundedSum(d, rounding, sum) : sum;
+      const V factor = hn::Div(hn::Set(d, 1.0f), total);
       for (int64_t i = 0; i < n; ++i) {
         const V e = is_near ? hn::Load(d, near + i * lanes) : load(y + i * inner + c);
-        const bool exact = rounding != DType::kFloat32;
-        store(exact ? hn::Div(e, total) : hn::Mul(e, factor), y + i * inner + c);
+        store(kRounds ? hn::Div(e, total) : hn::Mul(e, factor), y + i * inner + c);
       }
     }
+  }
+}
+
+void SoftmaxColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t count, bool log,
+                    DType rounding) {
+  if (rounding == DType::kFloat32) {
+    Columns<false>(x, y, n, inner, count, log, rounding);
+  } else {
+    Columns<true>(x, y, n, inner, count, log, rounding);
   }
 }
 
