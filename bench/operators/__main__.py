@@ -14,8 +14,8 @@ import onnxruntime
 from bench.operators.cases import all_cases
 from bench.operators.measure import measure
 from bench.operators.report import markdown, summary
-from bench.peers.__main__ import machine
 from bench.peers.measure import ROOT, cores
+from bench.peers.outcome import machine
 
 
 def arguments() -> argparse.Namespace:

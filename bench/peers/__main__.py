@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
-import os
-import platform
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,17 +10,8 @@ from typing import Any
 from bench.models import cases, collection, ensure
 from bench.peers.engines import ENGINES, REFERENCE
 from bench.peers.measure import ROOT, measure
+from bench.peers.outcome import check_names, comma_list, conditions, interpreters, publish
 from bench.peers.report import latency, markdown, ratio
-
-SIMD = (
-    "avx2 fma f16c avx_vnni avx512f avx512bw avx512vl avx512_vnni avx512_bf16 avx512_fp16 "
-    "amx_tile asimd asimddp i8mm bf16 sve"
-).split()
-
-
-def comma_list(text: str) -> list[str]:
-    """Split `a,b` into its names."""
-    return [name for name in text.split(",") if name]
 
 
 def arguments() -> argparse.Namespace:
@@ -47,10 +33,8 @@ def arguments() -> argparse.Namespace:
     add("--quick", action="store_true", help="3 turns of 0.1 s, 1 load: a first impression")
     add("--out", type=Path, help="folder for benchmarks.md, .svg and .json")
     options = parser.parse_args()
-    for names, known in ((options.models, collection()), (options.engines, ENGINES)):
-        unknown = [name for name in names or [] if name not in known]
-        if unknown:
-            parser.error(f"unknown: {', '.join(unknown)}; choose from {', '.join(known)}")
+    check_names(parser, options.models or [], collection())
+    check_names(parser, options.engines or [], ENGINES)
     if not all(count.isdigit() and int(count) > 0 for count in options.threads):
         parser.error("--threads takes positive numbers, for example 1,2")
     partial = options.quick or options.models or options.engines
@@ -64,38 +48,6 @@ def arguments() -> argparse.Namespace:
         if getattr(options, name) is None:
             setattr(options, name, value)
     return options
-
-
-def environment() -> str:
-    """The interpreter of the peers' environment, which is made or completed first."""
-    folder = ROOT / "build" / "peers-venv"
-    python = folder / "bin" / "python"
-    wanted = sorted({package for engine in ENGINES.values() for package in engine.packages})
-    stamp = folder / "installed.txt"
-    if not stamp.exists() or stamp.read_text().split() != wanted:
-        print(f"setting up {folder.relative_to(ROOT)}: {' '.join(wanted)}", flush=True)
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "-q"]
-        subprocess.run([*pip, "numpy", "matplotlib"], check=True)
-        subprocess.run([*pip, "--no-deps", *wanted], check=True)
-        stamp.write_text("\n".join(wanted))
-    return str(python)
-
-
-def machine() -> dict[str, Any]:
-    """What the numbers depend on: processor, cores, SIMD extensions, system."""
-    facts: dict[str, str] = {}
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        name, _, value = line.partition(":")
-        facts.setdefault(name.strip(), value.strip())
-    flags = facts.get("flags", facts.get("Features", "")).split()
-    return {
-        "processor": facts.get("model name", platform.machine()),
-        "cores": len(os.sched_getaffinity(0)),
-        "simd": [feature for feature in SIMD if feature in flags],
-        "system": f"{platform.system()} {platform.release()}",
-        "python": platform.python_version(),
-    }
 
 
 def summary(entry: dict[str, Any]) -> str:
@@ -114,13 +66,9 @@ def summary(entry: dict[str, Any]) -> str:
 def main() -> int:
     """Measure, then write tables, plot and raw numbers."""
     options = arguments()
-    peers = environment()
-    pythons = {
-        engine: peers if ENGINES[engine].packages else sys.executable for engine in options.engines
-    }
+    pythons = interpreters(options.engines)
     raw: dict[str, Any] = {
-        "date": datetime.datetime.now().astimezone().isoformat(timespec="minutes"),
-        "machine": machine(),
+        **conditions(),
         "engines": options.engines,
         "threads": [int(count) for count in options.threads],
         "options": {name: getattr(options, name) for name in ("rounds", "seconds", "loads")},
@@ -151,13 +99,8 @@ def main() -> int:
             raw["versions"] |= {e: r.version for e, r in results.items() if r.version}
             print(summary(entry), flush=True)
 
-    options.out.mkdir(parents=True, exist_ok=True)
-    target = options.out / "benchmarks"
-    target.with_suffix(".json").write_text(json.dumps(raw, indent=1) + "\n")
-    target.with_suffix(".md").write_text(markdown(raw, "benchmarks.svg"))
-    plot = [peers, "-m", "bench.peers.plot", target.with_suffix(".json")]
-    subprocess.run([*plot, target.with_suffix(".svg")], cwd=ROOT, check=True)
-    print(f"written: {target}.md, .svg and .json")
+    page = markdown(raw, "benchmarks.svg")
+    publish(raw, options.out / "benchmarks", page, "bench.peers.plot")
     return 0
 
 

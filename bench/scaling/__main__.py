@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import datetime
-import json
 import os
-import subprocess
 import sys
 import zlib
 from dataclasses import dataclass
@@ -16,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from bench.models import collection, ensure
-from bench.peers.__main__ import comma_list, environment, machine
 from bench.peers.engines import ENGINES, REFERENCE
 from bench.peers.measure import ROOT, measure
+from bench.peers.outcome import check_names, comma_list, conditions, interpreters, publish
 from bench.peers.report import latency, number
 
 
@@ -107,17 +104,15 @@ def main() -> int:
     add("--rounds", type=int, default=5, help="turns of each engine (default 5)")
     add("--seconds", type=float, default=0.2, help="length of a turn (default 0.2)")
     add("--limit", type=float, default=120, help="seconds until an engine is given up (120)")
-    add("--out", type=Path, default=ROOT / "docs", help="folder for scaling.md, .svg and .json")
+    add("--out", type=Path, help="folder for scaling.md, .svg and .json (docs if all curves are)")
     options = parser.parse_args()
-    for names, all_names in ((options.curves, known), (options.engines, ENGINES)):
-        unknown = [name for name in names if name not in all_names]
-        if unknown:
-            parser.error(f"unknown: {', '.join(unknown)}; choose from {', '.join(all_names)}")
-    peers = environment()
-    pythons = {e: peers if ENGINES[e].packages else sys.executable for e in options.engines}
+    check_names(parser, options.curves, known)
+    check_names(parser, options.engines, ENGINES)
+    partial = options.curves != list(known)
+    options.out = options.out or ROOT / ("build/scaling" if partial else "docs")
+    pythons = interpreters(options.engines)
     raw: dict[str, Any] = {
-        "date": datetime.datetime.now().astimezone().isoformat(timespec="minutes"),
-        "machine": machine(),
+        **conditions(),
         "versions": {},
         "curves": [],
     }
@@ -145,13 +140,7 @@ def main() -> int:
             print(f"{curve.model}, {point.x:,} {curve.axis}: {shown} ms", flush=True)
         entry = {name: getattr(curve, name) for name in ("name", "model", "axis", "per_item")}
         raw["curves"].append({**entry, "points": points})
-    options.out.mkdir(parents=True, exist_ok=True)
-    target = options.out / "scaling"
-    target.with_suffix(".json").write_text(json.dumps(raw, indent=1) + "\n")
-    target.with_suffix(".md").write_text(page(raw))
-    plot = [peers, "-m", "bench.scaling.plot", target.with_suffix(".json")]
-    subprocess.run([*plot, target.with_suffix(".svg")], cwd=ROOT, check=True)
-    print(f"written: {target}.md, .svg and .json")
+    publish(raw, options.out / "scaling", page(raw), "bench.scaling.plot")
     return 0
 
 
