@@ -9,9 +9,9 @@ from typing import Any
 
 from bench.models import cases, collection, ensure
 from bench.peers.engines import ENGINES, REFERENCE
-from bench.peers.measure import ROOT, measure
+from bench.peers.measure import ROOT, Result, measure
 from bench.peers.outcome import check_names, comma_list, conditions, interpreters, publish
-from bench.peers.report import latency, markdown, ratio
+from bench.peers.report import markdown
 
 
 def arguments() -> argparse.Namespace:
@@ -29,6 +29,7 @@ def arguments() -> argparse.Namespace:
     add("--rounds", type=int, help="turns of each engine (default 9)")
     add("--seconds", type=float, help="length of a turn (default 0.25)")
     add("--loads", type=int, help="fresh processes that load the model (default 3)")
+    add("--runs", type=int, default=1, help="whole runs, one after the other (default 1)")
     add("--limit", type=float, default=120, help="seconds until an engine is given up (120)")
     add("--quick", action="store_true", help="3 turns of 0.1 s, 1 load: a first impression")
     add("--out", type=Path, help="folder for benchmarks.md, .svg and .json")
@@ -50,55 +51,73 @@ def arguments() -> argparse.Namespace:
     return options
 
 
-def summary(entry: dict[str, Any]) -> str:
+def summary(results: dict[str, Result]) -> str:
     """One line for the terminal."""
     parts = []
-    for engine, result in entry["results"].items():
-        if result["error"]:
+    reference = results.get(REFERENCE)
+    for engine, result in results.items():
+        if result.error:
             parts.append(f"{engine} fails")
             continue
-        share = ratio(entry, engine, REFERENCE, latency)
-        beside = f" ({share:.2f})" if share is not None and engine != REFERENCE else ""
-        parts.append(f"{engine} {latency(result):.3g} ms{beside}")
+        parts.append(f"{engine} {result.median_ms:.3g} ms")
+        if engine != REFERENCE and reference and not reference.error:
+            parts[-1] += f" ({result.median_ms / reference.median_ms:.2f})"
     return ", ".join(parts)
+
+
+def measure_all(
+    options: argparse.Namespace, raw: dict[str, Any]
+) -> dict[tuple[str, str, int], dict[str, Result]]:
+    """Every model at each number of threads, in as many runs as asked for."""
+    pythons = interpreters(options.engines)
+    settings = {name: raw["options"][name] for name in ("rounds", "seconds", "loads")}
+    total = len(options.models) * len(options.threads) * options.runs
+    count = 0
+    entries: dict[tuple[str, str, int], dict[str, Result]] = {}
+    for _ in range(options.runs):
+        for name in options.models:
+            path = ensure(name)
+            case, feeds = next(iter(cases(name).items()))
+            for part in path.parent.glob(f"{path.name}*"):
+                part.read_bytes()  # the first engine must not be the one that waits for the disk
+            for threads in raw["threads"]:
+                count += 1
+                print(f"[{count}/{total}] {name}, {threads} threads: ", end="", flush=True)
+                results = measure(
+                    pythons,
+                    REFERENCE,
+                    path,
+                    feeds,
+                    threads=threads,
+                    limit=options.limit,
+                    **settings,
+                )
+                print(summary(results), flush=True)
+                before = entries.setdefault((name, case, threads), results)
+                if before is not results:
+                    for engine, result in results.items():
+                        before[engine].extend(result)
+    return entries
 
 
 def main() -> int:
     """Measure, then write tables, plot and raw numbers."""
     options = arguments()
-    pythons = interpreters(options.engines)
     raw: dict[str, Any] = {
         **conditions(),
         "engines": options.engines,
         "threads": [int(count) for count in options.threads],
-        "options": {name: getattr(options, name) for name in ("rounds", "seconds", "loads")},
+        "options": {
+            name: getattr(options, name) for name in ("runs", "rounds", "seconds", "loads")
+        },
         "versions": {},
         "entries": [],
     }
-    total = len(options.models) * len(options.threads)
-    for name in options.models:
-        path = ensure(name)
-        case, feeds = next(iter(cases(name).items()))
-        for part in path.parent.glob(f"{path.name}*"):
-            part.read_bytes()  # the first engine must not be the one that waits for the disk
-        for threads in raw["threads"]:
-            count = len(raw["entries"]) + 1
-            print(f"[{count}/{total}] {name}, {threads} threads: ", end="", flush=True)
-            results = measure(
-                pythons,
-                REFERENCE,
-                path,
-                feeds,
-                threads=threads,
-                limit=options.limit,
-                **raw["options"],
-            )
-            entry = {"model": name, "case": case, "threads": threads}
-            entry["results"] = {engine: result.to_json() for engine, result in results.items()}
-            raw["entries"].append(entry)
-            raw["versions"] |= {e: r.version for e, r in results.items() if r.version}
-            print(summary(entry), flush=True)
-
+    for (name, case, threads), results in measure_all(options, raw).items():
+        entry = {"model": name, "case": case, "threads": threads}
+        entry["results"] = {engine: result.to_json() for engine, result in results.items()}
+        raw["entries"].append(entry)
+        raw["versions"] |= {e: r.version for e, r in results.items() if r.version}
     page = markdown(raw, "benchmarks.svg")
     publish(raw, options.out / "benchmarks", page, "bench.peers.plot")
     return 0

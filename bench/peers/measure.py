@@ -42,6 +42,18 @@ class Result:
         """The median latency of a run."""
         return statistics.median(self.rounds_ms)
 
+    def extend(self, later: Result) -> None:
+        """Take in what the same engine did in a later run; a failure of either is the result."""
+        if self.error or later.error:
+            self.error = self.error or later.error
+            return
+        for name in ("load_ms", "peak_mib", "rounds_ms"):
+            getattr(self, name).extend(getattr(later, name))
+        self.best_ms = min(self.best_ms, later.best_ms)
+        self.runs += later.runs
+        self.deviation = max(self.deviation, later.deviation)
+        self.excess = max(self.excess, later.excess)
+
     def to_json(self) -> dict[str, Any]:
         """Plain values for the file of raw numbers."""
         return asdict(self)

@@ -127,38 +127,58 @@ def failures(entries: list[Entry], engines: list[str]) -> list[str]:
     return list(lines)
 
 
-def verdicts(entries: list[Entry], engines: list[str], threads: int) -> list[str]:
-    """The table of goals: by group the mean, the model furthest behind, and how many reach it."""
+def of_run(entry: Entry, run: int, runs: int) -> Entry:
+    """What one of several runs measured."""
+    results = {}
+    for engine, result in entry["results"].items():
+        results[engine] = dict(result)
+        for name in ("rounds_ms", "load_ms", "peak_mib"):
+            size = len(result[name]) // runs
+            results[engine][name] = result[name][run * size : (run + 1) * size]
+    return entry | {"results": results}
+
+
+def verdicts(entries: list[Entry], engines: list[str], threads: int, runs: int = 1) -> list[str]:
+    """The table of goals: by group the mean (and that of each run, if there are several), the
+    model furthest behind, and how many reach it."""
     lines = [
         f"| {threads} thread{'s' * (threads > 1)} | at most | geometric mean | furthest behind "
         "| reached by |",
         "|---|---:|---:|---|---:|",
     ]
 
-    def row(name: str, limit: float, shares: list[tuple[float, str]]) -> None:
-        if shares:
-            worst, model = max(shares)
-            reached = sum(share <= limit for share, _ in shares)
-            mean = geometric_mean([share for share, _ in shares])
-            lines.append(
-                f"| {name} | {limit:.2f} | {mean:.2f} | {model} {worst:.2f} "
-                f"| {reached} of {len(shares)} |"
-            )
-
-    def shares(value: Value, group: goals.Goal | None = None) -> list[tuple[float, str]]:
+    def shares(
+        chosen: list[Entry], value: Value, group: goals.Goal | None
+    ) -> list[tuple[float, str]]:
         return [
             (closest[0], f"{entry['model']} {entry['case']}")
-            for entry in entries
+            for entry in chosen
             if entry["threads"] == threads
             and (group is None or goals.goal(entry["model"]) is group)
             and (closest := best(entry, engines, value)) is not None
         ]
 
+    by_run = [[of_run(entry, run, runs) for entry in entries] for run in range(runs)]
+
+    def row(name: str, limit: float, value: Value, group: goals.Goal | None = None) -> None:
+        found = shares(entries, value, group)
+        if not found:
+            return
+        worst, model = max(found)
+        reached = sum(share <= limit for share, _ in found)
+        mean = f"{geometric_mean([share for share, _ in found]):.2f}"
+        if runs > 1:
+            means = (geometric_mean([s for s, _ in shares(r, value, group)]) for r in by_run)
+            mean += f" ({', '.join(f'{share:.2f}' for share in means)})"
+        lines.append(
+            f"| {name} | {limit:.2f} | {mean} | {model} {worst:.2f} | {reached} of {len(found)} |"
+        )
+
     for group in goals.GOALS:
-        row(group.group, group.ratio, shares(latency, group))
-    row("no model slower", 1.00, shares(latency))
-    row("loading and first run", goals.LOAD, shares(load))
-    row("peak memory", goals.MEMORY, shares(peak))
+        row(group.group, group.ratio, latency, group)
+    row("no model slower", 1.00, latency)
+    row("loading and first run", goals.LOAD, load)
+    row("peak memory", goals.MEMORY, peak)
     return lines
 
 
@@ -206,14 +226,16 @@ def markdown(raw: dict[str, Any], plot: str) -> str:
         remark = f" ({ENGINES[engine].remark})" if ENGINES[engine].remark else ""
         lines.append(f"- {ENGINES[engine].title} {raw['versions'].get(engine) or '?'}{remark}")
     options = raw["options"]
+    runs = options["runs"]
     lines += [
         "",
         "The engines run one after the other in short turns "
-        f"({options['rounds']} turns of {options['seconds']} s), each in a process of its own, "
+        f"({runs} run{'s' * (runs > 1)} with {options['rounds']} turns of {options['seconds']} s "
+        "for each model), each in a process of its own, "
         "pinned to the same cores. Latency is the median over turns; its ratio is taken turn by "
         "turn. Loading includes the first run, is timed in a fresh process without the imports "
-        f"(median of {options['loads']}), and memory is the peak of the process that did both, "
-        "interpreter and libraries included. Outputs are compared with "
+        f"(median of {options['loads'] * runs}), and memory is the peak of the process that did "
+        "both, interpreter and libraries included. Outputs are compared with "
         f"{ENGINES[REFERENCE].title}'s at 1e-4 relative and 1e-5 absolute.",
         "",
         f"![Latency relative to {ENGINES[REFERENCE].title}]({plot})",
@@ -221,10 +243,12 @@ def markdown(raw: dict[str, Any], plot: str) -> str:
         "## Goals",
         "",
         "Ratios to the best peer on the same model: the peer that is fastest, or loads first, or "
-        "takes least memory, whichever the row is about.",
+        "takes least memory, whichever the row is about."
+        + " In brackets: the mean of each run."
+        * (runs > 1),
     ]
     for threads in raw["threads"]:
-        lines += ["", *verdicts(raw["entries"], engines, threads)]
+        lines += ["", *verdicts(raw["entries"], engines, threads, runs)]
     for title, rows in (
         (f"What two threads give (goal: {goals.THREADS} from 10 ms on)", threading(raw["entries"])),
         ("Half precision beside float32 (goal: never slower)", twins(raw["entries"])),

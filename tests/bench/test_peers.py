@@ -59,6 +59,18 @@ def test_goals():
     assert goals.goal("resnet50_int8").group == "int8"
 
 
+def test_several_runs_are_one_result_and_shown_apart():
+    ours, reference = _result(1.0, 1.0), _result(2.0, 2.0)
+    ours.extend(_result(4.0, 4.0))
+    reference.extend(_result(2.0, 2.0))
+    entry = _entry(ours, reference)
+    assert entry["results"]["sardonyx"]["rounds_ms"] == [1.0, 1.0, 4.0, 4.0]
+    lines = report.verdicts([entry], ["sardonyx", "onnxruntime"], 1, runs=2)
+    assert "| no model slower | 1.00 | 1.25 (0.50, 2.00) | m 1 1.25 | 0 of 1 |" in lines
+    ours.extend(Result(error="out of memory"))
+    assert ours.error == "out of memory"
+
+
 def test_twins_and_threads():
     single, twin, double = (_entry(_result(30.0), _result(1.0)) for _ in range(3))
     twin |= {"model": "m_f16", "results": {"sardonyx": _result(33.0).to_json()}}
