@@ -6,6 +6,7 @@
 #include <exception>
 #include <mutex>
 #include <new>
+#include <span>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -24,6 +25,7 @@ namespace {
 constexpr std::chrono::microseconds kWorkerSpin{60};
 constexpr std::chrono::microseconds kCallerSpin{100};
 constexpr int kMostWorkers = 1023;
+constexpr int kMostShares = 16;
 
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -79,31 +81,59 @@ class SpinLock {
   std::atomic<bool> held_{false};
 };
 
+// Consecutive tasks that one thread begins with. In step after step of a model the same thread has
+// the same part of the rows, which its cache still holds.
+struct alignas(64) Share {
+  std::atomic<int64_t> next;
+  int64_t end;
+
+  bool Take(int64_t* task) {
+    *task = next.fetch_add(1, std::memory_order_relaxed);
+    return *task < end;
+  }
+};
+
 // One ParallelFor. It lives on its caller's stack: workers join under the pool's lock while it is
 // listed, and the caller returns only after all that joined have left.
 struct Job {
   TaskRef body;
-  int64_t tasks;
   int most_workers;
+  int share_count;
   Job* following = nullptr;
   std::exception_ptr error;  // guarded by error_lock
   SpinLock error_lock;
-  alignas(64) std::atomic<int64_t> next{0};
+  Share shares[kMostShares];
   alignas(64) std::atomic<int> workers{0};
 
-  bool WantsWorker() const {
-    return workers.load(std::memory_order_relaxed) < most_workers &&
-           next.load(std::memory_order_relaxed) < tasks;
+  Job(TaskRef body, int64_t tasks, int threads)
+      : body(body), most_workers(threads - 1), share_count(std::min(threads, kMostShares)) {
+    for (int i = 0; i < share_count; ++i) {
+      shares[i].next.store(tasks * i / share_count, std::memory_order_relaxed);
+      shares[i].end = tasks * (i + 1) / share_count;
+    }
   }
 
-  void Work() {
-    for (int64_t task; (task = next.fetch_add(1, std::memory_order_relaxed)) < tasks;) {
-      try {
-        body(task);
-      } catch (...) {
-        next.store(tasks, std::memory_order_relaxed);
-        const std::lock_guard lock(error_lock);
-        if (!error) error = std::current_exception();
+  bool WantsWorker() const {
+    if (workers.load(std::memory_order_relaxed) >= most_workers) return false;
+    return std::any_of(shares, shares + share_count, [](const Share& share) {
+      return share.next.load(std::memory_order_relaxed) < share.end;
+    });
+  }
+
+  // `thread` counts the caller, 0, and the workers of the pool: its own share first, then what
+  // others have left.
+  void Work(int thread) {
+    for (int i = 0; i < share_count; ++i) {
+      Share& share = shares[(thread + i) % share_count];
+      for (int64_t task; share.Take(&task);) {
+        try {
+          body(task);
+        } catch (...) {
+          for (Share& left : std::span(shares, share_count))
+            left.next.store(left.end, std::memory_order_relaxed);
+          const std::lock_guard lock(error_lock);
+          if (!error) error = std::current_exception();
+        }
       }
     }
   }
@@ -126,7 +156,7 @@ struct ThreadPool::State {
   alignas(64) std::atomic<uint32_t> finished{0};
 
   void Start(int wanted);
-  void WorkerLoop();
+  void WorkerLoop(int thread);
   Job* Join();
   void Leave(Job* job);
   void Post(Job* job);
@@ -139,7 +169,8 @@ void ThreadPool::State::Start(int wanted) {
   if (workers.empty()) processors = AvailableThreads();
   while (static_cast<int>(workers.size()) < wanted) {
     try {
-      workers.emplace_back([this] { WorkerLoop(); });
+      workers.emplace_back(
+          [this, thread = static_cast<int>(workers.size()) + 1] { WorkerLoop(thread); });
     } catch (const std::system_error&) {
       break;  // the system grants no more threads: the caller does the work with those there are
     }
@@ -214,13 +245,13 @@ void ThreadPool::State::Withdraw(Job* job) {
   }
 }
 
-void ThreadPool::State::WorkerLoop() {
+void ThreadPool::State::WorkerLoop(int thread) {
   while (true) {
     const uint32_t seen = posted.load();
     {
       const Running counted;
       while (Job* job = Join()) {
-        job->Work();
+        job->Work(thread);
         Leave(job);
       }
       if (stop.load()) return;
@@ -311,10 +342,9 @@ void ThreadPool::ParallelFor(int64_t tasks, int max_threads, TaskRef body) {
   const int most_workers = static_cast<int>(threads) - 1;
   if (state_->started.load(std::memory_order_acquire) < most_workers) state_->Start(most_workers);
   const Running counted;
-  Job job{
-      .body = body, .tasks = tasks, .most_workers = most_workers, .error = {}, .error_lock = {}};
+  Job job(body, tasks, static_cast<int>(threads));
   state_->Post(&job);
-  job.Work();
+  job.Work(0);
   state_->Withdraw(&job);
   if (job.error) std::rethrow_exception(job.error);
 }
