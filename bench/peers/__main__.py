@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.models import cases, collection, ensure
+from bench.peers import goals, roofline
 from bench.peers.engines import ENGINES, REFERENCE
 from bench.peers.measure import ROOT, Result, measure
 from bench.peers.outcome import check_names, comma_list, conditions, interpreters, publish
@@ -73,8 +74,12 @@ def measure_all(
     settings = {name: raw["options"][name] for name in ("rounds", "seconds", "loads")}
     total = len(options.models) * len(options.threads) * options.runs
     count = 0
+    raw["limits"] = {str(threads): {} for threads in raw["threads"]}
     entries: dict[tuple[str, str, int], dict[str, Result]] = {}
     for _ in range(options.runs):
+        for threads, best in raw["limits"].items():
+            for kind, value in roofline.limits(int(threads)).items():
+                best[kind] = max(value, best.get(kind, 0.0))
         for name in options.models:
             path = ensure(name)
             case, feeds = next(iter(cases(name).items()))
@@ -114,7 +119,9 @@ def main() -> int:
         "entries": [],
     }
     for (name, case, threads), results in measure_all(options, raw).items():
-        entry = {"model": name, "case": case, "threads": threads}
+        entry: dict[str, Any] = {"model": name, "case": case, "threads": threads}
+        if goals.goal(name).float32 and (floor := roofline.work(ensure(name), cases(name)[case])):
+            entry["work"] = floor
         entry["results"] = {engine: result.to_json() for engine, result in results.items()}
         raw["entries"].append(entry)
         raw["versions"] |= {e: r.version for e, r in results.items() if r.version}

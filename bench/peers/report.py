@@ -213,6 +213,26 @@ def threading(entries: list[Entry]) -> list[str]:
     return lines
 
 
+def beside_limits(raw: dict[str, Any], threads: int) -> list[str]:
+    """By model: its work, the time that the machine's limits leave for it, and its time."""
+    limit = raw["limits"][str(threads)]
+    lines = [
+        f"| {threads} thread{'s' * (threads > 1)} | GFLOP | constants, MB | arithmetic, ms "
+        "| reading, ms | Sardonyx, ms | limit / Sardonyx |",
+        "|---|" + "---:|" * 6,
+    ]
+    for entry in raw["entries"]:
+        ours = entry["results"].get(OURS)
+        if entry["threads"] != threads or "work" not in entry or not ours or ours["error"]:
+            continue
+        flops, size = entry["work"]
+        least = [1e3 * flops / limit["arithmetic"], 1e3 * size / limit["reading"]]
+        time = latency(ours)
+        cells = [entry["model"], *(number(v) for v in (flops / 1e9, size / 1e6, *least, time))]
+        lines.append(f"| {' | '.join(cells)} | {max(least) / time:.0%} |")
+    return lines if len(lines) > 2 else []
+
+
 def markdown(raw: dict[str, Any], plot: str) -> str:
     """The whole page."""
     engines: list[str] = raw["engines"]
@@ -249,6 +269,19 @@ def markdown(raw: dict[str, Any], plot: str) -> str:
     ]
     for threads in raw["threads"]:
         lines += ["", *verdicts(raw["entries"], engines, threads, runs)]
+    floors = [row for threads in raw["threads"] for row in ["", *beside_limits(raw, threads)]]
+    if any(floors):
+        lines += [
+            "",
+            "## Beside the machine's limits",
+            "",
+            "Models in float32. Their work is what the direct algorithm multiplies and adds, and "
+            "the constants it reads; the limits were measured in the same run: "
+            "float32 arithmetic on data in the first-level cache, and reading from memory "
+            "(`./dev bench machine`). Above 100 %: Winograd's convolutions, which take fewer "
+            "operations.",
+            *floors,
+        ]
     for title, rows in (
         (f"What two threads give (goal: {goals.THREADS} from 10 ms on)", threading(raw["entries"])),
         ("Half precision beside float32 (goal: never slower)", twins(raw["entries"])),

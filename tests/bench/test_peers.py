@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bench.models import cases, ensure
-from bench.peers import goals, report
+from bench.peers import goals, report, roofline
 from bench.peers.measure import Result, compare, cores, measure
 
 
@@ -78,6 +78,20 @@ def test_twins_and_threads():
     entries = [single, twin, double]
     assert report.twins(entries)[2:] == ["| m_f16 | 1 | 1.10 |"]
     assert report.threading(entries)[2:] == ["| m | 1 | 1.50 |"]
+
+
+def test_work_of_the_direct_algorithm_and_the_limits():
+    flops, size = roofline.work(ensure("two_conv"), cases("two_conv")["3x33x47"])
+    first, second = 3 * 16 * 33 * 47 * (3 * 9), 3 * 8 * 17 * 24 * (16 * 9)  # 3 of 33x47, halved
+    assert flops == 2 * (first + second)
+    assert size == 4 * (16 * 28 + 8 * 145)
+    entry = _entry(_result(20.0), _result(30.0)) | {"work": [flops, size]}
+    raw = {"entries": [entry], "limits": {"1": {"arithmetic": 1e9, "reading": 1e9}}}
+    assert "| m | 0.00684 | 0.00643 | 6.84 | 0.00643 | 20.0 | 34% |" in report.beside_limits(raw, 1)
+
+
+def test_work_inside_branches_is_not_counted():
+    assert roofline.work(ensure("nested_if"), cases("nested_if")["1000"]) is None
 
 
 def test_wrong_numbers_are_marked():

@@ -1,0 +1,101 @@
+"""The least time that a machine's arithmetic and memory leave for a model in float32."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+
+from bench.peers.measure import ROOT
+
+BUILD = Path(os.environ.get("SARDONYX_BUILD_DIR", ROOT / "build" / "release"))
+RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}  # gates by operator
+
+
+def limits(threads: int) -> dict[str, float]:
+    """Float32 operations, and bytes read from memory, a second: the best of five attempts."""
+    with tempfile.NamedTemporaryFile() as report:
+        command = [
+            BUILD / "bin" / "machine_bench",
+            "--benchmark_repetitions=5",
+            f"--benchmark_filter=:{threads}/",
+        ]
+        subprocess.run(
+            [*command, f"--benchmark_out={report.name}", "--benchmark_out_format=json"],
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        runs = json.loads(Path(report.name).read_text())["benchmarks"]
+    best: dict[str, float] = {}
+    for run in runs:
+        if run["run_type"] == "iteration":
+            name = run["name"].partition("/")[0].lower()
+            best[name] = max(best.get(name, 0.0), run["per_second"])
+    return best
+
+
+def operations(node: onnx.NodeProto, shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> int:
+    """Multiplications and additions of one node by the direct algorithm."""
+    size = math.prod(out)
+    if node.op_type == "Conv":
+        return 2 * size * math.prod(shapes[1][1:])
+    if node.op_type == "ConvTranspose":
+        return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
+    if node.op_type == "MatMul":
+        return 2 * size * shapes[0][-1]
+    if node.op_type == "Gemm":
+        transposed = any(a.name == "transA" and a.i for a in node.attribute)
+        return 2 * size * shapes[0][0 if transposed else 1]
+    if node.op_type in RECURRENT:
+        steps, batch, width = shapes[0]
+        directions, _, hidden = shapes[2]
+        gates = RECURRENT[node.op_type] * hidden
+        return 2 * steps * batch * directions * gates * (width + hidden)
+    return 0
+
+
+def work(path: Path, feeds: Mapping[str, np.ndarray]) -> tuple[int, int] | None:
+    """What a run on these inputs takes at least; None if it is all inside branches and loops.
+
+    Returns
+    -------
+    operations
+        Float32 operations of products, convolutions and recurrent cells by the direct algorithm.
+    bytes
+        Size of the constants that they read.
+    """
+    model = onnx.load(path)
+    kinds = {"Conv", "ConvTranspose", "MatMul", "Gemm", *RECURRENT}
+    nodes = [node for node in model.graph.node if node.op_type in kinds]
+    if not nodes:
+        return None
+    wanted = {n for node in nodes for n in [*node.input[:3], node.output[0]] if n}
+    constants = {c.name: c for c in model.graph.initializer}
+    values = wanted - constants.keys() - feeds.keys()
+    known = {value.name for value in model.graph.output}
+    model.graph.output.extend(onnx.ValueInfoProto(name=n) for n in sorted(values - known))
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    with tempfile.TemporaryDirectory() as folder:
+        changed = Path(folder) / "model.onnx"
+        onnx.save(model, changed, save_as_external_data=True)
+        session = onnxruntime.InferenceSession(changed, options)
+        names = sorted(values)
+        shapes = dict(zip(names, (a.shape for a in session.run(names, dict(feeds))), strict=True))
+    shapes |= {name: array.shape for name, array in feeds.items()}
+    shapes |= {name: tuple(c.dims) for name, c in constants.items()}
+    total = sum(
+        operations(node, [shapes[n] for n in node.input[:3] if n], shapes[node.output[0]])
+        for node in nodes
+    )
+    read = sum(4 * math.prod(shapes[name]) for name in wanted & constants.keys())
+    return total, read
