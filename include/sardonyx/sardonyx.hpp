@@ -48,6 +48,9 @@ struct Options {
   // Told of the graph as text before the first pass (name "") and after each that changed it.
   std::function<void(std::string_view pass, const std::string& text)> trace_passes = nullptr;
   Tuning tuning = Tuning::kEstimate;
+  // Whether convolutions may run by Winograd's transforms, which multiply less and round somewhat
+  // more than direct sums do.
+  bool winograd = true;
   // Told of each choice that is measured, as a line.
   std::function<void(const std::string& line)> progress = nullptr;
   // An engine file that this machine or version cannot use, or whose weights were changed, is

@@ -18,6 +18,7 @@ class Options:
         measure: bool,
         progress: Callable[[str], None] | None,
         recompile: bool,
+        winograd: bool,
     ) -> None: ...
 
 class Session:

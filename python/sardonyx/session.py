@@ -230,6 +230,7 @@ def load(
     external_data_folder: str | os.PathLike[str] | None = None,
     trace_passes: Callable[[str, str], None] | None = None,
     tuning: str = "estimate",
+    winograd: bool = True,
     progress: Callable[[str], None] | None = None,
     recompile: bool = False,
 ) -> Session:
@@ -253,6 +254,9 @@ def load(
     tuning
         How kernels are chosen: ``"estimate"`` by a model of their costs, ``"measure"`` by running
         the candidates on the shapes at hand, once for a shape.
+    winograd
+        Whether convolutions may run by Winograd's transforms, which multiply less and round
+        somewhat more than direct sums do. An engine file compiled without them stays without.
     progress
         Called with a line for each choice that is measured.
     recompile
@@ -287,6 +291,7 @@ def load(
         folder=folder,
         trace_passes=trace_passes,
         tuning=tuning,
+        winograd=winograd,
         progress=progress,
         recompile=recompile,
     )
@@ -302,6 +307,7 @@ def compile(
     threads: int = 0,
     disabled_passes: Iterable[str] = (),
     tuning: str = "estimate",
+    winograd: bool = True,
     progress: Callable[[str], None] | None = None,
 ) -> None:
     """Write an engine file: the optimised graph and the packed weights of a model.
@@ -321,7 +327,7 @@ def compile(
     compact
         Leave out weights that these shapes need in packed form alone: a smaller file, but other
         shapes may need the model beside it.
-    threads, disabled_passes, tuning, progress
+    threads, disabled_passes, tuning, winograd, progress
         As in `load`.
 
     Examples
@@ -332,7 +338,11 @@ def compile(
     sets = [shapes] if isinstance(shapes, Mapping) else list(shapes)
     rows = [[(name, [int(size) for size in shape]) for name, shape in s.items()] for s in sets]
     options = _options(
-        threads=threads, disabled_passes=disabled_passes, tuning=tuning, progress=progress
+        threads=threads,
+        disabled_passes=disabled_passes,
+        tuning=tuning,
+        winograd=winograd,
+        progress=progress,
     )
     _sardonyx.compile(os.fsdecode(model), os.fsdecode(engine), options, rows, compact)
 
@@ -342,6 +352,7 @@ def _options(
     threads: int,
     disabled_passes: Iterable[str],
     tuning: str,
+    winograd: bool,
     progress: Callable[[str], None] | None,
     max_plans: int = 32,
     folder: str = "",
@@ -361,7 +372,7 @@ def _options(
         raise InvalidArgumentError(f"tuning is 'estimate' or 'measure', not '{tuning}'")
     measure = tuning == "measure"
     return _sardonyx.Options(
-        threads, passes, max_plans, folder, trace_passes, measure, progress, recompile
+        threads, passes, max_plans, folder, trace_passes, measure, progress, recompile, winograd
     )
 
 

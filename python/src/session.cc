@@ -84,7 +84,7 @@ class PySession {
 
 Options MakeOptions(int threads, std::vector<std::string> disabled_passes, int max_plans,
                     std::string external_data_folder, nb::object trace_passes, bool measure,
-                    nb::object progress, bool recompile) {
+                    nb::object progress, bool recompile, bool winograd) {
   Options options;
   options.threads = threads;
   options.disabled_passes = std::move(disabled_passes);
@@ -107,6 +107,7 @@ Options MakeOptions(int threads, std::vector<std::string> disabled_passes, int m
     };
   }
   options.recompile = recompile;
+  options.winograd = winograd;
   return options;
 }
 
@@ -200,14 +201,14 @@ void BindSession(nb::module_& module) {
           "__init__",
           [](Options* self, int threads, std::vector<std::string> disabled_passes, int max_plans,
              std::string external_data_folder, nb::object trace_passes, bool measure,
-             nb::object progress, bool recompile) {
+             nb::object progress, bool recompile, bool winograd) {
             new (self) Options(MakeOptions(threads, std::move(disabled_passes), max_plans,
                                            std::move(external_data_folder), std::move(trace_passes),
-                                           measure, std::move(progress), recompile));
+                                           measure, std::move(progress), recompile, winograd));
           },
           nb::arg("threads"), nb::arg("disabled_passes"), nb::arg("max_plans"),
           nb::arg("external_data_folder"), nb::arg("trace_passes").none(), nb::arg("measure"),
-          nb::arg("progress").none(), nb::arg("recompile"));
+          nb::arg("progress").none(), nb::arg("recompile"), nb::arg("winograd"));
   nb::class_<PySession>(module, "Session")
       .def("__init__",
            [](PySession* self, const std::string& path, const Options& options) {

@@ -26,6 +26,7 @@ std::string DescribeEngine(const std::string& path) {
       }
       text += shapes.empty() ? " as declared, 1 where not fixed\n" : "\n";
     }
+    if (!provenance.winograd) text += "  compiled without Winograd's transforms\n";
     const std::string why = file->Mismatch(MachineName());
     if (!why.empty()) return text + fmt::format("  cannot be used here: {}\n", why);
     file->Decode();

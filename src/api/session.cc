@@ -126,6 +126,7 @@ struct Session::State {
     SetOptions(given, engine->choices());
     // The graph is what these left of it; should it be made again, they hold again.
     options.disabled_passes = engine->provenance().disabled_passes;
+    options.winograd = given.winograd && engine->provenance().winograd;
     const engine::Description& description = engine->description();
     metadata = description.metadata;
     outputs = description.outputs;
@@ -178,7 +179,7 @@ struct Session::State {
     OptimizeOptions passes;
     passes.disabled = options.disabled_passes;
     passes.fold = [&](const Node& node, const std::vector<Tensor>& arguments) {
-      auto results = FoldOnDevice(node, arguments, CpuDevice(), options.threads);
+      auto results = FoldOnDevice(node, arguments, CpuDevice(), options.threads, options.winograd);
       for (const Tensor& argument : arguments) {
         if (argument.defined()) ReleasePages(argument);
       }
@@ -219,6 +220,7 @@ struct Session::State {
     ProgramOptions program;
     program.tuner = tuner;
     program.threads = options.threads;
+    program.winograd = options.winograd;
     program.max_plans = static_cast<size_t>(std::max(options.max_plans, 1));
     program.optimize = [disabled = options.disabled_passes](Graph& graph) {
       Optimize(graph, {.disabled = disabled, .fold = nullptr, .trace = nullptr});
@@ -343,6 +345,7 @@ struct Session::State {
     provenance.shapes = compile.shapes;
     provenance.compact = compile.compact;
     provenance.measured = options.tuning == Tuning::kMeasure;
+    provenance.winograd = options.winograd;
     if (provenance.shapes.empty()) provenance.shapes.emplace_back();
     for (const NamedShapes& shapes : provenance.shapes)
       (void)program.PlanFor(Resolve(shapes, true));
@@ -470,6 +473,7 @@ std::shared_ptr<engine::EngineFile> OpenEngine(const std::shared_ptr<const Mappe
   Options again = options;
   again.disabled_passes = provenance.disabled_passes;
   if (provenance.measured) again.tuning = Tuning::kMeasure;
+  again.winograd = provenance.winograd;
   Compile(model, path, again, {provenance.shapes, provenance.compact});
   const auto fresh = MappedFile::Open(path);
   return engine::EngineFile::Open(fresh->bytes(), fresh, path);

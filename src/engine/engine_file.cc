@@ -103,6 +103,7 @@ void EngineFile::ReadProvenance() {
   }
   provenance_.compact = from.Number<uint8_t>() != 0;
   provenance_.measured = from.Number<uint8_t>() != 0;
+  provenance_.winograd = from.Number<uint8_t>() != 0;
   body_ = from.Aligned(from.Number<uint64_t>(), kAlignment);
   if (!from.at_end()) ByteReader::Damaged();
 }

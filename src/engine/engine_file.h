@@ -32,6 +32,7 @@ struct Provenance {
   std::vector<NamedShapes> shapes;  // that weights are packed for
   bool compact = false;
   bool measured = false;  // tuned by measurement
+  bool winograd = true;   // else kernels were chosen without it
 };
 
 // What a session needs beside the graph.

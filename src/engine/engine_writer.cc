@@ -154,6 +154,7 @@ void WriteProvenance(const Provenance& provenance, ByteWriter& to) {
   }
   to.Number(static_cast<uint8_t>(provenance.compact ? 1 : 0));
   to.Number(static_cast<uint8_t>(provenance.measured ? 1 : 0));
+  to.Number(static_cast<uint8_t>(provenance.winograd ? 1 : 0));
 }
 
 // Where the constants of a program and of the programs of its bodies stand in the file.

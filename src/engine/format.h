@@ -13,7 +13,7 @@ inline constexpr std::string_view kMagic = "SARDONYX";
 inline constexpr uint32_t kByteOrder = 0x01020304;
 // To be raised when the header or the manifest's first part, the provenance, changes; all else is
 // covered by the name of the build.
-inline constexpr uint32_t kFormat = 1;
+inline constexpr uint32_t kFormat = 2;
 
 struct Header {
   char magic[8];

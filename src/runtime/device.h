@@ -61,6 +61,7 @@ struct BindRequest {
   std::span<const Operand> outputs;
   PackCache& packs;  // constants in the layout that a kernel wants, made once a program
   int threads;
+  bool winograd = true;  // whether convolutions may run by Winograd's transforms
   // The implementation that is to accept if it can run this, though another is expected to be
   // faster: it was measured, or is about to be.
   std::string_view wanted = {};

@@ -245,8 +245,12 @@ std::string_view Executor::RunDynamic(const Step& step) {
       results.push_back({fact.type.dtype, KnownDims(fact)});
       tensors.emplace_back(fact.type.dtype, results.back().dims);
     }
-    const BindRequest request{node, operands, results, program_.packs(),
-                              program_.options().threads};
+    const BindRequest request{node,
+                              operands,
+                              results,
+                              program_.packs(),
+                              program_.options().threads,
+                              program_.options().winograd};
     for (const Implementation& candidate : program_.device().Implementations(*node.op)) {
       BindResult result = candidate.bind(request);
       Bound* bound = std::get_if<Bound>(&result);

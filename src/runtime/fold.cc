@@ -7,7 +7,7 @@
 namespace sardonyx {
 
 std::vector<Tensor> FoldOnDevice(const Node& node, const std::vector<Tensor>& inputs,
-                                 const Device& device, int threads) {
+                                 const Device& device, int threads, bool winograd) {
   std::vector<Fact> facts;
   std::vector<Datum> data;
   std::vector<Operand> operands;
@@ -41,7 +41,7 @@ std::vector<Tensor> FoldOnDevice(const Node& node, const std::vector<Tensor>& in
     }
     PackCache packs;
     for (const Implementation& candidate : device.Implementations(*node.op)) {
-      BindResult result = candidate.bind({node, operands, outputs, packs, threads});
+      BindResult result = candidate.bind({node, operands, outputs, packs, threads, winograd});
       Bound* bound = std::get_if<Bound>(&result);
       if (bound == nullptr) continue;
       std::vector<void*> out;

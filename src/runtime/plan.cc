@@ -278,7 +278,8 @@ class PlanMaker {
 
   void Bind(const Node& node, PlanMemo::Choice* choice) {
     const ProgramOptions& options = program_.options();
-    BindRequest request{node, inputs_, outputs_, program_.packs(), options.threads};
+    BindRequest request{
+        node, inputs_, outputs_, program_.packs(), options.threads, options.winograd};
     const auto candidates = program_.device().Implementations(*node.op);
     const std::string wanted = options.tuner ? options.tuner->Choose(request, candidates) : "";
     request.wanted = wanted;

@@ -34,7 +34,8 @@ void Append(const Attribute& attribute, std::string* key) {
 
 // All that the speed of an implementation depends on.
 std::string KeyOf(const BindRequest& request) {
-  std::string key = fmt::format("{} threads={}", request.node.op->name, request.threads);
+  std::string key = fmt::format("{} threads={}{}", request.node.op->name, request.threads,
+                                request.winograd ? "" : " direct");
   for (const auto& [name, value] : request.node.attributes.items()) {
     key += fmt::format(" {}=", name);
     Append(value, &key);
@@ -103,8 +104,8 @@ std::vector<Candidate> Accepting(const BindRequest& request, PackCache& packs,
                                  std::span<const Implementation> implementations) {
   std::vector<Candidate> candidates;
   for (const Implementation& implementation : implementations) {
-    const BindRequest wish{request.node, request.inputs,  request.outputs,
-                           packs,        request.threads, implementation.name};
+    const BindRequest wish{request.node,    request.inputs,   request.outputs,    packs,
+                           request.threads, request.winograd, implementation.name};
     BindResult result = implementation.bind(wish);
     if (Bound* bound = std::get_if<Bound>(&result)) {
       Candidate candidate{implementation.name, std::move(*bound), {}};

@@ -209,6 +209,7 @@ def test_explain(model):
     assert "pass fold_constants" in output
     sardonyx("explain", model, "--shape", "batch=4", "--disable-pass", "fold_constants")
     assert "no such pass" in fails("explain", model, "--disable-pass", "nonsense")
+    sardonyx("explain", model, "--shape", "batch=4", "--no-winograd")
 
 
 def test_errors_name_what_is_wrong(model, tmp_path):
@@ -258,6 +259,8 @@ def test_compile_inspect_and_run_an_engine(model, tmp_path):
     sardonyx("run", engine, "-i", f"a={tmp_path}/a.npy", "-i", "b=2", "-o", tmp_path / "out")
     np.testing.assert_array_equal(np.load(tmp_path / "out/y.npy"), A + 2)
     assert "y" in sardonyx("explain", engine, "--shape", "a=2x3")
+    sardonyx("compile", model, "--no-winograd", "--output", engine)
+    assert "compiled without Winograd" in sardonyx("inspect", engine)
     content = bytearray(engine.read_bytes())
     content[-1] ^= 1
     engine.write_bytes(content)

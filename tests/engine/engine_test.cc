@@ -340,6 +340,18 @@ graph conv
     EXPECT_EQ(plan->steps[0].binding->implementation, choice);
     ExpectSameAll(tuned.Run(inputs), Evaluate(*graph, inputs));
   }
+  // A choice that was made with Winograd does not hold without.
+  choices.begin()->second = "winograd4";
+  ProgramOptions direct;
+  direct.winograd = false;
+  direct.tuner = std::make_shared<Tuner>(false, nullptr, choices);
+  Program plain(graph, CpuDevice(), std::make_shared<PackCache>(), direct);
+  EXPECT_EQ(plain.PlanFor(DimsOf(inputs))->steps[0].binding->implementation, "gemm");
+  // None but gemm is left: there is nothing to measure.
+  direct.tuner = std::make_shared<Tuner>(true, nullptr);
+  Program measured(graph, CpuDevice(), std::make_shared<PackCache>(), direct);
+  EXPECT_EQ(measured.PlanFor(DimsOf(inputs))->steps[0].binding->implementation, "gemm");
+  EXPECT_TRUE(direct.tuner->choices().empty());
 }
 
 }  // namespace

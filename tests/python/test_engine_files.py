@@ -186,6 +186,31 @@ def test_tuning_measures_and_the_engine_remembers(model, tmp_path):
         sardonyx.load(model, tuning="guess")
 
 
+def implementation(session, name):
+    rows = session.explain({"x": [1, 8, 12, 12]}).splitlines()
+    return next(row for row in rows if f" {name} " in row and " conv " in row)
+
+
+def test_without_winograd(model, tmp_path):
+    with_it, direct = sardonyx.load(model), sardonyx.load(model, winograd=False)
+    assert "winograd" in implementation(with_it, "second")
+    for name in ("first", "second"):
+        assert "gemm" in implementation(direct, name)
+    assert "winograd4: Winograd is turned off" in direct.explain({"x": [1, 8, 12, 12]})
+    direct_only = sardonyx.load(model, winograd=False, tuning="measure")
+    expected = direct.run({"x": X})["y"]
+    np.testing.assert_array_equal(direct_only.run({"x": X})["y"], expected)
+    difference = np.abs(with_it.run({"x": X})["y"] - expected).max()
+    assert 0 < difference < 1e-5 * np.abs(expected).max()
+    engine = tmp_path / "model.sdx"
+    shapes = {"x": [1, 8, 12, 12]}
+    sardonyx.compile(model, engine, shapes=shapes, winograd=False)
+    np.testing.assert_array_equal(sardonyx.load(engine).run({"x": X})["y"], expected)
+    sardonyx.compile(model, engine, shapes=shapes)
+    without = sardonyx.load(engine, winograd=False)
+    np.testing.assert_array_equal(without.run({"x": X})["y"], expected)
+
+
 def test_control_flow_and_strings(tmp_path):
     """A body, a capture, text: all that is no float tensor."""
     body = helper.make_graph(

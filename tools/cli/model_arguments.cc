@@ -26,6 +26,8 @@ void ModelArguments::AddTo(CLI::App& command) {
       ->check(CLI::IsMember({"estimate", "measure"}))
       ->capture_default_str()
       ->type_name("HOW");
+  command.add_flag("!--no-winograd", winograd,
+                   "convolutions by direct sums alone: slower, rounds somewhat less");
   command.add_flag("--recompile", recompile,
                    "compile an engine file again, from the model it names, if it cannot be used");
   command.add_option("--disable-pass", disabled_passes, "leave out a rewrite; explain lists them")
@@ -59,6 +61,7 @@ Options ModelArguments::SessionOptions() const {
   options.disabled_passes = disabled_passes;
   options.recompile = recompile;
   options.tuning = tuning == "measure" ? Tuning::kMeasure : Tuning::kEstimate;
+  options.winograd = winograd;
   options.progress = [](const std::string& line) { fmt::print(stderr, "tuning {}\n", line); };
   return options;
 }

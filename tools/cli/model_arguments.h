@@ -14,10 +14,11 @@ struct ModelArguments {
   int threads = 0;
   std::vector<std::string> disabled_passes;
   std::string tuning = "estimate";
+  bool winograd = true;
   bool recompile = false;
   InputArguments inputs;
 
-  // MODEL, --threads, --tuning, --recompile, --disable-pass, --shape
+  // MODEL, --threads, --tuning, --no-winograd, --recompile, --disable-pass, --shape
   void AddTo(CLI::App& command);
   // --input, --seed
   void AddInputsTo(CLI::App& command);

@@ -121,7 +121,10 @@ BindResult Bind(const BindRequest& request) {
   ConvShape shape;
   if (std::string why = MakeShape(request, false, &shape); !why.empty()) return why;
   if (std::string_view why = ConvRefusal(kAlgorithm, shape); !why.empty()) return std::string(why);
-  const ConvAlgorithm choice = ChooseConv(shape, request.threads);
+  constexpr bool kWinograd =
+      kAlgorithm == ConvAlgorithm::kWinograd4 || kAlgorithm == ConvAlgorithm::kWinograd2;
+  if (kWinograd && !request.winograd) return "Winograd is turned off";
+  const ConvAlgorithm choice = ChooseConv(shape, request.threads, request.winograd);
   const bool wanted = request.wanted == Name(kAlgorithm);
   if (choice != kAlgorithm && kAlgorithm != ConvAlgorithm::kGemm && !wanted) {
     return Refuse("{} is expected to be faster", Name(choice));
