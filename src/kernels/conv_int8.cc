@@ -222,7 +222,7 @@ void ConvInt8Pack(const ConvShape& shape, const Int8Weights& weights, void* pack
 }
 
 size_t ConvInt8ScratchBytes(const ConvShape& shape, int threads) {
-  if (conv_int8_depthwise::Takes(shape)) return conv_int8_depthwise::ScratchBytes(shape);
+  if (conv_int8_depthwise::Takes(shape)) return conv_int8_depthwise::ScratchBytes(shape, threads);
   const Cut cut = CutConv(shape);
   return 2 * cut.vector_bytes +
          cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(threads));

@@ -1,8 +1,10 @@
 #include "kernels/conv_int8_depthwise.h"
 
-#include <algorithm>
-
+#include "kernels/conv_internal.h"
+#include "kernels/scratch_slots.h"
 #include "kernels/slices.h"
+
+#define HWY_WANT_AVX3_DL
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -10,205 +12,238 @@
 #include "hwy/foreach_target.h"  // before highway.h
 
 #include "hwy/highway.h"
+#include "kernels/int8_products-inl.h"
 #include "kernels/int8_store-inl.h"
-
-namespace sardonyx::conv_int8_depthwise {
-#ifndef SARDONYX_CONV_INT8_DEPTHWISE_ONCE
-#define SARDONYX_CONV_INT8_DEPTHWISE_ONCE
-inline constexpr int64_t kMostTaps = 49;
-#endif
-}  // namespace sardonyx::conv_int8_depthwise
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
 namespace {
 
-constexpr int kVectors = 4;
-constexpr int64_t kBlock = kVectors * kSumLanes;  // channels
-constexpr int64_t kPixels = 16;                   // whose sums are stored together
+using conv_int8_depthwise::Job;
+using conv_int8_depthwise::kMostTaps;
 
-// The kernel's positions that lie inside the input, as seen from one output pixel.
-struct Taps {
-  int count = 0;
-  int64_t offset[conv_int8_depthwise::kMostTaps];  // in x
-  int index[conv_int8_depthwise::kMostTaps];
-};
+constexpr int64_t kMostBytes = kSumLanes * 4;
 
-int64_t Offset(const ConvShape& s, int64_t d, int64_t h, int64_t w) {
-  return ((d * s.in[1] + h) * s.in[2] + w) * s.x_stride;
-}
-
-bool IsInside(const ConvShape& s, const int64_t* first) {
-  for (int i = 0; i < 3; ++i) {
-    const int64_t last = first[i] + (s.kernel[i] - 1) * s.dilation[i];
-    if (first[i] < 0 || last >= s.in[i]) return false;
-  }
-  return true;
-}
-
-// From input position `first` on, which may lie outside; `all` takes those outside too.
-void FindTaps(const ConvShape& s, const int64_t* first, bool all, Taps* taps) {
-  taps->count = 0;
-  int index = 0;
-  for (int64_t i = 0; i < s.kernel[0]; ++i) {
-    const int64_t d = first[0] + i * s.dilation[0];
-    for (int64_t j = 0; j < s.kernel[1]; ++j) {
-      const int64_t h = first[1] + j * s.dilation[1];
-      for (int64_t k = 0; k < s.kernel[2]; ++k, ++index) {
-        const int64_t w = first[2] + k * s.dilation[2];
-        const bool inside = d >= 0 && d < s.in[0] && h >= 0 && h < s.in[1] && w >= 0 && w < s.in[2];
-        if (!all && !inside) continue;
-        taps->offset[taps->count] = Offset(s, d, h, w);
-        taps->index[taps->count++] = index;
-      }
+// A line of the input as uint8, from column -pad_begin on; null: outside of the input.
+void LoadLine(const Job& job, const uint8_t* from, uint8_t* to) {
+  const ConvShape& s = job.shape;
+  const int64_t stride = job.layout.channels, channels = s.cout;
+  const uint8_t flip = job.args.x_signed ? 0x80 : 0;
+  const auto zero = static_cast<uint8_t>(job.args.x_zero);
+  const int64_t columns = job.line_bytes / stride;
+  const int64_t left = from == nullptr ? columns : std::min(s.pad_begin[2], columns);
+  const int64_t inside = std::min(columns - left, s.in[2]);
+  std::fill_n(to, left * stride, zero);
+  uint8_t* at = to + left * stride;
+  if (channels == stride && s.x_stride == stride) {
+    std::copy_n(from, inside * stride, at);
+    at += inside * stride;
+  } else {
+    for (int64_t w = 0; w < inside; ++w, at += stride, from += s.x_stride) {
+      std::copy_n(from, channels, at);
+      std::fill_n(at + channels, stride - channels, zero);
     }
   }
+  std::fill_n(at, (columns - left - inside) * stride, zero);
+  if (flip == 0) return;
+  const hn::FixedTag<uint8_t, 16> d;
+  const auto high = hn::Set(d, flip);
+  for (int64_t i = 0; i < columns * stride; i += 16) {
+    hn::StoreU(hn::Xor(hn::LoadU(d, to + i), high), d, to + i);
+  }
 }
 
-// Sums of kCount vectors of channels of one pixel; x, weights and sums begin at the first of them.
-// With kInner all taps lie inside the input, and what its zero point takes off stands behind their
-// weights.
-template <typename T, int kCount, bool kInner>
-HWY_INLINE void SumPixel(const Taps& taps, const T* HWY_RESTRICT x, const int32_t* HWY_RESTRICT w,
-                         int32_t x_zero, int32_t* HWY_RESTRICT sums) {
-  const Sums d;
-  const hn::Rebind<T, Sums> bytes;
-  [[maybe_unused]] const auto zero = hn::Set(d, x_zero);
-  hn::Vec<Sums> acc[kCount];
+// Four pixels interleaved: what the weights of an operand are multiplied by, as int32.
+template <bool kBytes, class D, class V, class Lanes>
+HWY_INLINE void Interleave(D d, V p0, V p1, V p2, V p3, Lanes* quad) {
+  const hn::RepartitionToWide<D> d16;
+  const hn::Repartition<int32_t, D> d32;
+  const V low01 = hn::InterleaveLower(d, p0, p1), high01 = hn::InterleaveUpper(d, p0, p1);
+  const V low23 = hn::InterleaveLower(d, p2, p3), high23 = hn::InterleaveUpper(d, p2, p3);
+  if constexpr (kBytes) {
+    const auto l01 = hn::BitCast(d16, low01), l23 = hn::BitCast(d16, low23);
+    const auto h01 = hn::BitCast(d16, high01), h23 = hn::BitCast(d16, high23);
+    quad[0] = hn::BitCast(d32, hn::InterleaveLower(d16, l01, l23));
+    quad[1] = hn::BitCast(d32, hn::InterleaveUpper(d16, l01, l23));
+    quad[2] = hn::BitCast(d32, hn::InterleaveLower(d16, h01, h23));
+    quad[3] = hn::BitCast(d32, hn::InterleaveUpper(d16, h01, h23));
+  } else {
+    const V zero = hn::Zero(d);
+    quad[0] = hn::BitCast(d32, hn::InterleaveLower(d, low01, zero));
+    quad[1] = hn::BitCast(d32, hn::InterleaveLower(d, low23, zero));
+    quad[2] = hn::BitCast(d32, hn::InterleaveUpper(d, low01, zero));
+    quad[3] = hn::BitCast(d32, hn::InterleaveUpper(d, low23, zero));
+    quad[4] = hn::BitCast(d32, hn::InterleaveLower(d, high01, zero));
+    quad[5] = hn::BitCast(d32, hn::InterleaveLower(d, high23, zero));
+    quad[6] = hn::BitCast(d32, hn::InterleaveUpper(d, high01, zero));
+    quad[7] = hn::BitCast(d32, hn::InterleaveUpper(d, high23, zero));
+  }
+}
+
+// A rescaled vector, whole, with the zero point.
+template <class V>
+HWY_INLINE V Whole(V sums, const float* scale, const float* offset, const Int8Rescale& rescale) {
+  const hn::DFromV<V> di;
+  const hn::RebindToFloat<decltype(di)> d;
+  const auto v = hn::MulAdd(hn::ConvertTo(d, sums), hn::LoadU(d, scale), hn::LoadU(d, offset));
+  const auto bounded = hn::Min(hn::Max(v, hn::Set(d, rescale.low)), hn::Set(d, rescale.high));
+  return RoundedTo(di, bounded, rescale.zero_point);
+}
+
+// The block of kN channels from c on of an output line whose input lines are `lines`.
+template <size_t kN, bool kBytes, int kOutputs>
+SARDONYX_INT8_TILE void RunBlock(const Job& job, const uint8_t* const* lines, int64_t line,
+                                 int64_t c) {
+  const hn::FixedTag<uint8_t, kN> d;
+  const hn::Repartition<int32_t, decltype(d)> di;
+  constexpr int kOperands = kBytes ? 4 : 8;
+  constexpr int64_t kVector = kN / 4;
+  using Lanes = hn::Vec<decltype(di)>;
+  const ConvShape& s = job.shape;
+  const Int8ConvArgs& args = job.args;
+  const int64_t stride = job.layout.channels, tap = stride * s.dilation[2];
+  const int64_t quads = kOutputs == 2 ? job.layout.quads : (s.kernel[2] + 3) / 4;
+  const int64_t row_bytes = job.layout.quads * 2 * kOperands * static_cast<int64_t>(kN);
+  const auto* const weights =
+      reinterpret_cast<const uint8_t*>(job.weights) + c * job.layout.ChannelBytes();
+  const int64_t channels = std::min<int64_t>(s.cout - c, kN);
+  const bool direct = job.scale != nullptr && channels == static_cast<int64_t>(kN);
+  const DType type = args.rescale == nullptr ? DType::kFloat32 : args.rescale->type;
+  const int64_t y_bytes = type == DType::kFloat32 ? 4 : 1;
+  for (int64_t w = 0; w < s.out[2]; w += kOutputs) {
+    Lanes acc[kOutputs][4];
+#pragma GCC unroll 2
+    for (int o = 0; o < kOutputs; ++o) {
 #pragma GCC unroll 4
-  for (int v = 0; v < kCount; ++v) {
-    acc[v] = kInner ? hn::LoadU(d, w + taps.count * kBlock + v * kSumLanes) : hn::Zero(d);
-  }
-  for (int t = 0; t < taps.count; ++t) {
-    const T* from = x + taps.offset[t];
-    const int32_t* weights = w + taps.index[t] * kBlock;
-#pragma GCC unroll 4
-    for (int v = 0; v < kCount; ++v) {
-      auto value = hn::PromoteTo(d, hn::LoadU(bytes, from + v * kSumLanes));
-      if constexpr (!kInner) value = hn::Sub(value, zero);
-      acc[v] = hn::Add(acc[v], hn::Mul(value, hn::LoadU(d, weights + v * kSumLanes)));
+      for (int k = 0; k < 4; ++k) acc[o][k] = hn::LoadU(di, job.init + c + k * kVector);
     }
-  }
-#pragma GCC unroll 4
-  for (int v = 0; v < kCount; ++v) hn::StoreU(acc[v], d, sums + v * kSumLanes);
-}
-
-template <typename T>
-void SumTail(const Taps& taps, const T* x, const int32_t* w, int32_t x_zero, int64_t channels,
-             int32_t* sums) {
-  for (int64_t c = 0; c < channels; ++c) {
-    int32_t sum = 0;
-    for (int t = 0; t < taps.count; ++t) {
-      sum += (x[taps.offset[t] + c] - x_zero) * w[taps.index[t] * kBlock + c];
-    }
-    sums[c] = sum;
-  }
-}
-
-template <typename T, bool kInner>
-HWY_INLINE void SumChannels(const Taps& taps, const T* x, const int32_t* w, int32_t x_zero,
-                            int64_t channels, int32_t* sums) {
-  if (channels == kBlock) return SumPixel<T, kVectors, kInner>(taps, x, w, x_zero, sums);
-  int64_t done = 0;
-  for (; done + 2 * kSumLanes <= channels; done += 2 * kSumLanes) {
-    SumPixel<T, 2, kInner>(taps, x + done, w + done, x_zero, sums + done);
-  }
-  for (; done + kSumLanes <= channels; done += kSumLanes) {
-    SumPixel<T, 1, kInner>(taps, x + done, w + done, x_zero, sums + done);
-  }
-  SumTail(taps, x + done, w + done, x_zero, channels - done, sums + done);
-}
-
-// Weights less their zero points, a block of channels after the other: [taps + 1, kBlock] each,
-// the last row their sums times -x_zero.
-void CenterWeights(const ConvShape& s, const Int8ConvArgs& args, int32_t* to) {
-  const Sums d;
-  const hn::Rebind<int16_t, Sums> halves;
-  const auto* packed = static_cast<const int16_t*>(args.packed);
-  const auto zero_of = [&args](int64_t at) -> int32_t {
-    if (args.w_zeros == nullptr) return 0;
-    return args.w_signed ? static_cast<const int8_t*>(args.w_zeros)[at]
-                         : static_cast<const uint8_t*>(args.w_zeros)[at];
-  };
-  const bool one_zero = args.w_zero_count <= 1;
-  const auto shared_zero = hn::Set(d, zero_of(0)), x_zero = hn::Set(d, args.x_zero);
-  for (int64_t c = 0; c < s.cout; c += kBlock) {
-    const int64_t channels = std::min(s.cout - c, kBlock);
-    int32_t* const last = to + s.KernelSize() * kBlock;
-    std::fill_n(last, channels, 0);
-    for (int64_t t = 0; t < s.KernelSize(); ++t, to += kBlock) {
-      const int16_t* from = packed + t * s.cout + c;
-      int64_t i = 0;
-      for (; one_zero && i + kSumLanes <= channels; i += kSumLanes) {
-        const auto w = hn::Sub(hn::PromoteTo(d, hn::LoadU(halves, from + i)), shared_zero);
-        hn::StoreU(w, d, to + i);
-        hn::StoreU(hn::Sub(hn::LoadU(d, last + i), hn::Mul(w, x_zero)), d, last + i);
-      }
-      for (; i < channels; ++i) {
-        to[i] = from[i] - zero_of(one_zero ? 0 : c + i);
-        last[i] -= to[i] * args.x_zero;
-      }
-    }
-    to += kBlock;
-  }
-}
-
-template <typename T>
-HWY_INLINE void RunPixels(const ConvShape& s, const Int8ConvArgs& args, const int32_t* weights,
-                          int64_t begin, int64_t end) {
-  HWY_ALIGN int32_t sums[kPixels * kBlock];
-  Taps inner, border[kPixels];
-  constexpr int64_t kOrigin[3] = {0, 0, 0};
-  FindTaps(s, kOrigin, true, &inner);
-  const Taps* taps[kPixels];
-  int64_t base[kPixels];
-  const int64_t image = s.in[0] * s.in[1] * s.in[2] * s.x_stride;
-  const int64_t y_bytes = args.rescale == nullptr || args.rescale->type == DType::kFloat32 ? 4 : 1;
-  const int64_t residual_bytes =
-      args.rescale != nullptr && args.rescale->residual_type == DType::kFloat32 ? 4 : 1;
-  OutputPixel out(s, begin);
-  for (int64_t first = begin; first < end; first += kPixels) {
-    const int64_t pixels = std::min(end - first, kPixels);
-    for (int64_t i = 0; i < pixels; ++i, out.Advance(s)) {
-      const int64_t at[3] = {out.First(s, 0), out.First(s, 1), out.First(s, 2)};
-      base[i] = out.item * image;
-      if (IsInside(s, at)) {
-        base[i] += Offset(s, at[0], at[1], at[2]);
-        taps[i] = &inner;
-      } else {
-        FindTaps(s, at, false, &border[i]);
-        taps[i] = &border[i];
-      }
-    }
-    for (int64_t c = 0; c < s.cout; c += kBlock) {
-      const int64_t channels = std::min(s.cout - c, kBlock);
-      const int32_t* w = weights + c * (s.KernelSize() + 1);
-      const T* x = static_cast<const T*>(args.x) + c;
-      for (int64_t i = 0; i < pixels; ++i) {
-        int32_t* to = sums + i * kBlock;
-        if (taps[i] == &inner) {
-          SumChannels<T, true>(inner, x + base[i], w, args.x_zero, channels, to);
-        } else {
-          SumChannels<T, false>(*taps[i], x + base[i], w, args.x_zero, channels, to);
+    for (int64_t r = 0; r < job.layout.rows; ++r) {
+      const uint8_t* x = lines[r] + w * s.stride[2] * stride + c;
+      const uint8_t* b = weights + r * row_bytes;
+      for (int64_t q = 0; q < quads; ++q, x += 4 * tap) {
+        Lanes quad[kOperands];
+        Interleave<kBytes>(d, hn::LoadU(d, x), hn::LoadU(d, x + tap), hn::LoadU(d, x + 2 * tap),
+                           hn::LoadU(d, x + 3 * tap), quad);
+#pragma GCC unroll 2
+        for (int o = 0; o < 2; ++o) {
+#pragma GCC unroll 8
+          for (int v = 0; v < kOperands; ++v, b += kN) {
+            if (o >= kOutputs) continue;
+            const Lanes operand = hn::BitCast(di, hn::LoadU(d, b));
+            auto& sum = acc[o][kBytes ? v : v / 2];
+            if constexpr (kBytes) {
+              sum = AddProducts(sum, quad[v], operand);
+            } else {
+              sum = AddPairProducts(sum, quad[v], operand);
+            }
+          }
         }
       }
-      Int8Store store{.rescale = args.rescale,
-                      .y = static_cast<std::byte*>(args.y) + (first * s.y_stride + c) * y_bytes,
-                      .y_stride = s.y_stride,
-                      .residual_stride = args.residual_stride};
-      if (args.residual != nullptr) {
-        store.residual = static_cast<const std::byte*>(args.residual) +
-                         (first * args.residual_stride + c) * residual_bytes;
+    }
+    const int64_t outputs = std::min<int64_t>(s.out[2] - w, kOutputs);
+    const int64_t at = (line * s.out[2] + w) * s.y_stride + c;
+    if (direct) {
+#pragma GCC unroll 2
+      for (int o = 0; o < kOutputs; ++o) {
+        if (o >= outputs) break;
+        Lanes whole[4];
+#pragma GCC unroll 4
+        for (int k = 0; k < 4; ++k) {
+          whole[k] = Whole(acc[o][k], job.scale + c + k * kVector, job.offset + c + k * kVector,
+                           *args.rescale);
+        }
+        uint8_t* y = static_cast<uint8_t*>(args.y) + at + o * s.y_stride;
+        if (type == DType::kUInt8) {
+          hn::StoreU(PackBytes<uint8_t>(whole[0], whole[1], whole[2], whole[3]), d, y);
+        } else {
+          const hn::RebindToSigned<decltype(d)> ds;
+          hn::StoreU(PackBytes<int8_t>(whole[0], whole[1], whole[2], whole[3]), ds,
+                     reinterpret_cast<int8_t*>(y));
+        }
       }
-      StoreSums(sums, kBlock, pixels, channels, c, store);
+      continue;
+    }
+    HWY_ALIGN int32_t sums[kOutputs * kN];
+    const hn::FixedTag<int32_t, 4> four;
+#pragma GCC unroll 2
+    for (int o = 0; o < kOutputs; ++o) {
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; ++k) {
+        HWY_ALIGN int32_t part[kN / 4];
+        hn::Store(acc[o][k], di, part);
+        for (size_t l = 0; l < kN / 16; ++l) {
+          hn::StoreU(hn::Load(four, part + 4 * l), four, sums + o * kN + 16 * l + 4 * k);
+        }
+      }
+    }
+    Int8Store store{.rescale = args.rescale,
+                    .y = static_cast<std::byte*>(args.y) + at * y_bytes,
+                    .y_stride = s.y_stride,
+                    .residual_stride = args.residual_stride};
+    if (args.residual != nullptr) {
+      const int64_t element = args.rescale->residual_type == DType::kFloat32 ? 4 : 1;
+      store.residual = static_cast<const std::byte*>(args.residual) +
+                       ((line * s.out[2] + w) * args.residual_stride + c) * element;
+    }
+    StoreSums(sums, kN, outputs, channels, c, store);
+  }
+}
+
+template <size_t kN>
+void RunBlockOf(const Job& job, const uint8_t* const* lines, int64_t line, int64_t c) {
+#if HWY_TARGET == HWY_AVX3_DL
+  if (job.layout.bytes) {
+    return (job.pairs ? RunBlock<kN, true, 2> : RunBlock<kN, true, 1>)(job, lines, line, c);
+  }
+#endif
+  (job.pairs ? RunBlock<kN, false, 2> : RunBlock<kN, false, 1>)(job, lines, line, c);
+}
+
+// Output lines [begin, end) of all of the batch.
+void RunLines(const Job& job, int64_t begin, int64_t end) {
+  const ConvShape& s = job.shape;
+  uint8_t* const ring = reinterpret_cast<uint8_t*>(job.ring);
+  const uint8_t* lines[kMostTaps];
+  int64_t held[kMostTaps];  // the input line in each place of the ring, -1: outside
+  std::fill_n(held, kMostTaps, int64_t{-2});
+  for (int64_t line = begin; line < end; ++line) {
+    const OutputPixel out(s, line * s.out[2]);
+    int64_t row = 0;
+    for (int64_t i = 0; i < s.kernel[0]; ++i) {
+      const int64_t depth = out.First(s, 0) + i * s.dilation[0];
+      for (int64_t j = 0; j < s.kernel[1]; ++j, ++row) {
+        const int64_t height = out.First(s, 1) + j * s.dilation[1];
+        const bool inside = depth >= 0 && depth < s.in[0] && height >= 0 && height < s.in[1];
+        const int64_t wanted =
+            inside ? (out.item * s.in[0] + depth) * s.in[1] + height : int64_t{-1};
+        // Lines that the next output line shares keep their place where kernels are dense.
+        const int64_t turn = out.at[1] * s.stride[1] + j;
+        const int64_t place = i * s.kernel[1] + (s.dilation[1] == 1 ? turn % s.kernel[1] : j);
+        uint8_t* const to = ring + place * job.line_bytes;
+        if (held[place] != wanted) {
+          const auto* x = static_cast<const uint8_t*>(job.args.x);
+          LoadLine(job, inside ? x + wanted * s.in[2] * s.x_stride : nullptr, to);
+          held[place] = wanted;
+        }
+        lines[row] = to;
+      }
+    }
+    for (int64_t c = 0; c < job.layout.channels;) {
+      const int64_t n = job.layout.BlockAt(c);
+      if (n == kMostBytes) {
+        RunBlockOf<kMostBytes>(job, lines, line, c);
+      } else if (n == 32 && kMostBytes > 32) {
+        RunBlockOf<std::min<size_t>(32, kMostBytes)>(job, lines, line, c);
+      } else {
+        RunBlockOf<16>(job, lines, line, c);
+      }
+      c += n;
     }
   }
 }
 
-void Pixels(const ConvShape& s, const Int8ConvArgs& args, const int32_t* weights, int64_t begin,
-            int64_t end) {
-  (args.x_signed ? RunPixels<int8_t> : RunPixels<uint8_t>)(s, args, weights, begin, end);
-}
+int64_t VectorBytes() { return kMostBytes; }
+bool MultipliesBytes() { return kGroup == 4; }
 
 }  // namespace
 }  // namespace sardonyx::HWY_NAMESPACE
@@ -217,39 +252,186 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace sardonyx::conv_int8_depthwise {
 
-HWY_EXPORT(Pixels);
-HWY_EXPORT(CenterWeights);
+HWY_EXPORT(RunLines);
+HWY_EXPORT(VectorBytes);
+HWY_EXPORT(MultipliesBytes);
+
+namespace {
+
+Layout LayoutOf(const ConvShape& s, bool bytes) {
+  return {.rows = s.kernel[0] * s.kernel[1],
+          .quads = s.kernel[2] / 4 + 1,
+          .vector = HWY_DYNAMIC_DISPATCH(VectorBytes)(),
+          .channels = (s.cout + 15) / 16 * 16,
+          .bytes = bytes};
+}
+Layout PackedLayout(const ConvShape& s) {
+  return LayoutOf(s, HWY_DYNAMIC_DISPATCH(MultipliesBytes)());
+}
+
+int64_t ChannelAt(int64_t n, int64_t place) {
+  return place % (n / 4) / 4 * 16 + place / (n / 4) * 4 + place % 4;
+}
+
+// Weights value(tap, channel) as the layout says, and their sums by channel.
+template <typename W, typename Value>
+void LayOut(const Layout& layout, const ConvShape& s, const Value& value, W* to, int32_t* sums) {
+  constexpr int64_t kValues = 4 / static_cast<int64_t>(sizeof(W));  // of a channel in an operand
+  for (int64_t c = 0; c < layout.channels;) {
+    const int64_t n = layout.BlockAt(c);
+    for (int64_t r = 0; r < layout.rows; ++r) {
+      for (int64_t step = 0; step < layout.quads * 2 * layout.Operands(); ++step) {
+        const int64_t q = step / layout.Operands() / 2, output = step / layout.Operands() % 2;
+        const int64_t operand = step % layout.Operands();
+        const int64_t k = operand / (4 / kValues), half = operand % (4 / kValues);
+        for (int64_t i = 0; i < n / 4 * kValues; ++i) {
+          const int64_t channel = c + ChannelAt(n, k * n / 4 + i / kValues);
+          const int64_t w = 4 * q + half * kValues + i % kValues - output;
+          const bool given = channel < s.cout && w >= 0 && w < s.kernel[2];
+          *to++ = static_cast<W>(given ? value(r * s.kernel[2] + w, channel) : 0);
+        }
+      }
+    }
+    c += n;
+  }
+  for (int64_t c = 0; c < layout.channels; ++c) {
+    sums[c] = 0;
+    for (int64_t t = 0; c < s.cout && t < s.KernelSize(); ++t) sums[c] += value(t, c);
+  }
+}
+
+// What is packed: weights as laid out, uint8 less 128; their sums; weights as they are.
+struct Packed {
+  std::byte* weights;
+  int32_t* sums;
+  int16_t* plain;  // [taps, channels]
+  Packed(const Layout& layout, const void* packed)
+      : weights(static_cast<std::byte*>(const_cast<void*>(packed))),
+        sums(reinterpret_cast<int32_t*>(weights + layout.channels * layout.ChannelBytes())),
+        plain(reinterpret_cast<int16_t*>(sums + layout.channels)) {}
+};
+
+// What one run computes first, and the rings of its tasks.
+struct Scratch {
+  size_t vector, weights, ring, bytes;
+  Scratch(const ConvShape& s, int threads) {
+    const Layout wide = LayoutOf(s, false);
+    vector = AlignBytes(static_cast<size_t>(wide.channels) * 4);
+    weights = AlignBytes(static_cast<size_t>(wide.channels * wide.ChannelBytes()));
+    ring = AlignBytes(static_cast<size_t>(LineBytes(s) * wide.rows));
+    bytes = 4 * vector + weights + ring * static_cast<size_t>(ScratchSlots::CountFor(threads));
+  }
+  // Whole quads may read a few pixels more than outputs need.
+  static int64_t LineBytes(const ConvShape& s) {
+    const Layout layout = LayoutOf(s, false);
+    return ((s.out[2] + 1) * s.stride[2] + 4 * layout.quads * s.dilation[2] + 1) * layout.channels;
+  }
+};
+
+int32_t ZeroAt(const Int8ConvArgs& args, int64_t channel) {
+  if (args.w_zeros == nullptr) return 0;
+  const int64_t at = args.w_zero_count == 1 ? 0 : channel;
+  return args.w_signed ? static_cast<const int8_t*>(args.w_zeros)[at]
+                       : static_cast<const uint8_t*>(args.w_zeros)[at];
+}
+
+// Sums can go from registers to results: to bytes, without a residual.
+bool StoresBytes(const Int8Rescale* rescale) {
+  return rescale != nullptr && rescale->type != DType::kFloat32 && rescale->clamps &&
+         !rescale->rounds && !rescale->has_residual;
+}
+
+}  // namespace
 
 bool Takes(const ConvShape& s) {
   return s.groups > 1 && s.groups == s.cin && s.groups == s.cout && s.KernelSize() <= kMostTaps;
 }
 
-size_t PackedBytes(const ConvShape& s) { return static_cast<size_t>(s.KernelSize() * s.cout) * 2; }
+size_t PackedBytes(const ConvShape& s) {
+  const Layout layout = PackedLayout(s);
+  return static_cast<size_t>(layout.channels * (layout.ChannelBytes() + 4) +
+                             s.KernelSize() * s.cout * 2);
+}
 
 void Pack(const ConvShape& s, const Int8Weights& weights, void* packed) {
-  auto* to = static_cast<int16_t*>(packed);
+  const Layout layout = PackedLayout(s);
+  const Packed to(layout, packed);
   for (int64_t t = 0; t < s.KernelSize(); ++t) {
     for (int64_t n = 0; n < s.cout; ++n) {
       const int64_t at = n * weights.n_stride + t * weights.t_stride;
-      *to++ = weights.is_signed ? static_cast<const int8_t*>(weights.data)[at]
-                                : static_cast<const uint8_t*>(weights.data)[at];
+      to.plain[t * s.cout + n] = weights.is_signed ? static_cast<const int8_t*>(weights.data)[at]
+                                                   : static_cast<const uint8_t*>(weights.data)[at];
     }
+  }
+  const auto centred = [&](int64_t t, int64_t c) {
+    return to.plain[t * s.cout + c] - (weights.is_signed ? 0 : 128);
+  };
+  if (layout.bytes) {
+    LayOut(layout, s, centred, reinterpret_cast<int8_t*>(to.weights), to.sums);
+  } else {
+    LayOut(layout, s, centred, reinterpret_cast<int16_t*>(to.weights), to.sums);
   }
 }
 
-size_t ScratchBytes(const ConvShape& s) {
-  return static_cast<size_t>((s.KernelSize() + 1) * (s.cout + kInt8ColumnSlack)) * 4;
-}
+size_t ScratchBytes(const ConvShape& s, int threads) { return Scratch(s, threads).bytes; }
 
 void Run(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const Parallel& par) {
-  auto* const weights = static_cast<int32_t*>(scratch);
-  HWY_DYNAMIC_DISPATCH(CenterWeights)(s, args, weights);
-  // Some 20 products a nanosecond.
-  const int64_t cost = std::max<int64_t>(1, s.cout * s.KernelSize() / 20);
-  const Slices slices = Slice(s.OutPixels(), cost);
+  const Scratch sizes(s, par.threads);
+  auto* base = static_cast<std::byte*>(scratch);
+  auto* const init = reinterpret_cast<int32_t*>(base);
+  auto* const scale = reinterpret_cast<float*>(base + sizes.vector);
+  auto* const offset = reinterpret_cast<float*>(base + 2 * sizes.vector);
+  auto* const own_sums = reinterpret_cast<int32_t*>(base + 3 * sizes.vector);
+  std::byte* const own_weights = base + 4 * sizes.vector;
+  Job job{.shape = s,
+          .args = args,
+          .layout = PackedLayout(s),
+          .init = init,
+          .pairs = s.stride[2] == 1 && s.dilation[2] == 1,
+          .line_bytes = Scratch::LineBytes(s)};
+  const Packed packed(job.layout, args.packed);
+  job.weights = packed.weights;
+  const int32_t* sums = packed.sums;
+  bool packed_zeros = true;
+  for (int64_t i = 0; i < std::max<int64_t>(args.w_zero_count, 1); ++i) {
+    packed_zeros = packed_zeros && ZeroAt(args, i) == (args.w_signed ? 0 : 128);
+  }
+  if (!packed_zeros) {  // less their zero points, weights may be no bytes
+    job.layout = LayoutOf(s, false);
+    const auto centred = [&](int64_t t, int64_t c) {
+      return packed.plain[t * s.cout + c] - ZeroAt(args, c);
+    };
+    LayOut(job.layout, s, centred, reinterpret_cast<int16_t*>(own_weights), own_sums);
+    job.weights = own_weights;
+    sums = own_sums;
+  }
+  const bool direct = StoresBytes(args.rescale);
+  if (direct) {
+    job.scale = scale;
+    job.offset = offset;
+  }
+  const int32_t x_zero = args.x_zero + (args.x_signed ? 128 : 0);
+  for (int64_t c = 0; c < job.layout.channels;) {
+    const int64_t n = job.layout.BlockAt(c);
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t channel = c + ChannelAt(n, i);
+      init[c + i] = -x_zero * sums[channel];
+      if (!direct) continue;
+      scale[c + i] = args.rescale->scale[channel];
+      offset[c + i] = args.rescale->offset[channel];
+    }
+    c += n;
+  }
+  // Some 40 products a nanosecond.
+  const int64_t lines = s.batch * s.out[0] * s.out[1];
+  const Slices slices = Slice(lines, std::max<int64_t>(1, s.out[2] * s.cout * s.KernelSize() / 40));
+  ScratchSlots slots(base + 4 * sizes.vector + sizes.weights, sizes.ring,
+                     ScratchSlots::CountFor(par.threads));
   par.For(slices.tasks, [&](int64_t task) {
-    HWY_DYNAMIC_DISPATCH(Pixels)
-    (s, args, weights, slices.Begin(task), slices.End(task, s.OutPixels()));
+    const ScratchSlots::Lease lease(slots);
+    Job own = job;
+    own.ring = reinterpret_cast<std::byte*>(lease.floats());
+    HWY_DYNAMIC_DISPATCH(RunLines)(own, slices.Begin(task), slices.End(task, lines));
   });
 }
 

@@ -14,6 +14,7 @@
 #include "hwy/foreach_target.h"  // before highway.h
 
 #include "hwy/highway.h"
+#include "kernels/int8_products-inl.h"
 #include "kernels/int8_store-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -31,33 +32,6 @@ constexpr int kTileRows = 6;
 constexpr int64_t kWidth = 2 * kSumLanes;
 
 using Lanes = hn::Vec<Sums>;
-
-// sum + the products of the groups of a and b, added up in each group.
-#undef SARDONYX_INT8_TILE
-#if HWY_TARGET == HWY_AVX3_DL
-constexpr int64_t kGroup = 4;
-// Highway 1.0.3 has neither the instruction nor the feature among those of this target, all of
-// which Clang wants to hear of again.
-#define SARDONYX_INT8_TILE __attribute__((target(HWY_TARGET_STR ",avx512vnni")))
-SARDONYX_INT8_TILE inline Lanes AddProducts(Lanes sum, Lanes a, Lanes b) {
-  return Lanes{_mm512_dpbusd_epi32(sum.raw, a.raw, b.raw)};
-}
-#else
-constexpr int64_t kGroup = 2;
-#define SARDONYX_INT8_TILE
-HWY_INLINE Lanes AddProducts(Lanes sum, Lanes a, Lanes b) {
-  const hn::Repartition<int16_t, Sums> d;
-  const auto a16 = hn::BitCast(d, a), b16 = hn::BitCast(d, b);
-#if HWY_TARGET == HWY_NEON
-  // Highway's sums of products do not pair neighbours here.
-  return hn::Add(sum, Lanes(vpaddq_s32(vmull_s16(vget_low_s16(a16.raw), vget_low_s16(b16.raw)),
-                                       vmull_high_s16(a16.raw, b16.raw))));
-#else
-  Lanes unused = hn::Zero(Sums());
-  return hn::ReorderWidenMulAccumulate(Sums(), a16, b16, sum, unused);
-#endif
-}
-#endif
 
 // Where a tile's sums go: to results straight from the registers, for the commonest kinds of them,
 // or to `sums` [rows, kWidth].

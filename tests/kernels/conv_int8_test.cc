@@ -155,6 +155,23 @@ std::vector<Case> Cases() {
   cases.push_back({Image(9, 3, 20, 7, 2, 1), false, true, 128, 0});
   cases.push_back({Image(8, 24, 40, 3, 1, 4), false, true, 11, 2});
   cases.push_back({Image(7, 130, 130, 5, 2, 130), true, true, 3, 0});
+  for (const int64_t kernel : {1, 2, 3, 4, 5, 7}) {  // depthwise
+    for (const int64_t stride : {1, 2}) {
+      cases.push_back({Image(9, 112, 112, kernel, stride, 112), kernel == 3, true, 77, 0});
+    }
+  }
+  cases.push_back({Image(8, 24, 24, 3, 1, 24), true, false, -7, 0});
+  Case deep{Image(6, 20, 20, 3, 1, 20), true, true, -7, 0};
+  deep.shape.in[0] = 4;
+  deep.shape.kernel[0] = 2;
+  deep.shape.out[0] = 3;
+  cases.push_back(deep);
+  Case apart{Image(9, 40, 40, 3, 1, 40), false, true, 9, 0};
+  apart.shape.dilation[1] = apart.shape.dilation[2] = 2;
+  apart.shape.pad_begin[1] = apart.shape.pad_begin[2] = 2;
+  apart.shape.x_stride = 48;
+  apart.shape.y_stride = 50;
+  cases.push_back(apart);
   cases.push_back({Image(11, 64, 64, 3, 1, 1), false, true, 0, 0});
   Case dilated{Image(9, 5, 6, 3, 1, 1), false, true, 9, 0};
   dilated.shape.dilation[1] = dilated.shape.dilation[2] = 2;
@@ -224,7 +241,9 @@ void CheckRescaled(const Case& given, Int8Rescale rescale, const std::vector<R>&
 
 TEST(ConvInt8, Rescales) {
   const Case cases[] = {{Matrix(31, 45, 33), false, true, 128, 0},
-                        {Image(7, 40, 40, 3, 1, 40), false, true, 7, 0}};
+                        {Image(7, 40, 40, 3, 1, 40), false, true, 7, 0},
+                        {Image(9, 112, 112, 3, 1, 112), false, true, 7, 0},
+                        {Image(9, 112, 112, 3, 2, 112), true, true, 7, 0}};
   for (const Case& given : cases) {
     const auto count = static_cast<size_t>(given.shape.OutPixels() * given.shape.cout);
     const std::vector<uint8_t> bytes = RandomBytes(static_cast<int64_t>(count), 9);
@@ -242,6 +261,11 @@ TEST(ConvInt8, Rescales) {
     rescale.zero_point = 60;
     rescale.type = DType::kUInt8;
     CheckRescaled<uint8_t, float>(given, rescale, {});
+    rescale.type = DType::kInt8;
+    rescale.zero_point = -3;
+    CheckRescaled<int8_t, float>(given, rescale, {});
+    rescale.type = DType::kUInt8;
+    rescale.zero_point = 60;
     rescale.rounds = true;
     rescale.round_low = -100;
     rescale.round_high = 90;
