@@ -11,7 +11,7 @@
 #include "hwy/foreach_target.h"  // before highway.h
 
 #include "hwy/highway.h"
-#include "kernels/rounding-inl.h"
+#include "kernels/tile_store-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx {
@@ -35,17 +35,6 @@ constexpr int kRows = 6;
 
 constexpr int kRows24 = 9;  // of panels of 24 columns, as three vectors of 8
 
-// How the accumulators leave the registers.
-struct Store {
-  bool accumulate;
-  const float* bias;  // null or the panel's
-  const float* residual;
-  int64_t residual_ld;
-  bool clamp;
-  float lo, hi;
-  DType rounding;
-};
-
 // Rows of A, each in `pieces` pieces of `run` values.
 struct Rows {
   const float* a;
@@ -57,7 +46,7 @@ struct Rows {
 // of its own, where a small tile alone would wait for the latency of the additions.
 template <int kM, int kNV, int kSplit, class D>
 HWY_NOINLINE void Tile(D d, const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t ldc,
-                       const Store& store) {
+                       const TileStore& store) {
   using V = hn::Vec<D>;
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
   V acc[kSplit][kM][kNV];
@@ -118,62 +107,13 @@ HWY_NOINLINE void Tile(D d, const Rows& rows, const float* HWY_RESTRICT b, float
       }
     }
   }
-  if (store.accumulate) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kNV; ++v) {
-        acc[0][r][v] = hn::Add(acc[0][r][v], hn::LoadU(d, c + r * ldc + v * kL));
-      }
-    }
-  }
-  if (store.bias != nullptr) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kNV; ++v) {
-      const V bias = hn::LoadU(d, store.bias + v * kL);
-#pragma GCC unroll 16
-      for (int r = 0; r < kM; ++r) acc[0][r][v] = hn::Add(acc[0][r][v], bias);
-    }
-  }
-  if (store.residual != nullptr) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kNV; ++v) {
-        acc[0][r][v] =
-            hn::Add(acc[0][r][v], hn::LoadU(d, store.residual + r * store.residual_ld + v * kL));
-      }
-    }
-  }
-  if (store.clamp) {
-    const V lo = hn::Set(d, store.lo), hi = hn::Set(d, store.hi);
-#pragma GCC unroll 16
-    for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kNV; ++v) {
-        // x86 returns the second operand if one is NaN: so NaN passes through.
-        acc[0][r][v] = hn::Min(hi, hn::Max(lo, acc[0][r][v]));
-      }
-    }
-  }
-  if (store.rounding != DType::kFloat32) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kNV; ++v) acc[0][r][v] = RoundTo(d, store.rounding, acc[0][r][v]);
-    }
-  }
-#pragma GCC unroll 16
-  for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kNV; ++v) hn::StoreU(acc[0][r][v], d, c + r * ldc + v * kL);
-  }
+  StoreTile(d, acc[0], c, ldc, store);
 }
 
-using TileFunction = void (*)(const Rows&, const float*, float*, int64_t, const Store&);
+using TileFunction = void (*)(const Rows&, const float*, float*, int64_t, const TileStore&);
 
 template <int kM, int kNV, class D>
-void CallTile(const Rows& rows, const float* b, float* c, int64_t ldc, const Store& store) {
+void CallTile(const Rows& rows, const float* b, float* c, int64_t ldc, const TileStore& store) {
   constexpr int kSplit = kM == 1 ? 4 : kM <= 3 ? 2 : 1;
   Tile<kM, kNV, kSplit>(D(), rows, b, c, ldc, store);
 }
@@ -198,38 +138,6 @@ const TileFunction* TilesFor(int64_t width) {
   return k8.data();
 }
 
-// One row of FinishPartial, columns [j, ...) as far as whole vectors of `d` go; returns where it
-// ended.
-template <class D>
-HWY_INLINE int64_t FinishRow(D d, const float* tile, int64_t j, int64_t columns, float* c,
-                             const float* bias, const float* residual, const Store& store) {
-  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
-  for (; j + kL <= columns; j += kL) {
-    auto value = hn::LoadU(d, tile + j);
-    if (store.accumulate) value = hn::Add(value, hn::LoadU(d, c + j));
-    if (bias != nullptr) value = hn::Add(value, hn::LoadU(d, bias + j));
-    if (residual != nullptr) value = hn::Add(value, hn::LoadU(d, residual + j));
-    if (store.clamp) {
-      value = hn::Min(hn::Set(d, store.hi), hn::Max(hn::Set(d, store.lo), value));
-    }
-    hn::StoreU(RoundTo(d, store.rounding, value), d, c + j);
-  }
-  return j;
-}
-
-// Finishes a tile that reaches beyond the last column: takes the values from a buffer.
-void FinishPartial(const float* tile, int64_t tile_ld, int64_t rows, int64_t columns, float* c,
-                   int64_t ldc, const Store& store) {
-  for (int64_t r = 0; r < rows; ++r, tile += tile_ld, c += ldc) {
-    const float* residual =
-        store.residual == nullptr ? nullptr : store.residual + r * store.residual_ld;
-    int64_t j = FinishRow(FullTag(), tile, 0, columns, c, store.bias, residual, store);
-    j = FinishRow(NarrowTag(), tile, j, columns, c, store.bias, residual, store);
-    j = FinishRow(hn::CappedTag<float, 4>(), tile, j, columns, c, store.bias, residual, store);
-    FinishRow(hn::CappedTag<float, 1>(), tile, j, columns, c, store.bias, residual, store);
-  }
-}
-
 void Block(const GemmBlockArgs& args) {
   const int64_t pieces = std::max<int64_t>(args.a_pieces, 1);
   for (int64_t n = args.n0; n < args.n1; n += kWidth) {
@@ -239,16 +147,7 @@ void Block(const GemmBlockArgs& args) {
     const TileFunction* functions = TilesFor(width);
     // Three accumulators a row are too many for the tallest tile.
     const int64_t tiles = CeilDiv(args.rows, kLanes == 16 && width == 24 ? kRows24 : kRows);
-    Store store{args.accumulate, nullptr, nullptr, 0, false, 0.0f, 0.0f, DType::kFloat32};
-    if (args.epilogue != nullptr) {
-      const TileEpilogue& e = *args.epilogue;
-      if (e.bias != nullptr) store.bias = e.bias + n;
-      store.residual_ld = e.residual_ld;
-      store.clamp = e.clamp;
-      store.lo = e.lo;
-      store.hi = e.hi;
-      store.rounding = e.rounding;
-    }
+    TileStore store = StoreOf(args.accumulate, args.epilogue, n);
     for (int64_t t = 0; t < tiles; ++t) {
       // Rows are spread evenly over the tiles, which keeps the last one from being thin.
       const int64_t begin = args.rows * t / tiles, end = args.rows * (t + 1) / tiles;
@@ -256,15 +155,12 @@ void Block(const GemmBlockArgs& args) {
       const Rows rows = {args.a + begin * args.lda, args.lda, pieces, args.kc / pieces,
                          args.a_step};
       float* c = args.c + begin * args.ldc + n;
-      if (args.epilogue != nullptr && args.epilogue->residual != nullptr) {
-        store.residual = args.epilogue->residual + begin * store.residual_ld + n;
-      }
+      store.residual = ResidualOf(args.epilogue, begin, n);
       if (columns == width) {
         functions[height - 1](rows, panel, c, args.ldc, store);
       } else {
         HWY_ALIGN float buffer[kRows * kWidth];
-        const Store plain{false, nullptr, nullptr, 0, false, 0.0f, 0.0f, DType::kFloat32};
-        functions[height - 1](rows, panel, buffer, width, plain);
+        functions[height - 1](rows, panel, buffer, width, TileStore());
         FinishPartial(buffer, width, height, columns, c, args.ldc, store);
       }
       if (args.epilogue != nullptr && args.epilogue->activation.kind != Activation::Kind::kNone) {

@@ -1,5 +1,5 @@
 #pragma once
-// Matrix product in float32 with a constant B that is stored in fewer bits: float16, bfloat16, or
+// Matrix product in float32 with a constant B that is stored in fewer bits: float16, or
 // integers of 2, 4 or 8 bits in blocks with a scale and a zero point each. B is packed for the
 // kernels once and widened as it is read: in registers for few rows of A, which are bound by
 // reading B, else a panel at a time into the cache.
@@ -13,7 +13,7 @@
 
 namespace sardonyx {
 
-// B[k, n]. Of a 16-bit type `block` is 0. Else the type is uint2, uint4 or uint8, and rows
+// B[k, n]. Of float16 `block` is 0. Else the type is uint2, uint4 or uint8, and rows
 // [i * block, (i + 1) * block) of each column have a scale and a zero point: the element is (code -
 // zero) * scale. `block` is a multiple of 16.
 struct NarrowMatrix {

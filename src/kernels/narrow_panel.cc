@@ -25,16 +25,10 @@ constexpr int64_t LanesOf() {
 }
 
 // Halves, widened as they are loaded.
-template <DType kType, class D>
+template <class D>
 HWY_INLINE hn::Vec<D> LoadHalves(D d, const uint16_t* from) {
-  if constexpr (kType == DType::kBFloat16) {
-    const hn::Rebind<uint16_t, D> narrow;
-    const hn::RebindToUnsigned<D> bits;
-    return hn::BitCast(d, hn::ShiftLeft<16>(hn::PromoteTo(bits, hn::LoadU(narrow, from))));
-  } else {
-    const hn::Rebind<hwy::float16_t, D> narrow;
-    return hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t*>(from)));
-  }
+  const hn::Rebind<hwy::float16_t, D> narrow;
+  return hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t*>(from)));
 }
 
 // Code kRow of each word, as 2^kBits + code.
@@ -63,10 +57,10 @@ HWY_INLINE Block BlockAt(const void* panel, int64_t index, int64_t width, int64_
 
 // ---- widening ----
 
-template <DType kType, class D>
+template <class D>
 void WidenHalfRows(D d, const uint16_t* from, int64_t count, float* to) {
   for (int64_t i = 0; i < count; i += LanesOf<D>()) {
-    hn::StoreU(LoadHalves<kType>(d, from + i), d, to + i);
+    hn::StoreU(LoadHalves(d, from + i), d, to + i);
   }
 }
 
@@ -101,8 +95,7 @@ void WidenWith(D d, const NarrowMatrix& b, const void* panel, int64_t width, int
                float* to) {
   const auto* halves = static_cast<const uint16_t*>(panel) + k0 * width;
   switch (b.type) {
-    case DType::kFloat16: return WidenHalfRows<DType::kFloat16>(d, halves, kc * width, to);
-    case DType::kBFloat16: return WidenHalfRows<DType::kBFloat16>(d, halves, kc * width, to);
+    case DType::kFloat16: return WidenHalfRows(d, halves, kc * width, to);
     case DType::kUInt2: return WidenBlocks<2>(d, b, panel, width, k0, kc, to);
     case DType::kUInt4: return WidenBlocks<4>(d, b, panel, width, k0, kc, to);
     default: return WidenBlocks<8>(d, b, panel, width, k0, kc, to);
@@ -129,7 +122,7 @@ struct Few {
 };
 
 // kM rows times kNV vectors of columns from j on. Two sums each hide the latency of additions.
-template <DType kType, int kM, int kNV, class D>
+template <int kM, int kNV, class D>
 HWY_NOINLINE void MultiplyHalves(D d, const Few& x, int64_t j) {
   using V = hn::Vec<D>;
   V acc[2][kM][kNV];
@@ -145,7 +138,7 @@ HWY_NOINLINE void MultiplyHalves(D d, const Few& x, int64_t j) {
   const auto row = [&](int64_t k, V(&sums)[kM][kNV]) HWY_ATTR {
     V values[kNV];
 #pragma GCC unroll 2
-    for (int v = 0; v < kNV; ++v) values[v] = LoadHalves<kType>(d, from + v * LanesOf<D>());
+    for (int v = 0; v < kNV; ++v) values[v] = LoadHalves(d, from + v * LanesOf<D>());
 #pragma GCC unroll 4
     for (int r = 0; r < kM; ++r) {
       const V a = hn::Set(d, x.a[r * x.lda + k]);
@@ -242,8 +235,7 @@ HWY_NOINLINE void MultiplyBlocks(D d, const Few& x, int64_t j) {
 template <int kM, int kNV, class D>
 void MultiplyColumns(D d, const Few& x, int64_t j) {
   switch (x.b.type) {
-    case DType::kFloat16: return MultiplyHalves<DType::kFloat16, kM, kNV>(d, x, j);
-    case DType::kBFloat16: return MultiplyHalves<DType::kBFloat16, kM, kNV>(d, x, j);
+    case DType::kFloat16: return MultiplyHalves<kM, kNV>(d, x, j);
     case DType::kUInt2: return MultiplyBlocks<2, kM, kNV>(d, x, j);
     case DType::kUInt4: return MultiplyBlocks<4, kM, kNV>(d, x, j);
     default: return MultiplyBlocks<8, kM, kNV>(d, x, j);

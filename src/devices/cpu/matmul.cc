@@ -3,6 +3,7 @@
 #include "devices/cpu/epilogue_binding.h"
 #include "devices/cpu/families.h"
 #include "kernels/gemm.h"
+#include "kernels/gemm_bf16.h"
 #include "kernels/gemm_narrow.h"
 #include "kernels/gemm_typed.h"
 #include "kernels/gemv.h"
@@ -177,7 +178,7 @@ bool ReadsOnce(const GemmShape& shape, const Tensor& b) {
          b.bytes() >= kLeastBytes && b.raw() != nullptr && IsAligned(b);
 }
 
-// Few rows are bound by reading the weights: constant halves stay halves, half of it to read.
+// Few rows are bound by reading the weights: constant float16 stays so, half of it to read.
 Bound BindHalves(const BindRequest& request, const GemmShape& shape,
                  const EpilogueBinding::Layout& layout) {
   const Operand& weights = request.inputs[1];
@@ -200,6 +201,33 @@ Bound BindHalves(const BindRequest& request, const GemmShape& shape,
     epilogue->With(args, [&](const Epilogue& fused) {
       GemmNarrow(b, packed.get(), shape.m, static_cast<const float*>(args.in[0]), shape.lda,
                  static_cast<float*>(args.out[0]), shape.ldc, fused, args.scratch, args.parallel);
+    });
+    epilogue->Finish(args);
+  };
+  return bound;
+}
+
+// Constant bfloat16 stays so for any number of rows.
+Bound BindBf16(const BindRequest& request, const GemmShape& shape,
+               const EpilogueBinding::Layout& layout) {
+  const Operand& weights = request.inputs[1];
+  const Bf16Gemm product{shape.m, shape.n, shape.k, shape.lda, shape.ldc};
+  const auto packed = request.packs.Get(
+      *weights.constant, weights.id,
+      fmt::format("bf16 {}x{} ld{}{}", shape.k, shape.n, shape.ldb, shape.b_transposed ? "t" : ""),
+      static_cast<int64_t>(GemmBf16PackedBytes(shape.k, shape.n)),
+      [&](const Tensor& matrix, void* to) {
+        GemmBf16Pack(shape.k, shape.n, static_cast<const uint16_t*>(matrix.raw()), shape.ldb,
+                     shape.b_transposed, to, Parallel{&ThreadPool::Process(), request.threads});
+      });
+  Bound bound;
+  bound.packed = 1u << 1;
+  bound.scratch_bytes = static_cast<int64_t>(GemmBf16ScratchBytes(product));
+  auto epilogue = std::make_shared<const EpilogueBinding>(request, 2, layout);
+  bound.run = [=](const StepArgs& args) {
+    epilogue->With(args, [&](const Epilogue& fused) {
+      GemmBf16(product, static_cast<const float*>(args.in[0]), packed.get(),
+               static_cast<float*>(args.out[0]), fused, args.scratch, args.parallel);
     });
     epilogue->Finish(args);
   };
@@ -242,9 +270,11 @@ BindResult BindGemm(const BindRequest& request) {
   std::shared_ptr<const void> packed;
   const Tensor* b = request.inputs[1].constant;
   const DType b_type = request.inputs[1].dtype;
-  if (b != nullptr && b_type != DType::kFloat32 && problem.batch.empty() && !shape.a_transposed &&
-      shape.k > 0 && shape.m <= kNarrowRows) {
-    return BindHalves(request, shape, layout);
+  if (b != nullptr && problem.batch.empty() && !shape.a_transposed && shape.k > 0) {
+    if (b_type == DType::kBFloat16) return BindBf16(request, shape, layout);
+    if (b_type == DType::kFloat16 && shape.m <= kNarrowRows) {
+      return BindHalves(request, shape, layout);
+    }
   }
   if (b != nullptr && (b_type != DType::kFloat32 || !ReadsOnce(shape, *b))) {
     const int64_t bytes = static_cast<int64_t>(GemmPackedBytes(shape.k, shape.n));

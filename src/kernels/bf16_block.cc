@@ -1,0 +1,212 @@
+#include "kernels/bf16_block.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+// Processors that multiply pairs of bfloat16 are among those of this target.
+#define HWY_WANT_AVX3_DL
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/bf16_block.cc"
+#include "hwy/foreach_target.h"  // before highway.h
+
+#include "hwy/highway.h"
+#include "kernels/tile_store-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using Words = hn::RebindToUnsigned<Floats>;
+using V = hn::Vec<Floats>;
+constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Floats()));
+constexpr int64_t kWidth = 2 * kLanes;
+// As in gemm_block.cc.
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+constexpr int kRows = 14;
+#elif HWY_TARGET == HWY_NEON
+constexpr int kRows = 12;
+#else
+constexpr int kRows = 6;
+#endif
+
+template <int kM>
+HWY_INLINE void Begin(V (&acc)[kM][2], const float* c, int64_t ldc) {
+#pragma GCC unroll 16
+  for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+      acc[r][v] = hn::Zero(Floats());
+      __builtin_prefetch(c + r * ldc + v * kLanes, 1);
+    }
+  }
+}
+
+// One row of B, whose halves are widened already.
+template <int kM>
+HWY_INLINE void AddRow(const float* a, int64_t lda, V b0, V b1, V (&acc)[kM][2]) {
+#pragma GCC unroll 16
+  for (int r = 0; r < kM; ++r) {
+    const V av = hn::Set(Floats(), a[r * lda]);
+    acc[r][0] = hn::MulAdd(av, b0, acc[r][0]);
+    acc[r][1] = hn::MulAdd(av, b1, acc[r][1]);
+  }
+}
+
+// C[kM, kWidth] = A * panel, in float32; of an odd number of elements the last word has one.
+template <int kM>
+HWY_NOINLINE void FloatTile(const float* HWY_RESTRICT a, int64_t lda, int64_t k,
+                            const uint32_t* HWY_RESTRICT b, float* c, int64_t ldc,
+                            const TileStore& store) {
+  const Floats d;
+  const Words words;
+  const auto upper = hn::Set(words, 0xffff0000u);
+  V acc[kM][2];
+  Begin(acc, c, ldc);
+  for (int64_t i = 0; i < k; i += 2, b += kWidth) {
+    AddRow(a + i, lda, hn::BitCast(d, hn::ShiftLeft<16>(hn::LoadU(words, b))),
+           hn::BitCast(d, hn::ShiftLeft<16>(hn::LoadU(words, b + kLanes))), acc);
+    if (i + 1 == k) break;
+    AddRow(a + i + 1, lda, hn::BitCast(d, hn::And(hn::LoadU(words, b), upper)),
+           hn::BitCast(d, hn::And(hn::LoadU(words, b + kLanes), upper)), acc);
+  }
+  StoreTile(d, acc, c, ldc, store);
+}
+
+#if HWY_TARGET == HWY_AVX3_DL
+// Neither the instruction nor its feature is in Highway 1.0.3; Clang wants to hear of all others
+// again.
+template <int kM>
+__attribute__((target(HWY_TARGET_STR ",avx512bf16"))) HWY_NOINLINE void PairTile(
+    const uint32_t* HWY_RESTRICT a, int64_t lda, int64_t pairs, const uint32_t* HWY_RESTRICT b,
+    const uint32_t* next, float* c, int64_t ldc, const TileStore& store) {
+  V acc[kM][2];
+  Begin(acc, c, ldc);
+  for (int64_t i = 0; i < pairs; ++i, b += kWidth) {
+    __builtin_prefetch(next + i * kLanes, 0, 2);
+    const auto b0 = (__m512bh)_mm512_loadu_si512(b);
+    const auto b1 = (__m512bh)_mm512_loadu_si512(b + kLanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < kM; ++r) {
+      const auto av = (__m512bh)_mm512_set1_epi32(static_cast<int>(a[r * lda + i]));
+      acc[r][0].raw = _mm512_dpbf16_ps(acc[r][0].raw, av, b0);
+      acc[r][1].raw = _mm512_dpbf16_ps(acc[r][1].raw, av, b1);
+    }
+  }
+  StoreTile(Floats(), acc, c, ldc, store);
+}
+bool HasPairs() { return __builtin_cpu_supports("avx512bf16"); }
+#else
+template <int kM>
+void PairTile(const uint32_t*, int64_t, int64_t, const uint32_t*, const uint32_t*, float*, int64_t,
+              const TileStore&) {}
+bool HasPairs() { return false; }
+#endif
+
+template <int... kMinusOne>
+constexpr auto FloatTiles(std::integer_sequence<int, kMinusOne...>) {
+  return std::array{&FloatTile<kMinusOne + 1>...};
+}
+template <int... kMinusOne>
+constexpr auto PairTiles(std::integer_sequence<int, kMinusOne...>) {
+  return std::array{&PairTile<kMinusOne + 1>...};
+}
+
+void Block(const Bf16BlockArgs& args) {
+  using Heights = std::make_integer_sequence<int, kRows>;
+  static constexpr auto kFloatTiles = FloatTiles(Heights());
+  static constexpr auto kPairTiles = PairTiles(Heights());
+  const int64_t panel_words = (args.k_total + 1) / 2 * kWidth;
+  const int64_t k = std::min(2 * args.pairs, args.k_total - 2 * args.p0);
+  const int64_t tiles = CeilDiv(args.rows, kRows);
+  HWY_ALIGN float buffer[kRows * kWidth];
+  for (int64_t n = args.n0; n < args.n1; n += kWidth) {
+    const int64_t columns = std::min(kWidth, args.n_total - n);
+    const uint32_t* panel = args.b + n / kWidth * panel_words + args.p0 * kWidth;
+    const uint32_t* next = n + kWidth < args.n1 ? panel + panel_words : args.next;
+    TileStore store = StoreOf(args.accumulate, args.epilogue, n);
+    for (int64_t t = 0; t < tiles; ++t) {
+      // Rows are spread evenly over the tiles, which keeps the last one from being thin.
+      const int64_t begin = args.rows * t / tiles, height = args.rows * (t + 1) / tiles - begin;
+      float* const c = args.c + begin * args.ldc + n;
+      store.residual = ResidualOf(args.epilogue, begin, n);
+      const bool whole = columns == kWidth;
+      float* const to = whole ? c : buffer;
+      const int64_t ldto = whole ? args.ldc : kWidth;
+      const TileStore as = whole ? store : TileStore();
+      if (args.a_pairs != nullptr) {
+        kPairTiles[height - 1](args.a_pairs + begin * args.pairs_ld + args.p0, args.pairs_ld,
+                               args.pairs, panel, t < 2 ? next + t * args.pairs * kLanes : panel,
+                               to, ldto, as);
+      } else {
+        kFloatTiles[height - 1](args.a + begin * args.lda + 2 * args.p0, args.lda, k, panel, to,
+                                ldto, as);
+      }
+      if (!whole) FinishPartial(buffer, kWidth, height, columns, c, args.ldc, store);
+      if (args.epilogue != nullptr && args.epilogue->activation.kind != Activation::Kind::kNone) {
+        ApplyActivation(args.epilogue->activation, c, args.ldc, height, columns);
+      }
+    }
+  }
+}
+
+bool PackRows(const float* a, int64_t lda, int64_t rows, int64_t k, uint32_t* pairs,
+              int64_t pairs_ld) {
+  const Words d;
+  const auto upper = hn::Set(d, 0xffff0000u), one = hn::Set(d, 1u);
+  // The least of all words doubled, less one: a zero is none of them, a subnormal one is small.
+  auto least = hn::Set(d, ~0u), below = hn::Zero(d);
+  const auto check = [&](auto word) {
+    below = hn::Or(below, word);
+    least = hn::Min(least, hn::Sub(hn::Add(word, word), one));
+  };
+  for (int64_t r = 0; r < rows; ++r, a += lda, pairs += pairs_ld) {
+    const auto* from = reinterpret_cast<const uint32_t*>(a);
+    int64_t i = 0;
+    for (; i + kWidth <= k; i += kWidth) {
+      const auto first = hn::LoadU(d, from + i), second = hn::LoadU(d, from + i + kLanes);
+      check(first);
+      check(second);
+      hn::StoreU(hn::Or(hn::ShiftRight<16>(hn::ConcatEven(d, second, first)),
+                        hn::And(hn::ConcatOdd(d, second, first), upper)),
+                 d, pairs + i / 2);
+    }
+    for (; i < k; i += 2) {
+      const uint32_t first = from[i], second = i + 1 < k ? from[i + 1] : 0;
+      check(hn::Set(d, first));
+      check(hn::Set(d, second));
+      pairs[i / 2] = first >> 16 | (second & 0xffff0000u);
+    }
+  }
+  const auto is_wide = hn::Ne(hn::ShiftLeft<16>(below), hn::Zero(d));
+  const auto is_subnormal = hn::Lt(least, hn::Set(d, (1u << 24) - 1));
+  return hn::AllFalse(d, hn::Or(is_wide, is_subnormal));
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace sardonyx
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(Block);
+HWY_EXPORT(PackRows);
+HWY_EXPORT(HasPairs);
+
+bool Bf16HasPairs() { return HWY_DYNAMIC_DISPATCH(HasPairs)(); }
+void Bf16Block(const Bf16BlockArgs& args) { HWY_DYNAMIC_DISPATCH(Block)(args); }
+bool Bf16PackRows(const float* a, int64_t lda, int64_t rows, int64_t k, uint32_t* pairs,
+                  int64_t pairs_ld) {
+  return HWY_DYNAMIC_DISPATCH(PackRows)(a, lda, rows, k, pairs, pairs_ld);
+}
+
+}  // namespace sardonyx
+#endif  // HWY_ONCE

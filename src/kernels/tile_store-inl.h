@@ -1,0 +1,142 @@
+// How the sums of a register tile leave the registers, for every kernel that has such tiles of
+// float32. Included once a target, after hwy/highway.h.
+
+#if defined(SARDONYX_TILE_STORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SARDONYX_TILE_STORE_INL_H_
+#undef SARDONYX_TILE_STORE_INL_H_
+#else
+#define SARDONYX_TILE_STORE_INL_H_
+#endif
+
+#include "hwy/highway.h"
+#include "kernels/gemm_block.h"
+#include "kernels/rounding-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx {
+namespace HWY_NAMESPACE {
+
+// A TileEpilogue but for its activation, seen from one tile.
+struct TileStore {
+  bool accumulate = false;
+  const float* bias = nullptr;  // the panel's
+  const float* residual = nullptr;
+  int64_t residual_ld = 0;
+  bool clamp = false;
+  float lo = 0.0f, hi = 0.0f;
+  DType rounding = DType::kFloat32;
+};
+
+// For the panel that begins at `column`; the residual is a tile's (ResidualOf).
+inline TileStore StoreOf(bool accumulate, const TileEpilogue* epilogue, int64_t column) {
+  TileStore store{.accumulate = accumulate};
+  if (epilogue == nullptr) return store;
+  if (epilogue->bias != nullptr) store.bias = epilogue->bias + column;
+  store.residual_ld = epilogue->residual_ld;
+  store.clamp = epilogue->clamp;
+  store.lo = epilogue->lo;
+  store.hi = epilogue->hi;
+  store.rounding = epilogue->rounding;
+  return store;
+}
+inline const float* ResidualOf(const TileEpilogue* epilogue, int64_t row, int64_t column) {
+  if (epilogue == nullptr || epilogue->residual == nullptr) return nullptr;
+  return epilogue->residual + row * epilogue->residual_ld + column;
+}
+
+// Stores a tile of kM rows and kNV vectors.
+template <class D, class V, int kM, int kNV>
+HWY_INLINE void StoreTile(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const TileStore& store) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  if (store.accumulate) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kNV; ++v) {
+        acc[r][v] = hn::Add(acc[r][v], hn::LoadU(d, c + r * ldc + v * kL));
+      }
+    }
+  }
+  if (store.bias != nullptr) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kNV; ++v) {
+      const V bias = hn::LoadU(d, store.bias + v * kL);
+#pragma GCC unroll 16
+      for (int r = 0; r < kM; ++r) acc[r][v] = hn::Add(acc[r][v], bias);
+    }
+  }
+  if (store.residual != nullptr) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kNV; ++v) {
+        acc[r][v] =
+            hn::Add(acc[r][v], hn::LoadU(d, store.residual + r * store.residual_ld + v * kL));
+      }
+    }
+  }
+  if (store.clamp) {
+    const V lo = hn::Set(d, store.lo), hi = hn::Set(d, store.hi);
+#pragma GCC unroll 16
+    for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kNV; ++v) {
+        // x86 returns the second operand if one is NaN: so NaN passes through.
+        acc[r][v] = hn::Min(hi, hn::Max(lo, acc[r][v]));
+      }
+    }
+  }
+  if (store.rounding != DType::kFloat32) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kNV; ++v) acc[r][v] = RoundTo(d, store.rounding, acc[r][v]);
+    }
+  }
+#pragma GCC unroll 16
+  for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kNV; ++v) hn::StoreU(acc[r][v], d, c + r * ldc + v * kL);
+  }
+}
+
+// One row of FinishPartial, columns [j, ...) as far as whole vectors of `d` go; returns where it
+// ended.
+template <class D>
+HWY_INLINE int64_t FinishRow(D d, const float* tile, int64_t j, int64_t columns, float* c,
+                             const float* residual, const TileStore& store) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  for (; j + kL <= columns; j += kL) {
+    auto value = hn::LoadU(d, tile + j);
+    if (store.accumulate) value = hn::Add(value, hn::LoadU(d, c + j));
+    if (store.bias != nullptr) value = hn::Add(value, hn::LoadU(d, store.bias + j));
+    if (residual != nullptr) value = hn::Add(value, hn::LoadU(d, residual + j));
+    if (store.clamp) {
+      value = hn::Min(hn::Set(d, store.hi), hn::Max(hn::Set(d, store.lo), value));
+    }
+    hn::StoreU(RoundTo(d, store.rounding, value), d, c + j);
+  }
+  return j;
+}
+
+// Finishes a tile that reaches beyond the last column: takes the values from a buffer.
+inline void FinishPartial(const float* tile, int64_t tile_ld, int64_t rows, int64_t columns,
+                          float* c, int64_t ldc, const TileStore& store) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  for (int64_t r = 0; r < rows; ++r, tile += tile_ld, c += ldc) {
+    const float* residual =
+        store.residual == nullptr ? nullptr : store.residual + r * store.residual_ld;
+    int64_t j = FinishRow(hn::ScalableTag<float>(), tile, 0, columns, c, residual, store);
+    j = FinishRow(hn::CappedTag<float, 8>(), tile, j, columns, c, residual, store);
+    j = FinishRow(hn::CappedTag<float, 4>(), tile, j, columns, c, residual, store);
+    FinishRow(hn::CappedTag<float, 1>(), tile, j, columns, c, residual, store);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace sardonyx
+HWY_AFTER_NAMESPACE();
+
+#endif
