@@ -16,21 +16,30 @@ namespace {
 constexpr int64_t kBlockBytes = 256 << 10;
 
 struct Cut {
-  int64_t k = 0, n = 0, pixels = 0, groups = 0;  // of a group's product; groups of K
+  int64_t k = 0, n = 0, pixels = 0;  // of a group's product
+  // K as it is packed: a segment for each line that the kernel covers, filled up to whole groups.
+  int64_t segments = 1, segment_k = 0, groups = 0;
   int64_t panels = 0;
   int64_t row_parts = 1, column_parts = 1;
   int64_t rows = 0;     // of a block
   bool direct = false;  // A is the input itself
   bool widens = false;
   int64_t gathered_stride = 0, a_bytes = 0;  // of a row
-  size_t vector_bytes = 0;                   // of a column vector
+  // Segments read where lines of the input lie, copied and padded; such are cut by output lines.
+  bool by_lines = false;
+  int64_t line_parts = 1, lines = 0;  // of a block
+  int64_t line_k = 0;                 // values in a padded line
+  size_t vector_bytes = 0;            // of a column vector
   size_t slot_bytes = 0;
 
-  int64_t PanelBytes() const { return groups * 4 * Int8PanelWidth(); }
+  int64_t PackedK() const { return segments * segment_k; }
+  int64_t PanelBytes() const { return segments * groups * 4 * Int8PanelWidth(); }
   int64_t SumsOffset() const { return panels * PanelBytes(); }
   int64_t GroupBytes() const {  // of the packed weights of a group of channels
     return SumsOffset() + panels * Int8PanelWidth() * 4;
   }
+  int64_t ElementBytes() const { return widens ? 2 : 1; }
+  int64_t LineBytes() const { return line_k * ElementBytes(); }
 };
 
 bool IsPointwise(const ConvShape& s) {
@@ -42,21 +51,38 @@ bool IsPointwise(const ConvShape& s) {
   return true;
 }
 
+// Input lines that `lines` output lines see.
+int64_t LinesSeen(const ConvShape& s, int64_t lines) {
+  return (lines - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
+}
+
+// Images of many lines, each of whole tiles, nearly.
+bool WorksByLines(const ConvShape& s, const Cut& cut) {
+  const int64_t tile = Int8TileRows();
+  const int64_t step = s.stride[2] * (s.cin / s.groups) * cut.ElementBytes();
+  return s.KernelSize() > 1 && s.in[0] == 1 && s.out[0] == 1 && s.kernel[0] == 1 &&
+         s.dilation[2] == 1 && s.out[1] >= 6 && s.out[2] >= 6 && step % 1024 != 0 &&
+         10 * s.out[2] >= 7 * RoundUp(s.out[2], tile);
+}
+
 Cut CutConv(const ConvShape& s) {
   Cut cut;
   const int64_t group = Int8GroupSize(), panel = Int8PanelWidth(), tile = Int8TileRows();
-  cut.k = s.KernelSize() * (s.cin / s.groups);
+  const int64_t channels = s.cin / s.groups;
+  cut.k = s.KernelSize() * channels;
   cut.n = s.cout / s.groups;
   cut.pixels = s.OutPixels();
-  cut.groups = CeilDiv(cut.k, group);
+  cut.segments = s.kernel[0] * s.kernel[1];
+  cut.segment_k = RoundUp(s.kernel[2] * channels, group);
+  cut.groups = cut.segment_k / group;
   cut.panels = CeilDiv(cut.n, panel);
   cut.widens = group == 2;
   // Rows a multiple of 1 KiB apart fall into few sets of the first-level cache.
   cut.direct = IsPointwise(s) && !cut.widens && cut.k % group == 0 &&
                (s.x_stride % 1024 != 0 || cut.pixels <= 4);
-  cut.gathered_stride = RoundUp(cut.k, 16);
+  cut.gathered_stride = RoundUp(cut.PackedK(), 16);
   if (cut.gathered_stride % 1024 == 0) cut.gathered_stride += 64;
-  cut.a_bytes = cut.direct ? s.x_stride : cut.widens ? RoundUp(cut.k, 2) * 2 : cut.gathered_stride;
+  cut.a_bytes = cut.direct ? s.x_stride : cut.widens ? cut.PackedK() * 2 : cut.gathered_stride;
   if (cut.widens && cut.a_bytes % 1024 == 0) cut.a_bytes += 64;
 
   // A byte costs a fourth of a float.
@@ -75,13 +101,46 @@ Cut CutConv(const ConvShape& s) {
   cut.slot_bytes = AlignBytes(static_cast<size_t>(most) * 4);  // sums of rows
   cut.slot_bytes += AlignBytes(static_cast<size_t>(most * cut.gathered_stride));
   if (cut.widens) cut.slot_bytes += AlignBytes(static_cast<size_t>(most * cut.a_bytes));
+
+  cut.by_lines = WorksByLines(s, cut);
+  if (cut.by_lines) {
+    // The last segment is read up to a whole group.
+    cut.line_k = RoundUp(((s.out[2] - 1) * s.stride[2] + s.kernel[2]) * channels + group, 32);
+    const int64_t all = s.batch * s.out[1];
+    cut.line_parts = std::clamp<int64_t>(cut.row_parts, 1, CeilDiv(all * s.out[2], 2 * tile));
+    cut.line_parts = std::min(cut.line_parts, all);
+    cut.lines = CeilDiv(all, cut.line_parts);
+    while (cut.lines > 1 && LinesSeen(s, cut.lines) * cut.LineBytes() > kBlockBytes) --cut.lines;
+    const size_t lines = AlignBytes(static_cast<size_t>(LinesSeen(s, cut.lines) * cut.LineBytes()));
+    cut.slot_bytes =
+        std::max(cut.slot_bytes, lines + AlignBytes(static_cast<size_t>(cut.line_k) + 64));
+  }
   return cut;
 }
 
-// Output pixels `first` ... as rows of K bytes.
-void Gather(const ConvShape& s, int64_t group, const uint8_t* x, uint8_t zero, int64_t first,
-            int64_t rows, uint8_t* to, int64_t to_stride) {
+// A line of a group's channels, padded, as uint8 with `flip` applied; null: all padding.
+void PadLine(const ConvShape& s, const uint8_t* from, uint8_t zero, uint8_t flip, int64_t count,
+             uint8_t* to) {
+  const int64_t channels = s.cin / s.groups;
+  const int64_t columns = (s.out[2] - 1) * s.stride[2] + s.kernel[2];
+  const int64_t left = from == nullptr ? columns : std::min(s.pad_begin[2], columns);
+  const int64_t inside = std::min(columns - left, s.in[2]);
+  uint8_t* at = std::fill_n(to, left * channels, zero);
+  if (s.x_stride == channels) {
+    at = std::copy_n(from, inside * channels, at);
+  } else {
+    for (int64_t w = 0; w < inside; ++w, from += s.x_stride) at = std::copy_n(from, channels, at);
+  }
+  std::fill(at, to + count, zero);
+  if (flip == 0) return;
+  for (int64_t i = 0; i < count; ++i) to[i] ^= flip;
+}
+
+// Output pixels `first` ... as rows of packed K bytes; those between segments are `nothing`.
+void Gather(const ConvShape& s, const Cut& cut, int64_t group, const uint8_t* x, uint8_t zero,
+            uint8_t nothing, int64_t first, int64_t rows, uint8_t* to) {
   const int64_t channels = s.cin / s.groups, line = s.kernel[2] * channels;
+  const int64_t to_stride = cut.gathered_stride;
   const bool dense = s.dilation[2] == 1 && s.x_stride == channels;
   x += group * channels;
   const auto fill = [zero](uint8_t* at, int64_t count) {
@@ -96,8 +155,9 @@ void Gather(const ConvShape& s, int64_t group, const uint8_t* x, uint8_t zero, i
     uint8_t* at = to;
     for (int64_t kd = 0; kd < s.kernel[0]; ++kd) {
       const int64_t d = d0 + kd * s.dilation[0];
-      for (int64_t kh = 0; kh < s.kernel[1]; ++kh, at += line) {
+      for (int64_t kh = 0; kh < s.kernel[1]; ++kh, at += cut.segment_k) {
         const int64_t h = h0 + kh * s.dilation[1];
+        std::fill(at + line, at + cut.segment_k, nothing);
         if (d < 0 || d >= s.in[0] || h < 0 || h >= s.in[1]) {
           fill(at, line);
           continue;
@@ -124,8 +184,9 @@ void Gather(const ConvShape& s, int64_t group, const uint8_t* x, uint8_t zero, i
 }
 
 // Columns [n0, n1) of a group, one panel, and the sums of its columns.
-void PackPanel(const Cut& cut, int64_t taps, int64_t channels, const Int8Weights& weights,
-               int64_t n0, int64_t n1, std::byte* panel, int32_t* sums) {
+void PackPanel(const Cut& cut, const ConvShape& s, const Int8Weights& weights, int64_t n0,
+               int64_t n1, std::byte* panel, int32_t* sums) {
+  const int64_t channels = s.cin / s.groups;
   const int64_t width = Int8PanelWidth(), group = Int8GroupSize();
   std::memset(panel, 0, static_cast<size_t>(cut.PanelBytes()));
   std::memset(sums, 0, static_cast<size_t>(width) * 4);
@@ -133,8 +194,8 @@ void PackPanel(const Cut& cut, int64_t taps, int64_t channels, const Int8Weights
   for (int64_t n = n0; n < n1; ++n) {
     const uint8_t* from = static_cast<const uint8_t*>(weights.data) + n * weights.n_stride;
     int32_t sum = 0;
-    int64_t k = 0;
-    for (int64_t t = 0; t < taps; ++t) {
+    for (int64_t t = 0; t < s.KernelSize(); ++t) {
+      int64_t k = t / s.kernel[2] * cut.segment_k + t % s.kernel[2] * channels;
       for (int64_t c = 0; c < channels; ++c, ++k) {
         const auto value =
             static_cast<int8_t>(from[c * weights.c_stride + t * weights.t_stride] ^ flip);
@@ -184,15 +245,6 @@ bool PrepareColumns(const ConvShape& s, const Cut& cut, const Int8ConvArgs& args
   return any;
 }
 
-void SumRows(const uint8_t* a, int64_t stride, int64_t rows, int64_t k, bool flip, int32_t* sums) {
-  const uint8_t high = flip ? 0x80 : 0;
-  for (int64_t i = 0; i < rows; ++i, a += stride) {
-    int32_t sum = 0;
-    for (int64_t p = 0; p < k; ++p) sum += a[p] ^ high;
-    sums[i] = sum;
-  }
-}
-
 }  // namespace
 
 size_t ConvInt8PackedBytes(const ConvShape& shape) {
@@ -214,8 +266,8 @@ void ConvInt8Pack(const ConvShape& shape, const Int8Weights& weights, void* pack
       std::byte* to = static_cast<std::byte*>(packed) + group * cut.GroupBytes();
       Int8Weights own = weights;
       own.data = static_cast<const uint8_t*>(weights.data) + group * cut.n * weights.n_stride;
-      PackPanel(cut, shape.KernelSize(), shape.cin / shape.groups, own, panel * width,
-                std::min(cut.n, (panel + 1) * width), to + panel * cut.PanelBytes(),
+      PackPanel(cut, shape, own, panel * width, std::min(cut.n, (panel + 1) * width),
+                to + panel * cut.PanelBytes(),
                 reinterpret_cast<int32_t*>(to + cut.SumsOffset()) + panel * width);
     }
   });
@@ -239,15 +291,76 @@ void ConvInt8(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const
                      ScratchSlots::CountFor(par.threads));
   const auto* const x = static_cast<const uint8_t*>(args.x);
   const int64_t channels = s.cin / s.groups, width = Int8PanelWidth();
-  const int64_t parts = cut.row_parts * cut.column_parts;
+  const bool by_lines = cut.by_lines && !sums_rows;
+  const int64_t parts = (by_lines ? cut.line_parts : cut.row_parts) * cut.column_parts;
   const int64_t tile = Int8TileRows(), tiles = CeilDiv(cut.pixels, tile);
   const int64_t element = args.rescale == nullptr || args.rescale->type == DType::kFloat32 ? 4 : 1;
   const int64_t residual_element =
       args.rescale != nullptr && args.rescale->residual_type == DType::kFloat32 ? 4 : 1;
 
-  const auto run_part = [&](int64_t index, std::byte* slot) {
+  const auto block_of = [&](int64_t group, int64_t column_part) {
+    Int8BlockArgs block{};
+    block.b = static_cast<const std::byte*>(args.packed) + group * cut.GroupBytes();
+    block.n0 = cut.panels * column_part / cut.column_parts * width;
+    block.n1 = std::min(cut.n, cut.panels * (column_part + 1) / cut.column_parts * width);
+    block.first_column = group * cut.n;
+    block.init = init + block.first_column;
+    block.row_factor = row_factor + block.first_column;
+    block.store.rescale = args.rescale;
+    block.store.y_stride = s.y_stride;
+    block.store.residual_stride = args.residual_stride;
+    return block;
+  };
+  // Where the block's first row goes.
+  const auto place = [&](int64_t row, int64_t group, Int8BlockArgs& block) {
+    const int64_t y_at = row * s.y_stride + group * cut.n;
+    block.store.y = static_cast<std::byte*>(args.y) + y_at * element;
+    if (args.residual != nullptr) {
+      const int64_t at = row * args.residual_stride + group * cut.n;
+      block.store.residual = static_cast<const std::byte*>(args.residual) + at * residual_element;
+    }
+  };
+
+  const auto run_lines = [&](int64_t index, std::byte* slot) {
     const int64_t group = index / parts, part = index % parts;
-    const int64_t row_part = part % cut.row_parts, column_part = part / cut.row_parts;
+    const int64_t line_part = part % cut.line_parts, all = s.batch * s.out[1];
+    const int64_t end = all * (line_part + 1) / cut.line_parts;
+    auto* const bytes = reinterpret_cast<uint8_t*>(slot);  // a line before it is widened
+    auto* const padded =
+        cut.widens ? bytes + AlignBytes(static_cast<size_t>(cut.line_k) + 64) : bytes;
+    Int8BlockArgs block = block_of(group, part / cut.line_parts);
+    block.groups = cut.groups;
+    block.segments = cut.segments;
+    block.segment_bytes = s.dilation[1] * cut.LineBytes();
+    block.line_bytes = s.stride[1] * cut.LineBytes();
+    block.a_bytes = s.stride[2] * channels * cut.ElementBytes();
+    block.rows = s.out[2];
+    block.a = padded;
+    for (int64_t line = all * line_part / cut.line_parts; line < end; line += block.lines) {
+      const int64_t item = line / s.out[1], first = line % s.out[1];
+      block.lines = std::min({cut.lines, end - line, s.out[1] - first});
+      const int64_t h0 = first * s.stride[1] - s.pad_begin[1];
+      for (int64_t i = 0; i < LinesSeen(s, block.lines); ++i) {
+        const int64_t h = h0 + i;
+        const bool inside = h >= 0 && h < s.in[1];
+        const uint8_t* from =
+            inside ? x + (item * s.in[1] + h) * s.in[2] * s.x_stride + group * channels : nullptr;
+        uint8_t* to = padded + i * cut.LineBytes();
+        PadLine(s, from, static_cast<uint8_t>(args.x_zero), args.x_signed ? 0x80 : 0, cut.line_k,
+                cut.widens ? bytes : to);
+        if (cut.widens) {
+          Int8Widen(bytes, cut.line_k, 1, cut.line_k, false, reinterpret_cast<int16_t*>(to),
+                    cut.line_k);
+        }
+      }
+      place(line * s.out[2], group, block);
+      Int8Block(block);
+    }
+  };
+
+  const auto run_rows = [&](int64_t index, std::byte* slot) {
+    const int64_t group = index / parts, part = index % parts;
+    const int64_t row_part = part % cut.row_parts;
     const int64_t m0 = tiles * row_part / cut.row_parts * tile;
     const int64_t m1 = std::min(cut.pixels, tiles * (row_part + 1) / cut.row_parts * tile);
     if (m0 >= m1) return;
@@ -257,51 +370,39 @@ void ConvInt8(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const
         reinterpret_cast<uint8_t*>(slot) + AlignBytes(static_cast<size_t>(step) * 4);
     auto* const widened = reinterpret_cast<int16_t*>(
         gathered + AlignBytes(static_cast<size_t>(step * cut.gathered_stride)));
-    Int8BlockArgs block{};
+    Int8BlockArgs block = block_of(group, part / cut.row_parts);
     block.flip = args.x_signed && !cut.widens;
-    block.b = static_cast<const std::byte*>(args.packed) + group * cut.GroupBytes();
-    block.groups = cut.groups;
-    block.n0 = cut.panels * column_part / cut.column_parts * width;
-    block.n1 = std::min(cut.n, cut.panels * (column_part + 1) / cut.column_parts * width);
-    block.first_column = group * cut.n;
-    block.init = init + block.first_column;
-    block.row_factor = row_factor + block.first_column;
+    block.groups = cut.segments * cut.groups;
     block.row_sums = sums_rows ? row_sums : nullptr;
     block.a_bytes = cut.a_bytes;
-    block.store.rescale = args.rescale;
-    block.store.y_stride = s.y_stride;
-    block.store.residual_stride = args.residual_stride;
     for (int64_t row = m0; row < m1; row += step) {
       block.rows = std::min(step, m1 - row);
       const uint8_t* from = x + row * s.x_stride + group * channels;
-      int64_t stride = s.x_stride;
+      int64_t stride = s.x_stride, k = cut.k;
       if (!IsPointwise(s) || (!cut.direct && !cut.widens)) {
-        Gather(s, group, x, static_cast<uint8_t>(args.x_zero), row, block.rows, gathered,
-               cut.gathered_stride);
+        Gather(s, cut, group, x, static_cast<uint8_t>(args.x_zero), args.x_signed ? 0x80 : 0, row,
+               block.rows, gathered);
         from = gathered;
         stride = cut.gathered_stride;
+        k = cut.PackedK();
       }
-      if (sums_rows) SumRows(from, stride, block.rows, cut.k, args.x_signed, row_sums);
+      if (sums_rows) Int8SumRows(from, stride, block.rows, k, args.x_signed, row_sums);
       block.a = from;
       if (cut.widens) {
-        Int8Widen(from, stride, block.rows, cut.k, args.x_signed, widened, cut.a_bytes / 2);
+        Int8Widen(from, stride, block.rows, k, args.x_signed, widened, cut.a_bytes / 2);
         block.a = widened;
       }
-      const int64_t y_at = row * s.y_stride + group * cut.n;
-      block.store.y = static_cast<std::byte*>(args.y) + y_at * element;
-      if (args.residual != nullptr) {
-        const int64_t at = row * args.residual_stride + group * cut.n;
-        block.store.residual = static_cast<const std::byte*>(args.residual) + at * residual_element;
-      }
+      place(row, group, block);
       Int8Block(block);
     }
   };
-  const int64_t all = s.groups * parts;
-  const int64_t tasks = std::min<int64_t>(all, 32);
+  const int64_t count = s.groups * parts;
+  const int64_t tasks = std::min<int64_t>(count, 32);
   par.For(tasks, [&](int64_t task) {
     const ScratchSlots::Lease lease(slots);
-    for (int64_t i = all * task / tasks; i < all * (task + 1) / tasks; ++i) {
-      run_part(i, reinterpret_cast<std::byte*>(lease.floats()));
+    auto* const slot = reinterpret_cast<std::byte*>(lease.floats());
+    for (int64_t i = count * task / tasks; i < count * (task + 1) / tasks; ++i) {
+      by_lines ? run_lines(i, slot) : run_rows(i, slot);
     }
   });
 }

@@ -87,7 +87,7 @@ HWY_INLINE V Whole(V sums, const float* scale, const float* offset, const Int8Re
   const hn::RebindToFloat<decltype(di)> d;
   const auto v = hn::MulAdd(hn::ConvertTo(d, sums), hn::LoadU(d, scale), hn::LoadU(d, offset));
   const auto bounded = hn::Min(hn::Max(v, hn::Set(d, rescale.low)), hn::Set(d, rescale.high));
-  return RoundedTo(di, bounded, rescale.zero_point);
+  return hn::Add(Nearest(bounded), hn::Set(di, rescale.zero_point));
 }
 
 // The block of kN channels from c on of an output line whose input lines are `lines`.

@@ -40,6 +40,7 @@ struct TileResult {
   int32_t* sums = nullptr;
   const Int8Rescale* rescale = nullptr;
   const float *scale = nullptr, *offset = nullptr;  // of the panel
+  int64_t columns = 0;                              // of it that are stored
   void* y = nullptr;
   const uint8_t* residual = nullptr;
   int64_t y_stride = 0, residual_stride = 0;
@@ -61,27 +62,75 @@ SARDONYX_INT8_TILE HWY_INLINE void StoreFloats(const Lanes (&acc)[kM][2], const 
   }
 }
 
+// Two rows of a panel of bytes, each in its half of a vector, out of what PackBytes made of them.
+template <class V>
+HWY_INLINE V RowsApart(V packed) {
+  if constexpr (kSumLanes == 4) return packed;
+  const hn::RebindToUnsigned<Sums> d;
+  constexpr int kBlocks = static_cast<int>(kSumLanes / 4);
+  HWY_ALIGN static constexpr std::array<int32_t, kSumLanes> kFrom = [] {
+    std::array<int32_t, kSumLanes> from{};
+    for (int i = 0; i < kSumLanes; ++i) {
+      from[static_cast<size_t>(i)] = i % kBlocks * 4 + i / kBlocks;
+    }
+    return from;
+  }();
+  const auto indices = hn::SetTableIndices(d, kFrom.data());
+  return hn::BitCast(hn::DFromV<V>(), hn::TableLookupLanes(hn::BitCast(d, packed), indices));
+}
+
+HWY_INLINE void StoreBytesOfRow(hn::Vec<hn::Half<hn::Repartition<uint8_t, Sums>>> row,
+                                int64_t columns, uint8_t* y) {
+  const hn::Half<hn::Repartition<uint8_t, Sums>> d;
+  if (columns == kWidth) return hn::StoreU(row, d, y);
+#if HWY_TARGET <= HWY_AVX3
+  hn::BlendedStore(row, hn::FirstN(d, static_cast<size_t>(columns)), d, y);
+#else
+  HWY_ALIGN uint8_t part[kWidth];
+  hn::Store(row, d, part);
+  std::memcpy(y, part, static_cast<size_t>(columns));
+#endif
+}
+
 // The second form is for bytes that are added to bytes: both uint8, rounded in between.
 template <int kM, bool kResidual>
 SARDONYX_INT8_TILE HWY_INLINE void StoreBytes(const Lanes (&acc)[kM][2], const TileResult& to) {
   const Reals d;
-  const Int8Rescale& rescale = *to.rescale;
+  const hn::Repartition<int16_t, Sums> d16;
+  const hn::Repartition<uint8_t, Sums> d8;
+  const Int8Rescale rescale = *to.rescale;
   uint8_t* const y = static_cast<uint8_t*>(to.y);
+  // int8 is packed as uint8 with 128 added.
+  const int32_t shift = rescale.type == DType::kInt8 ? 128 : 0;
+  const auto zero_point = hn::Set(d16, static_cast<int16_t>(rescale.zero_point + shift));
+  const auto flip = hn::Set(d8, static_cast<uint8_t>(shift));
+  // Packing bounds values to their type.
+  const bool has_low = rescale.low > static_cast<float>(-shift - rescale.zero_point);
+  const auto low = hn::Set(d, rescale.low), high = hn::Set(d, rescale.high);
+  const auto whole = [&](int r) HWY_ATTR {
+    Lanes values[2];
 #pragma GCC unroll 2
-  for (int v = 0; v < 2; ++v) {
-    const auto scale = hn::LoadU(d, to.scale + v * kSumLanes);
-    const auto offset = hn::LoadU(d, to.offset + v * kSumLanes);
-#pragma GCC unroll 16
-    for (int r = 0; r < kM; ++r) {
+    for (int v = 0; v < 2; ++v) {
       auto residual = hn::Zero(d);
       if constexpr (kResidual) {
         residual = LoadReal(to.residual + r * to.residual_stride + v * kSumLanes);
       }
-      const auto value =
-          Rescaled<kResidual, kResidual>(acc[r][v], scale, offset, residual, rescale);
-      StoreValues(Clamped(value, rescale), rescale.zero_point, kSumLanes,
-                  y + r * to.y_stride + v * kSumLanes);
+      const auto scale = hn::LoadU(d, to.scale + v * kSumLanes);
+      const auto offset = hn::LoadU(d, to.offset + v * kSumLanes);
+      auto value = Rescaled<kResidual, kResidual>(acc[r][v], scale, offset, residual, rescale);
+      if (has_low) value = hn::Max(value, low);
+      values[v] = Nearest(hn::Min(value, high));
     }
+    return hn::SaturatedAdd(hn::ReorderDemote2To(d16, values[0], values[1]), zero_point);
+  };
+#pragma GCC unroll 8
+  for (int r = 0; r < kM; r += 2) {
+    const int next = r + 1 < kM ? r + 1 : r;
+    const auto rows = RowsApart(hn::Xor(PackPairs<uint8_t>(whole(r), whole(next)), flip));
+    StoreBytesOfRow(hn::LowerHalf(rows), to.columns, y + r * to.y_stride);
+    if (next == r) break;
+    StoreBytesOfRow(hn::UpperHalf(hn::Half<decltype(d8)>(), rows), to.columns,
+                    y + next * to.y_stride);
   }
 }
 
@@ -89,6 +138,7 @@ SARDONYX_INT8_TILE HWY_INLINE void StoreBytes(const Lanes (&acc)[kM][2], const T
 template <int kM, bool kFlip>
 SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const uint8_t* HWY_RESTRICT a, int64_t a_bytes,
                                           const uint8_t* HWY_RESTRICT b, int64_t groups,
+                                          int64_t segments, int64_t segment_bytes,
                                           const int32_t* HWY_RESTRICT init, const TileResult& to) {
   const Sums d;
   const hn::Repartition<uint8_t, Sums> bytes;
@@ -99,17 +149,28 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const uint8_t* HWY_RESTRICT a, int64_t
     acc[r][0] = hn::LoadU(d, init);
     acc[r][1] = hn::LoadU(d, init + kSumLanes);
   }
-  for (int64_t g = 0; g < groups; ++g, a += 4, b += 8 * kSumLanes) {
-    const Lanes b0 = hn::BitCast(d, hn::Load(bytes, b));
-    const Lanes b1 = hn::BitCast(d, hn::Load(bytes, b + 4 * kSumLanes));
+  for (; segments > 0; --segments, a += segment_bytes) {
+    // Five rows a pointer: their multiples of a_bytes fit into registers.
+    constexpr int kPointers = (kM + 4) / 5;
+    const uint8_t* from[kPointers];
+    for (int i = 0; i < kPointers; ++i) {
+      from[i] = a + 5 * i * a_bytes;
+      __asm__("" : "+r"(from[i]));  // or the compiler sees one pointer
+    }
+    for (int64_t g = 0; g < groups; ++g, b += 8 * kSumLanes) {
+      const Lanes b0 = hn::BitCast(d, hn::Load(bytes, b));
+      const Lanes b1 = hn::BitCast(d, hn::Load(bytes, b + 4 * kSumLanes));
 #pragma GCC unroll 16
-    for (int r = 0; r < kM; ++r) {
-      int32_t group;
-      std::memcpy(&group, a + r * a_bytes, 4);
-      Lanes av = hn::Set(d, group);
-      if constexpr (kFlip) av = hn::Xor(av, high);
-      acc[r][0] = AddProducts(acc[r][0], av, b0);
-      acc[r][1] = AddProducts(acc[r][1], av, b1);
+      for (int r = 0; r < kM; ++r) {
+        int32_t group;
+        std::memcpy(&group, from[r / 5] + r % 5 * a_bytes, 4);
+        Lanes av = hn::Set(d, group);
+        if constexpr (kFlip) av = hn::Xor(av, high);
+        acc[r][0] = AddProducts(acc[r][0], av, b0);
+        acc[r][1] = AddProducts(acc[r][1], av, b1);
+      }
+#pragma GCC unroll 3
+      for (int i = 0; i < kPointers; ++i) from[i] += 4;
     }
   }
   if (to.kind == TileResult::Kind::kFloats) return StoreFloats<kM>(acc, to);
@@ -122,8 +183,8 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const uint8_t* HWY_RESTRICT a, int64_t
   }
 }
 
-using TileFn = void (*)(const uint8_t*, int64_t, const uint8_t*, int64_t, const int32_t*,
-                        const TileResult&);
+using TileFn = void (*)(const uint8_t*, int64_t, const uint8_t*, int64_t, int64_t, int64_t,
+                        const int32_t*, const TileResult&);
 
 template <bool kFlip, size_t... kM>
 constexpr std::array<TileFn, sizeof...(kM)> MakeTiles(std::index_sequence<kM...>) {
@@ -162,7 +223,7 @@ TileResult::Kind KindOf(const Int8BlockArgs& args) {
   if (rescale == nullptr || args.row_sums != nullptr) return Kind::kSums;
   const bool plain = !rescale->rounds && !rescale->has_residual;
   if (rescale->type == DType::kFloat32 && plain && !rescale->clamps) return Kind::kFloats;
-  if (rescale->type != DType::kUInt8 || !rescale->clamps) return Kind::kSums;
+  if (rescale->type == DType::kFloat32 || !rescale->clamps) return Kind::kSums;
   if (plain) return Kind::kBytes;
   const bool adds =
       rescale->rounds && rescale->has_residual && rescale->residual_type == DType::kUInt8;
@@ -182,15 +243,19 @@ void Block(const Int8BlockArgs& args) {
                 .y_stride = args.store.y_stride,
                 .residual_stride = args.store.residual_stride};
   for (int64_t n = args.n0; n < args.n1; n += kWidth) {
-    const uint8_t* b = static_cast<const uint8_t*>(args.b) + n * args.groups * 4;
-    to.kind = n + kWidth <= args.n1 ? kind : TileResult::Kind::kSums;
+    const uint8_t* b = static_cast<const uint8_t*>(args.b) + n * args.groups * args.segments * 4;
+    to.columns = std::min(args.n1 - n, kWidth);
+    to.kind =
+        to.columns == kWidth || kind == TileResult::Kind::kBytes ? kind : TileResult::Kind::kSums;
     if (to.kind != TileResult::Kind::kSums) {
       to.scale = to.rescale->scale + args.first_column + n;
       to.offset = to.rescale->offset + args.first_column + n;
     }
-    for (int64_t t = 0; t < count; ++t) {
+    for (int64_t t = 0; t < count * args.lines; ++t) {
       // Tiles of even height.
-      const int64_t row = args.rows * t / count, rows = args.rows * (t + 1) / count - row;
+      const int64_t line = t / count, i = t % count;
+      const int64_t first = args.rows * i / count, rows = args.rows * (i + 1) / count - first;
+      const int64_t row = line * args.rows + first;
       Int8Store store = args.store;
       store.y = static_cast<std::byte*>(store.y) +
                 static_cast<size_t>(row * store.y_stride + n) * y_bytes;
@@ -200,11 +265,12 @@ void Block(const Int8BlockArgs& args) {
       }
       to.y = store.y;
       to.residual = static_cast<const uint8_t*>(store.residual);
-      tiles[rows - 1](static_cast<const uint8_t*>(args.a) + row * args.a_bytes, args.a_bytes, b,
-                      args.groups, args.init + n, to);
+      const auto* a = static_cast<const uint8_t*>(args.a) + line * args.line_bytes;
+      tiles[static_cast<size_t>(rows - 1)](a + first * args.a_bytes, args.a_bytes, b, args.groups,
+                                           args.segments, args.segment_bytes, args.init + n, to);
       if (to.kind != TileResult::Kind::kSums) continue;
       if (args.row_sums != nullptr) AddRowSums(args, row, rows, n, sums);
-      StoreSums(sums, kWidth, rows, std::min(args.n1 - n, kWidth), args.first_column + n, store);
+      StoreSums(sums, kWidth, rows, to.columns, args.first_column + n, store);
     }
   }
 }
@@ -225,6 +291,23 @@ void Widen(const uint8_t* from, int64_t stride, int64_t count, int64_t k, bool f
   }
 }
 
+void SumRows(const uint8_t* a, int64_t stride, int64_t rows, int64_t k, bool flip, int32_t* sums) {
+  const hn::Repartition<uint8_t, Sums> d;
+  const hn::Repartition<uint64_t, Sums> d64;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const uint8_t high = flip ? 0x80 : 0;
+  for (int64_t i = 0; i < rows; ++i, a += stride) {
+    auto sum = hn::Zero(d64);
+    int64_t p = 0;
+    for (; p + lanes <= k; p += lanes) {
+      sum = hn::Add(sum, hn::SumsOf8(hn::Xor(hn::LoadU(d, a + p), hn::Set(d, high))));
+    }
+    auto total = static_cast<int32_t>(hn::GetLane(hn::SumOfLanes(d64, sum)));
+    for (; p < k; ++p) total += a[p] ^ high;
+    sums[i] = total;
+  }
+}
+
 int64_t Width() { return kWidth; }
 int64_t Rows() { return kTileRows; }
 int64_t Group() { return kGroup; }
@@ -238,6 +321,7 @@ namespace sardonyx {
 
 HWY_EXPORT(Block);
 HWY_EXPORT(Widen);
+HWY_EXPORT(SumRows);
 HWY_EXPORT(StoreSums);
 HWY_EXPORT(Width);
 HWY_EXPORT(Rows);
@@ -250,6 +334,10 @@ void Int8Block(const Int8BlockArgs& args) { HWY_DYNAMIC_DISPATCH(Block)(args); }
 void Int8Widen(const uint8_t* from, int64_t stride, int64_t count, int64_t k, bool flip,
                int16_t* to, int64_t to_stride) {
   HWY_DYNAMIC_DISPATCH(Widen)(from, stride, count, k, flip, to, to_stride);
+}
+void Int8SumRows(const uint8_t* a, int64_t stride, int64_t rows, int64_t k, bool flip,
+                 int32_t* sums) {
+  HWY_DYNAMIC_DISPATCH(SumRows)(a, stride, rows, k, flip, sums);
 }
 void Int8StoreSums(const int32_t* sums, int64_t stride, int64_t rows, int64_t columns,
                    int64_t first_column, const Int8Store& store) {

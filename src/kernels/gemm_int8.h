@@ -56,14 +56,22 @@ struct Int8Store {
 void Int8Widen(const uint8_t* from, int64_t stride, int64_t count, int64_t k, bool flip,
                int16_t* to, int64_t to_stride);
 
+// sums[i] = the sum of k bytes of row i; with flip they are int8 and 128 is added to each.
+void Int8SumRows(const uint8_t* a, int64_t stride, int64_t rows, int64_t k, bool flip,
+                 int32_t* sums);
+
 // y[0:rows, n0:n1] = store(init[j] + row_factor[j] * row_sums[i] + A[0:rows] * B[:, n0:n1]).
 struct Int8BlockArgs {
   const void* a;    // groups of row 0
   int64_t a_bytes;  // from a row to the next
   bool flip;        // bytes of A are int8 (only where bytes are multiplied)
   int64_t rows;
+  // A row may lie in several segments, as the lines of an image that a kernel covers; and rows may
+  // go on, `rows` at a time, in further lines.
+  int64_t segments = 1, segment_bytes = 0;
+  int64_t lines = 1, line_bytes = 0;
   const void* b;                        // the packed matrix
-  int64_t groups;                       // of K
+  int64_t groups;                       // of K in a segment
   int64_t n0, n1;                       // n0 is a multiple of the panel width
   const int32_t* init;                  // by column
   const int32_t* row_factor = nullptr;  // by column; null with row_sums

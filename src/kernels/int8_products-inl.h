@@ -57,13 +57,10 @@ HWY_INLINE V AddProducts(V sum, V a, V b) {
 }
 #endif
 
-// Four vectors of int32 as bytes of type T, bounded to its range: in each 16 bytes four of each
-// vector.
+// Two vectors of int16 as bytes of type T, bounded to its range: in each 16 bytes eight of each.
 template <typename T, class V>
-HWY_INLINE auto PackBytes(V v0, V v1, V v2, V v3) {
-  const hn::Repartition<int16_t, hn::DFromV<V>> d16;
+HWY_INLINE auto PackPairs(V a, V b) {
   const hn::Repartition<T, hn::DFromV<V>> d8;
-  const auto a = hn::ReorderDemote2To(d16, v0, v1), b = hn::ReorderDemote2To(d16, v2, v3);
   using Result = hn::Vec<decltype(d8)>;
   [[maybe_unused]] constexpr bool kSigned = T(-1) < T(0);
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
@@ -81,6 +78,33 @@ HWY_INLINE auto PackBytes(V v0, V v1, V v2, V v3) {
   if constexpr (sizeof(V) == 16) {
     const hn::Half<decltype(d8)> half;
     return Result(hn::Combine(d8, hn::DemoteTo(half, b), hn::DemoteTo(half, a)));
+  }
+}
+
+// Four vectors of int32 likewise: in each 16 bytes four of each.
+template <typename T, class V>
+HWY_INLINE auto PackBytes(V v0, V v1, V v2, V v3) {
+  const hn::Repartition<int16_t, hn::DFromV<V>> d16;
+  return PackPairs<T>(hn::ReorderDemote2To(d16, v0, v1), hn::ReorderDemote2To(d16, v2, v3));
+}
+
+// Rounded to the nearest even; below the range of int32 its least value.
+template <class V>
+HWY_INLINE auto Nearest(V v) {
+  const hn::RebindToSigned<hn::DFromV<V>> d;
+  using Result = hn::Vec<decltype(d)>;
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3
+  if constexpr (sizeof(V) == 64) return Result{_mm512_cvtps_epi32(v.raw)};
+#endif
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  if constexpr (sizeof(V) == 32) return Result{_mm256_cvtps_epi32(v.raw)};
+#endif
+  if constexpr (sizeof(V) == 16) {
+#if HWY_ARCH_X86
+    return Result{_mm_cvtps_epi32(v.raw)};
+#else
+    return hn::NearestInt(v);
+#endif
   }
 }
 

@@ -67,13 +67,11 @@ HWY_INLINE void StoreFirst(V values, int64_t count, T* to) {
 
 // Rounds to the nearest even and adds the zero point, for values far below 2^22: a sum with
 // 1.5 * 2^23 has them in its last bits.
-template <class D, class V>
-HWY_INLINE hn::Vec<D> RoundedTo(D d, V v, int32_t zero_point) {
-  const auto magic = hn::Set(hn::RebindToFloat<D>(), 12582912.0f);
-  return hn::Add(hn::BitCast(d, hn::Add(v, magic)), hn::Set(d, zero_point - 0x4B400000));
-}
 HWY_INLINE hn::Vec<Sums> Rounded(hn::Vec<Reals> v, int32_t zero_point) {
-  return RoundedTo(Sums(), v, zero_point);
+  const Sums d;
+  const auto magic = hn::Set(Reals(), 12582912.0f);
+  const auto bits = hn::BitCast(d, hn::Add(v, magic));
+  return hn::Add(bits, hn::Set(d, zero_point - 0x4B400000));
 }
 
 template <typename T>

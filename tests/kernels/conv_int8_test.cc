@@ -173,6 +173,12 @@ std::vector<Case> Cases() {
   apart.shape.y_stride = 50;
   cases.push_back(apart);
   cases.push_back({Image(11, 64, 64, 3, 1, 1), false, true, 0, 0});
+  for (const bool x_signed : {false, true}) {  // lines that tiles fit
+    cases.push_back({Image(25, 3, 20, 7, 2, 1), x_signed, true, x_signed ? -3 : 128, 0});
+    cases.push_back({Image(26, 24, 40, 3, 1, 4), x_signed, true, 5, 0});
+    cases.push_back({Image(26, 20, 33, 3, 2, 1), x_signed, false, 5, 1});
+    cases.push_back({Image(40, 5, 7, 2, 1, 1), x_signed, true, 5, 0});
+  }
   Case dilated{Image(9, 5, 6, 3, 1, 1), false, true, 9, 0};
   dilated.shape.dilation[1] = dilated.shape.dilation[2] = 2;
   dilated.shape.pad_begin[1] = dilated.shape.pad_begin[2] = 2;
@@ -243,7 +249,8 @@ TEST(ConvInt8, Rescales) {
   const Case cases[] = {{Matrix(31, 45, 33), false, true, 128, 0},
                         {Image(7, 40, 40, 3, 1, 40), false, true, 7, 0},
                         {Image(9, 112, 112, 3, 1, 112), false, true, 7, 0},
-                        {Image(9, 112, 112, 3, 2, 112), true, true, 7, 0}};
+                        {Image(9, 112, 112, 3, 2, 112), true, true, 7, 0},
+                        {Image(12, 7, 70, 3, 1, 1), true, true, 7, 0}};
   for (const Case& given : cases) {
     const auto count = static_cast<size_t>(given.shape.OutPixels() * given.shape.cout);
     const std::vector<uint8_t> bytes = RandomBytes(static_cast<int64_t>(count), 9);
