@@ -176,6 +176,108 @@ int64_t FixedChannels(const DepthwiseLine& line, const KernelLines& lines) {
   return c;
 }
 
+#if HWY_TARGET <= HWY_AVX3
+constexpr bool kPairs = true;  // there are registers for two lines and the whole kernel
+#else
+constexpr bool kPairs = false;
+#endif
+
+// kP neighbouring output pixels of two neighbouring lines for a kernel of 3 x 3 and stride kS: the
+// input lines that both read are loaded once. kWhole: all is inside of the input.
+template <int kP, int kS, bool kWhole, class D>
+HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t c) {
+  using V = hn::Vec<D>;
+  constexpr int kW = 3, kColumns = (kP - 1) * kS + kW, kRows = kS + kW;
+  const ConvShape& s = line.s;
+  const TileEpilogue& e = line.epilogue;
+  const int64_t pixel = s.x_stride, channels = s.cin, x_step = s.in[2] * pixel;
+  const int64_t w0 = ow * kS - s.pad_begin[2];
+  const bool left = w0 >= 0, right = w0 + kColumns <= s.in[2];
+  const bool top = line.h0 >= 0, bottom = line.h0 + kRows <= s.in[1];
+  const float* HWY_RESTRICT x = line.x + (line.h0 * s.in[2] + w0) * pixel + c;
+  const float* HWY_RESTRICT w = line.weights + c;
+  V wv[kW][kW];
+#pragma GCC unroll 9
+  for (int i = 0; i < kW * kW; ++i, w += channels) wv[i / kW][i % kW] = hn::LoadU(d, w);
+  const V start = e.bias == nullptr ? hn::Zero(d) : hn::LoadU(d, e.bias + c);
+  V acc[2][kP];
+#pragma GCC unroll 16
+  for (int i = 0; i < 2 * kP; ++i) acc[i / kP][i % kP] = start;
+#pragma GCC unroll 5
+  for (int row = 0; row < kRows; ++row, x += x_step) {
+    if (!kWhole && ((row == 0 && !top) || (row == kRows - 1 && !bottom))) continue;
+    const float* HWY_RESTRICT from = x;
+#pragma GCC unroll 16
+    for (int j = 0; j < kColumns; ++j, from += pixel) {
+      if (!kWhole && ((j == 0 && !left) || (j == kColumns - 1 && !right))) continue;
+      const V value = hn::LoadU(d, from);
+#pragma GCC unroll 4
+      for (int k = 0; k < kW; ++k) {
+        if (j < k || (j - k) % kS != 0 || (j - k) / kS >= kP) continue;
+        V* const sum = &acc[0][(j - k) / kS];
+        if (row < kW) sum[0] = hn::MulAdd(wv[row][k], value, sum[0]);
+        if (row >= kS) sum[kP] = hn::MulAdd(wv[row - kS][k], value, sum[kP]);
+      }
+    }
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    if (e.residual != nullptr) {
+      const float* residual = e.residual + (i * s.out[2] + ow) * e.residual_ld + c;
+#pragma GCC unroll 8
+      for (int p = 0; p < kP; ++p, residual += e.residual_ld) {
+        acc[i][p] = hn::Add(acc[i][p], hn::LoadU(d, residual));
+      }
+    }
+    if (e.clamp) {
+      const V lo = hn::Set(d, e.lo), hi = hn::Set(d, e.hi);
+#pragma GCC unroll 8
+      for (int p = 0; p < kP; ++p) acc[i][p] = hn::Min(hi, hn::Max(lo, acc[i][p]));
+    }
+    if (e.rounding != DType::kFloat32) {
+#pragma GCC unroll 8
+      for (int p = 0; p < kP; ++p) acc[i][p] = RoundTo(d, e.rounding, acc[i][p]);
+    }
+    float* y = line.y + (i * s.out[2] + ow) * s.y_stride + c;
+#pragma GCC unroll 8
+    for (int p = 0; p < kP; ++p, y += s.y_stride) hn::StoreU(acc[i][p], d, y);
+  }
+}
+
+template <int kP, int kS, class D>
+HWY_INLINE void PairTiles(D d, const DepthwiseLine& line) {
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D())), kColumns = (kP - 1) * kS + 3;
+  const ConvShape& s = line.s;
+  const bool whole = line.h0 >= 0 && line.h0 + kS + 3 <= s.in[1];
+  for (int64_t next = 0; next < s.cin; next += kL) {
+    const int64_t c = std::min(next, s.cin - kL);  // the last vector overlaps the one before
+    for (int64_t i = line.first; i < line.last; i += kP) {
+      const int64_t ow = std::min(i, line.last - kP), w0 = ow * kS - s.pad_begin[2];
+      if (whole && w0 >= 0 && w0 + kColumns <= s.in[2]) {
+        PairPixels<kP, kS, true>(d, line, ow, c);
+      } else {
+        PairPixels<kP, kS, false>(d, line, ow, c);
+      }
+    }
+  }
+}
+
+// `line` and the one behind it; false if that has to be done one by one.
+bool LinePair(const DepthwiseLine& line) {
+  if constexpr (kPairs) {
+    const Wide d;
+    const int64_t count = line.last - line.first, tile = count % 7 == 0 ? 7 : 6;
+    if (count < tile || line.s.cin < static_cast<int64_t>(hn::Lanes(d))) return false;
+    if (line.s.stride[2] == 1) {
+      tile == 7 ? PairTiles<7, 1>(d, line) : PairTiles<6, 1>(d, line);
+    } else {
+      tile == 7 ? PairTiles<7, 2>(d, line) : PairTiles<6, 2>(d, line);
+    }
+    return true;
+  }
+  return false;
+}
+
 // Channels that a kernel of fixed size has done, 0 if there is none for this shape.
 int64_t RunFixed(const DepthwiseLine& line, Range depth, Range height) {
   const ConvShape& s = line.s;
@@ -300,6 +402,7 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 
 HWY_EXPORT(Line);
+HWY_EXPORT(LinePair);
 
 namespace conv_depthwise {
 
@@ -316,37 +419,60 @@ void Pack(const ConvShape& s, const float* weights, float* packed, const Paralle
 
 size_t ScratchBytes(const ConvShape&, int) { return 0; }
 
+namespace {
+
+// 3 x 3 with stride 1 or 2 whose window reaches at most one pixel beyond the input: two lines at a
+// time, where there are registers for them.
+bool SuitsPairs(const ConvShape& s) {
+  if (s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1 || s.pad_begin[0] != 0) return false;
+  for (int i = 1; i < 3; ++i) {
+    const int64_t behind = (s.out[i] - 1) * s.stride[i] + 3 - s.pad_begin[i] - s.in[i];
+    if (s.kernel[i] != 3 || s.dilation[i] != 1 || s.pad_begin[i] > 1 || behind > 1) return false;
+  }
+  return s.stride[1] == s.stride[2] && s.stride[1] <= 2;
+}
+
+}  // namespace
+
 void Run(const ConvShape& s, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void*, const Parallel& par) {
   const PreparedEpilogue prepared(epilogue);
-  const int64_t lines = s.batch * s.out[0] * s.out[1];
+  // An image is cut into steps of one or two lines; these only where there are too few of them.
+  const int64_t step = SuitsPairs(s) ? 2 : 1, steps = CeilDiv(s.out[1], step);
+  const int64_t all = s.batch * s.out[0] * steps;
   const double bytes = 4.0 * static_cast<double>((s.InPixels() + s.OutPixels()) * s.cin);
   const int64_t wanted = WantedTasks(2.0 * static_cast<double>(s.Flops()), bytes);
-  // Lines are cut only where there are too few of them.
   const int64_t segments =
-      lines >= wanted ? 1 : std::clamp<int64_t>(CeilDiv(wanted, lines), 1, CeilDiv(s.out[2], 16));
-  const int64_t units = lines * segments, tasks = std::min(wanted, units);
+      all >= wanted ? 1 : std::clamp<int64_t>(CeilDiv(wanted, all), 1, CeilDiv(s.out[2], 16));
+  const int64_t units = all * segments, tasks = std::min(wanted, units);
   par.For(tasks, [&](int64_t task) {
     for (int64_t i = units * task / tasks; i < units * (task + 1) / tasks; ++i) {
-      const int64_t index = i / segments, segment = i % segments;
-      const int64_t oh = index % s.out[1], od = index / s.out[1] % s.out[0];
-      const int64_t item = index / (s.out[1] * s.out[0]);
-      const int64_t pixel = index * s.out[2];
-      DepthwiseLine line{s,
-                         x + item * s.in[0] * s.in[1] * s.in[2] * s.x_stride,
-                         packed,
-                         y + pixel * s.y_stride,
-                         od * s.stride[0] - s.pad_begin[0],
-                         oh * s.stride[1] - s.pad_begin[1],
-                         s.out[2] * segment / segments,
-                         s.out[2] * (segment + 1) / segments,
-                         prepared.InRegisters() ? prepared.Tile(pixel, 0) : TileEpilogue()};
-      HWY_DYNAMIC_DISPATCH(Line)(line);
-      ApplyActivation(line.epilogue.activation, line.y + line.first * s.y_stride, s.y_stride,
-                      line.last - line.first, s.cout);
-      if (!prepared.InRegisters()) {
-        prepared.Apply(line.y + line.first * s.y_stride, s.y_stride, pixel + line.first,
-                       line.last - line.first, 0, s.cout);
+      const int64_t segment = i % segments, image = i / segments / steps;
+      const int64_t first = i / segments % steps * step;
+      const int64_t lines = std::min(step, s.out[1] - first);
+      const auto line_at = [&](int64_t oh) {
+        const int64_t pixel = (image * s.out[1] + oh) * s.out[2];
+        return DepthwiseLine{s,
+                             x + image / s.out[0] * s.in[0] * s.in[1] * s.in[2] * s.x_stride,
+                             packed,
+                             y + pixel * s.y_stride,
+                             image % s.out[0] * s.stride[0] - s.pad_begin[0],
+                             oh * s.stride[1] - s.pad_begin[1],
+                             s.out[2] * segment / segments,
+                             s.out[2] * (segment + 1) / segments,
+                             prepared.InRegisters() ? prepared.Tile(pixel, 0) : TileEpilogue()};
+      };
+      const bool paired = lines == 2 && HWY_DYNAMIC_DISPATCH(LinePair)(line_at(first));
+      for (int64_t oh = first; oh < first + lines; ++oh) {
+        const DepthwiseLine line = line_at(oh);
+        if (!paired) HWY_DYNAMIC_DISPATCH(Line)(line);
+        float* const from = line.y + line.first * s.y_stride;
+        const int64_t count = line.last - line.first;
+        ApplyActivation(line.epilogue.activation, from, s.y_stride, count, s.cout);
+        if (!prepared.InRegisters()) {
+          prepared.Apply(from, s.y_stride, (image * s.out[1] + oh) * s.out[2] + line.first, count,
+                         0, s.cout);
+        }
       }
     }
   });

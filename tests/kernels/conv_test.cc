@@ -255,6 +255,15 @@ TEST(Conv, Depthwise) {
     CheckConv(Shape(1, 24, 24, {{9, 3, stride, 2, 2, 2}, {15, 3, stride, 2, 0, 0}}, 24));
   }
   CheckConv(Shape(1, 48, 48, {{64, 3, 1, 1, 1, 1}, {64, 3, 1, 1, 1, 1}}, 48));
+  // Two lines at a time.
+  for (const int64_t channels : {16, 24, 40}) {
+    CheckConv(Shape(2, channels, channels, {{7, 3, 1, 1, 1, 1}, {7, 3, 1, 1, 1, 1}}, channels));
+    CheckConv(Shape(1, channels, channels, {{2, 3, 1, 1, 1, 1}, {14, 3, 1, 1, 1, 1}}, channels));
+    CheckConv(Shape(1, channels, channels, {{8, 3, 1, 1, 0, 0}, {13, 3, 1, 1, 0, 1}}, channels));
+    CheckConv(Shape(2, channels, channels, {{14, 3, 2, 1, 1, 1}, {14, 3, 2, 1, 1, 1}}, channels));
+    CheckConv(Shape(1, channels, channels, {{13, 3, 2, 1, 1, 1}, {15, 3, 2, 1, 1, 1}}, channels));
+    CheckConv(Shape(1, channels, channels, {{16, 3, 2, 1, 0, 1}, {16, 3, 2, 1, 0, 1}}, channels));
+  }
   CheckConv(Shape(1, 16, 16, {{1, 9, 1, 1, 4, 4}, {2, 9, 1, 1, 4, 4}}, 16));
 }
 
