@@ -40,6 +40,9 @@ struct Rows {
   const float* a;
   int64_t ld;
   int64_t pieces, run, step;
+  // Two streams to fetch into the second-level cache, so many bytes further at each k.
+  const char* ahead[2];
+  int64_t ahead_step[2];
 };
 
 // C[kM, kNV vectors] = A * panel. The k loop runs kSplit times interleaved, each with accumulators
@@ -64,13 +67,32 @@ HWY_NOINLINE void Tile(D d, const Rows& rows, const float* HWY_RESTRICT b, float
 #pragma GCC unroll 4
     for (int v = 0; v < kNV; ++v) __builtin_prefetch(c + r * ldc + v * kL, 1);
   }
+  if (store.residual != nullptr) {
+#pragma GCC unroll 16
+    for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kNV; ++v) {
+        __builtin_prefetch(store.residual + r * store.residual_ld + v * kL);
+      }
+    }
+  }
+  // A line of cache is two vectors of the shorter kinds.
+  constexpr int kFetch = kLanes == 16 ? 1 : 2, kSteps = std::max(kSplit, kFetch);
+  const char *ahead0 = rows.ahead[0], *ahead1 = rows.ahead[1];
+  const int64_t step0 = kFetch * rows.ahead_step[0], step1 = kFetch * rows.ahead_step[1];
   const int64_t lda = rows.ld, run = rows.run;
   const float* HWY_RESTRICT a = rows.a;
   for (int64_t piece = rows.pieces; piece > 0; --piece, a += rows.step) {
     int64_t k = 0;
-    for (; k + kSplit <= run; k += kSplit) {
+    for (; k + kSteps <= run; k += kSteps) {
 #pragma GCC unroll 4
-      for (int s = 0; s < kSplit; ++s) {
+      for (int s = 0; s < kSteps; ++s) {
+        if (s % kFetch == 0) {
+          __builtin_prefetch(ahead0, 0, 2);
+          __builtin_prefetch(ahead1, 0, 2);
+          ahead0 += step0;
+          ahead1 += step1;
+        }
         V bv[kNV];
 #pragma GCC unroll 4
         for (int v = 0; v < kNV; ++v) bv[v] = hn::LoadU(d, b + (s * kNV + v) * kL);
@@ -78,12 +100,14 @@ HWY_NOINLINE void Tile(D d, const Rows& rows, const float* HWY_RESTRICT b, float
         for (int r = 0; r < kM; ++r) {
           const V av = hn::Set(d, a[r * lda + k + s]);
 #pragma GCC unroll 4
-          for (int v = 0; v < kNV; ++v) acc[s][r][v] = hn::MulAdd(av, bv[v], acc[s][r][v]);
+          for (int v = 0; v < kNV; ++v) {
+            acc[s % kSplit][r][v] = hn::MulAdd(av, bv[v], acc[s % kSplit][r][v]);
+          }
         }
       }
-      b += kSplit * kNV * kL;
+      b += kSteps * kNV * kL;
     }
-    if constexpr (kSplit > 1) {
+    if constexpr (kSteps > 1) {
       for (; k < run; ++k) {
 #pragma GCC unroll 16
         for (int r = 0; r < kM; ++r) {
@@ -138,6 +162,21 @@ const TileFunction* TilesFor(int64_t width) {
   return k8.data();
 }
 
+// What tile `t` of `tiles`, rows [begin, end), fetches: its share of the next panel (which lies
+// behind this one; behind the last often lies the next matrix), and the rows of the next tile while
+// they are new.
+void LookAhead(const GemmBlockArgs& args, const float* panel, int64_t width, bool first, int64_t t,
+               int64_t tiles, int64_t begin, int64_t end, Rows* rows) {
+  rows->ahead_step[0] = rows->ahead_step[1] = width * 4 / tiles;
+  rows->ahead[0] = reinterpret_cast<const char*>(panel + args.k_total * width) +
+                   t * rows->ahead_step[0] * args.kc;
+  rows->ahead[1] = rows->ahead[0] + 64;
+  if (first && tiles > 1 && rows->pieces == 1 && args.kc > 0) {
+    rows->ahead[1] = reinterpret_cast<const char*>(args.a + end * args.lda);
+    rows->ahead_step[1] = std::min<int64_t>(64, args.lda * 4 * (end - begin) / args.kc);
+  }
+}
+
 void Block(const GemmBlockArgs& args) {
   const int64_t pieces = std::max<int64_t>(args.a_pieces, 1);
   for (int64_t n = args.n0; n < args.n1; n += kWidth) {
@@ -152,8 +191,13 @@ void Block(const GemmBlockArgs& args) {
       // Rows are spread evenly over the tiles, which keeps the last one from being thin.
       const int64_t begin = args.rows * t / tiles, end = args.rows * (t + 1) / tiles;
       const int64_t height = end - begin;
-      const Rows rows = {args.a + begin * args.lda, args.lda, pieces, args.kc / pieces,
-                         args.a_step};
+      Rows rows{};
+      rows.a = args.a + begin * args.lda;
+      rows.ld = args.lda;
+      rows.pieces = pieces;
+      rows.run = args.kc / pieces;
+      rows.step = args.a_step;
+      LookAhead(args, panel, width, n == args.n0, t, tiles, begin, end, &rows);
       float* c = args.c + begin * args.ldc + n;
       store.residual = ResidualOf(args.epilogue, begin, n);
       if (columns == width) {
