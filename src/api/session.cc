@@ -1,7 +1,9 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <optional>
 #include <set>
+#include <utility>
 
 #include "api/describe.h"
 #include "api/engine_source.h"
@@ -74,6 +76,7 @@ struct Compiled {
 struct Session::State {
   std::string name;                             // for messages
   std::shared_ptr<const onnx::ModelFile> file;  // null: an engine file that has not needed it yet
+  std::optional<onnx::ModelProto> messages;     // of the file, until the first import takes them
   std::shared_ptr<engine::EngineFile> engine;   // null: loaded from a model
   bool for_engine = false;                      // compiled to be written, not to be run
   bool compact = false;
@@ -92,8 +95,8 @@ struct Session::State {
   std::shared_ptr<Profiler> profiler;  // of the last or running profile
   std::atomic<bool> profiling = false;
 
-  void Load(std::shared_ptr<const onnx::ModelFile> model_file, const Options& given) {
-    file = std::move(model_file);
+  void Load(const std::shared_ptr<onnx::ModelFile>& model_file, const Options& given) {
+    file = model_file;
     name = file->name;
     SetOptions(given, {});
     metadata = Metadata(file->model);
@@ -102,6 +105,7 @@ struct Session::State {
     for (const auto& input : file->model.graph->input) {
       declared[std::string(input.name.Get())] = DescribeValue(input);
     }
+    messages = std::move(model_file->model);
     main = Compile({}, {});
     for (const std::string& name : main->input_names) inputs.push_back(declared.at(name));
   }
@@ -162,8 +166,14 @@ struct Session::State {
     const auto model = Model(
         "the engine has no values but its outputs, no inputs in place of their defaults, and "
         "weights for the shapes it was compiled for alone");
-    onnx::ImportedModel imported =
-        onnx::ImportModel(model, {.extra_outputs = wanted, .overridden_inputs = overridden});
+    const onnx::ImportOptions choice{.extra_outputs = wanted, .overridden_inputs = overridden};
+    onnx::ImportedModel imported;
+    if (engine != nullptr) {
+      imported = onnx::ImportModel(model, choice);
+    } else {
+      auto parsed = messages ? *std::exchange(messages, {}) : onnx::ParseAgain(*model);
+      imported = onnx::ImportModel(*model, std::move(parsed), choice);
+    }
     if (!wanted.empty()) {
       // Only what is asked for is computed.
       const size_t own = imported.output_names.size() - wanted.size();
@@ -178,8 +188,10 @@ struct Session::State {
   std::vector<PassRecord> OptimizeMain(Graph& graph) const {
     OptimizeOptions passes;
     passes.disabled = options.disabled_passes;
+    LastingMemory folded;
     passes.fold = [&](const Node& node, const std::vector<Tensor>& arguments) {
-      auto results = FoldOnDevice(node, arguments, CpuDevice(), options.threads, options.winograd);
+      auto results =
+          FoldOnDevice(node, arguments, CpuDevice(), options.threads, options.winograd, folded);
       for (const Tensor& argument : arguments) {
         if (argument.defined()) ReleasePages(argument);
       }

@@ -288,13 +288,16 @@ int Graph::SortAndSweep() {
   // Depth first from the outputs, with an explicit stack; visiting in the present order keeps the
   // result stable.
   std::unordered_map<const Node*, size_t> position;
+  position.reserve(nodes_.size());
   for (size_t i = 0; i < nodes_.size(); ++i) position[nodes_[i].get()] = i;
-  std::unordered_set<const Node*> needed;
+  std::vector<bool> needed(nodes_.size());  // by position
   std::vector<Node*> stack;
   auto need = [&](const Value* value) {
-    if (value != nullptr && value->producer != nullptr && needed.insert(value->producer).second) {
-      stack.push_back(value->producer);
-    }
+    if (value == nullptr || value->producer == nullptr) return;
+    const size_t at = position.at(value->producer);
+    if (needed[at]) return;
+    needed[at] = true;
+    stack.push_back(value->producer);
   };
   for (const Value* output : outputs) need(output);
   while (!stack.empty()) {
@@ -305,17 +308,16 @@ int Graph::SortAndSweep() {
   std::vector<std::unique_ptr<Node>> old = std::move(nodes_);
   nodes_.clear();
   int dropped = 0;
-  for (auto& node : old) {
-    if (needed.contains(node.get())) continue;
-    for (Value* input : node->inputs) {
-      if (input != nullptr) RemoveUser(input, node.get());
+  for (size_t i = 0; i < old.size(); ++i) {
+    if (needed[i]) continue;
+    for (Value* input : old[i]->inputs) {
+      if (input != nullptr) RemoveUser(input, old[i].get());
     }
     ++dropped;
   }
-  std::unordered_set<const Node*> placed;
   std::vector<std::pair<size_t, size_t>> frames;  // node, next input
   for (size_t root = 0; root < old.size(); ++root) {
-    if (!old[root] || !needed.contains(old[root].get())) continue;
+    if (!old[root] || !needed[root]) continue;
     frames.emplace_back(root, 0);
     while (!frames.empty()) {
       auto& [index, next] = frames.back();
@@ -341,13 +343,13 @@ int Graph::SortAndSweep() {
     }
   }
   // Values of dropped nodes and unused constants.
-  std::unordered_set<const Value*> alive(inputs.begin(), inputs.end());
-  alive.insert(outputs.begin(), outputs.end());
-  for (const auto& node : nodes_) {
-    alive.insert(node->inputs.begin(), node->inputs.end());
-    alive.insert(node->outputs.begin(), node->outputs.end());
-  }
-  std::erase_if(values_, [&](const auto& value) { return !alive.contains(value.get()); });
+  std::unordered_set<const Value*> kept(inputs.begin(), inputs.end());
+  kept.insert(outputs.begin(), outputs.end());
+  std::erase_if(values_, [&](const auto& value) {
+    const auto at = value->producer != nullptr ? position.find(value->producer) : position.end();
+    const bool alive = at != position.end() && needed[at->second];
+    return !alive && value->users.empty() && !kept.contains(value.get());
+  });
   return dropped;
 }
 
@@ -374,12 +376,12 @@ Value* Graph::Find(std::string_view name) const {
 
 void Verify(const Graph& graph) {
   std::unordered_set<const Value*> defined(graph.inputs.begin(), graph.inputs.end());
-  std::unordered_map<const Value*, size_t> uses;
+  std::vector<const Value*> used;
   for (const auto& node : graph.nodes()) {
     if (node->op == nullptr) Fail(ErrorCode::kInternal, "a node has no operation");
     for (const Value* input : node->inputs) {
       if (input == nullptr) continue;
-      ++uses[input];
+      used.push_back(input);
       if (input->producer == nullptr && input->is_constant()) continue;
       if (!defined.contains(input)) {
         Fail(ErrorCode::kInternal, "'{}' uses '{}' before it is defined", node->op->name,
@@ -394,10 +396,12 @@ void Verify(const Graph& graph) {
       defined.insert(output);
     }
   }
-  for (const auto& [value, count] : uses) {
-    if (value->users.size() != count) {
-      Fail(ErrorCode::kInternal, "value '{}' lists {} uses and has {}", value->name,
-           value->users.size(), count);
+  std::sort(used.begin(), used.end());
+  for (size_t i = 0, end = 0; i < used.size(); i = end) {
+    while (end < used.size() && used[end] == used[i]) ++end;
+    if (used[i]->users.size() != end - i) {
+      Fail(ErrorCode::kInternal, "value '{}' lists {} uses and has {}", used[i]->name,
+           used[i]->users.size(), end - i);
     }
   }
   std::unordered_set<std::string_view> names;

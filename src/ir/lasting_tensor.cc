@@ -1,26 +1,63 @@
 #include "ir/lasting_tensor.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
 
 namespace sardonyx {
 namespace {
 
-constexpr int64_t kLeast = 256 << 10;
+constexpr size_t kLeast = 16 << 10;  // what is smaller comes from the allocator
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kRegion = size_t{64} << 20;  // of addresses; pages come when they are written
+constexpr size_t kAlignment = 64;
+
+size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Addresses from the beginning of a huge page on, in such pages from byte `huge_from` on.
+std::shared_ptr<char> MapRegion(size_t bytes, size_t huge_from) {
+  const size_t size = bytes + kHugePage;
+  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) Fail(ErrorCode::kOutOfMemory, "cannot allocate {} bytes", bytes);
+  char* begin = reinterpret_cast<char*>(RoundUp(reinterpret_cast<uintptr_t>(memory), kHugePage));
+#if defined(MADV_HUGEPAGE)
+  madvise(begin + huge_from, bytes - huge_from, MADV_HUGEPAGE);  // only advice
+#endif
+  return {begin, [memory, size](char*) { munmap(memory, size); }};
+}
+
+void DropPages(char* data, size_t bytes) {
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t begin = RoundUp(reinterpret_cast<uintptr_t>(data), page);
+  const uintptr_t end = (reinterpret_cast<uintptr_t>(data) + bytes) / page * page;
+  if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+}
 
 }  // namespace
 
-Tensor LastingTensor(DType dtype, std::vector<int64_t> dims) {
-  const int64_t bytes = ByteSize(dtype, ElementCount(dims));
+Tensor LastingMemory::Allocate(DType dtype, std::vector<int64_t> dims) {
+  const auto bytes = static_cast<size_t>(ByteSize(dtype, ElementCount(dims)));
   if (bytes < kLeast || dtype == DType::kString) return Tensor(dtype, std::move(dims));
-  const auto size = static_cast<size_t>(bytes);
-  void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) Fail(ErrorCode::kOutOfMemory, "cannot allocate {} bytes", bytes);
-#if defined(MADV_HUGEPAGE)
-  madvise(memory, size, MADV_HUGEPAGE);  // only advice: what it returns changes nothing
-#endif
-  std::shared_ptr<const void> owner(
-      memory, [size](const void* pages) { munmap(const_cast<void*>(pages), size); });
-  return Tensor(dtype, std::move(dims), memory, std::move(owner));
+  if (bytes >= kRegion / 2) {
+    std::shared_ptr<char> own = MapRegion(bytes, 0);
+    return Tensor(dtype, std::move(dims), own.get(), own);
+  }
+  const size_t size = RoundUp(bytes, kAlignment);
+  if (size > left_) {
+    // A small model is not to take a huge page that it does not fill.
+    region_ = MapRegion(kRegion, region_ == nullptr ? kHugePage : 0);
+    next_ = region_.get();
+    left_ = kRegion;
+  }
+  char* data = next_;
+  next_ += size;
+  left_ -= size;
+  std::shared_ptr<const void> owner(data, [region = region_, bytes](void* freed) {
+    DropPages(static_cast<char*>(freed), bytes);
+  });
+  return Tensor(dtype, std::move(dims), data, std::move(owner));
 }
 
 }  // namespace sardonyx

@@ -5,9 +5,19 @@
 
 namespace sardonyx {
 
-// A tensor for weights in the form in which they are used. A large one has pages of its own, which
-// go back to the system when it is freed: the allocator's heap would keep them, and the next form
-// of the weights rarely fits the hole. Too slow for what is allocated in every run.
-Tensor LastingTensor(DType dtype, std::vector<int64_t> dims);
+// Gives tensors for weights in the form in which they are used. They lie one behind the other in
+// huge pages: a page of the usual size costs a fault for every 4 KiB, which takes longer than
+// packing them. What is freed goes back to the system by its whole pages: the allocator's heap
+// would keep them, and the next form of the weights rarely fits the hole. Not for what is allocated
+// in every run. For one thread at a time; the tensors outlive it.
+class LastingMemory {
+ public:
+  Tensor Allocate(DType dtype, std::vector<int64_t> dims);
+
+ private:
+  std::shared_ptr<char> region_;
+  size_t left_ = 0;  // bytes at the region's end that nobody has
+  char* next_ = nullptr;
+};
 
 }  // namespace sardonyx

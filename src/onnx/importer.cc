@@ -31,14 +31,17 @@ struct Surroundings {
       nullptr;  // nodes of an inlined standard function carry its origin
   int depth = 0;
   const std::vector<NodeProto>* nodes = nullptr;  // the list itself
+  std::vector<NodeProto>* own_nodes = nullptr;    // the same if its lists of numbers may be taken
 };
 
 class Importer {
  public:
-  explicit Importer(const ModelFile& file) : file_(file) {}
+  // `own`: the model, if nobody else reads it.
+  Importer(const ModelFile& file, const ModelProto& model, ModelProto* own)
+      : file_(file), model_(model), own_(own) {}
 
   ImportedModel Run(const ImportOptions& options) {
-    const GraphProto& proto = *file_.model.graph;
+    const GraphProto& proto = *model_.graph;
     ImportedModel result;
     result.graph = std::make_unique<Graph>();
     Graph& graph = *result.graph;
@@ -69,7 +72,9 @@ class Importer {
       scope.Bind(input.name.Get(), graph.AddInput(name, ToFact(*input.type, graph.symbols())));
       result.input_names.push_back(name);
     }
-    ImportNodes(proto.node, scope, {.opsets = &file_.model.opset_import});
+    ImportNodes(proto.node, scope,
+                {.opsets = &model_.opset_import,
+                 .own_nodes = own_ != nullptr ? &own_->graph->node : nullptr});
     for (const ValueInfoProto& output : proto.output) {
       AddOutput(std::string(output.name.Get()), scope, &result);
     }
@@ -90,13 +95,14 @@ class Importer {
   void ImportNodes(const std::vector<NodeProto>& nodes, Scope& scope, const Surroundings& around) {
     Surroundings within = around;
     within.nodes = &nodes;
+    if (within.own_nodes != &nodes) within.own_nodes = nullptr;  // a body's
     for (const NodeProto& node : nodes) ImportNode(node, scope, within);
   }
 
   void ImportNode(const NodeProto& node, Scope& scope, const Surroundings& around) {
     const std::string_view domain = CanonicalDomain(node.domain.Get());
     const int64_t opset = ImportedOpset(*around.opsets, domain);
-    if (const FunctionProto* function = FindFunction(file_.model, node)) {
+    if (const FunctionProto* function = FindFunction(model_, node)) {
       WithContext(DescribeNode(node, opset), [&] { InlineCall(node, *function, scope, around); });
       return;
     }
@@ -150,11 +156,17 @@ class Importer {
     Attributes attributes;
     if (schema != nullptr) AddDefaults(*schema, &attributes);
     std::vector<const AttributeProto*> graphs;
-    for (const AttributeProto& given : node.attribute) {
+    NodeProto* own = around.own_nodes != nullptr
+                         ? &(*around.own_nodes)[&node - around.own_nodes->data()]
+                         : nullptr;
+    for (size_t i = 0; i < node.attribute.size(); ++i) {
+      const AttributeProto& given = node.attribute[i];
       const AttributeProto* attribute = Resolve(given, around);
       if (attribute == nullptr) continue;
       if (TypeOf(*attribute) == AttributeType::kGraph) {
         graphs.push_back(attribute);
+      } else if (own != nullptr) {
+        attributes.Set(given.name.Get(), TakeAttribute(&own->attribute[i]));
       } else {
         attributes.Set(given.name.Get(), ToAttribute(*attribute));
       }
@@ -243,6 +255,15 @@ class Importer {
     return it != around.arguments->end() ? it->second : nullptr;
   }
 
+  // Leaves no list behind.
+  Attribute TakeAttribute(AttributeProto* attribute) {
+    if (TypeOf(*attribute) == AttributeType::kInts) return std::move(attribute->ints);
+    Attribute result = ToAttribute(*attribute);
+    attribute->floats = {};
+    attribute->strings = {};
+    return result;
+  }
+
   Attribute ToAttribute(const AttributeProto& attribute) {
     switch (TypeOf(attribute)) {
       case AttributeType::kFloat: return static_cast<double>(attribute.f.Get());
@@ -293,7 +314,7 @@ class Importer {
 
   // The type that the graph declares of an output of its own; undefined for any other value.
   Type DeclaredType(std::string_view name) const {
-    for (const ValueInfoProto& output : file_.model.graph->output) {
+    for (const ValueInfoProto& output : model_.graph->output) {
       if (output.name.Get() == name && output.type && IsStated(*output.type)) {
         return ToType(*output.type);
       }
@@ -498,6 +519,8 @@ class Importer {
   }
 
   const ModelFile& file_;
+  const ModelProto& model_;
+  ModelProto* own_;
 };
 
 }  // namespace
@@ -513,7 +536,20 @@ bool IsSupported(std::string_view domain, std::string_view name) {
 ImportedModel ImportModel(const std::shared_ptr<const ModelFile>& file,
                           const ImportOptions& options) {
   ValidateModel(file->model, file->name, {.supported = IsSupported});
-  return WithContext(file->name, [&] { return Importer(*file).Run(options); });
+  return WithContext(file->name,
+                     [&] { return Importer(*file, file->model, nullptr).Run(options); });
+}
+
+ImportedModel ImportModel(const ModelFile& file, ModelProto messages,
+                          const ImportOptions& options) {
+  ValidateModel(messages, file.name, {.supported = IsSupported});
+  // The nodes between the ends of a Gradient are imported twice.
+  const std::vector<NodeProto>& nodes = messages.graph->node;
+  const bool once = std::none_of(nodes.begin(), nodes.end(), [](const NodeProto& node) {
+    return IsGradient(CanonicalDomain(node.domain.Get()), node.op_type.Get());
+  });
+  return WithContext(
+      file.name, [&] { return Importer(file, messages, once ? &messages : nullptr).Run(options); });
 }
 
 }  // namespace sardonyx::onnx

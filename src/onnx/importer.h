@@ -31,6 +31,9 @@ struct ImportedModel {
 // Throws sardonyx::Error naming the file and the node. Validates the model first.
 ImportedModel ImportModel(const std::shared_ptr<const ModelFile>& file,
                           const ImportOptions& options = {});
+// The same for messages of the file that are given away: their long lists move to the graph.
+ImportedModel ImportModel(const ModelFile& file, ModelProto messages,
+                          const ImportOptions& options = {});
 
 // Whether an operator of that domain ("" is the default) can run: it has a lowering, or a body of
 // the standard.

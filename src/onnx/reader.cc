@@ -26,7 +26,8 @@ struct WireField {
   WireType type = WireType::unknown;
   uint64_t varint = 0;       // varint
   std::string_view payload;  // fixed32, fixed64, length_delimited
-  std::string_view raw;      // tag and value
+  std::string_view tag;
+  std::string_view raw;  // tag and value
 };
 
 // Where the reader stands and what it may still use.
@@ -80,6 +81,7 @@ WireField NextField(const char** position, const char* end, ReadState& state) {
   WireField field;
   const char* begin = *position;
   const uint64_t tag = DecodeVarint(position, end);
+  field.tag = {begin, static_cast<size_t>(*position - begin)};
   field.type = static_cast<WireType>(tag & 7);
   if (tag >> 3 == 0 || tag >> 32 != 0) {
     Fail(ErrorCode::kInvalidModel, "{} is no field number", tag >> 3);
@@ -172,6 +174,39 @@ void ReadPacked(std::string_view payload, std::vector<T>& values, ReadState& sta
   }
 }
 
+// What follows a tag of the type's own.
+template <typename T>
+T TakeValue(const char** position, const char* end) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<T>(DecodeVarint(position, end));
+  } else if constexpr (kIsText<T>) {
+    return TakeBytes(position, end, DecodeVarint(position, end));
+  } else {
+    T value;
+    std::memcpy(&value, TakeBytes(position, end, sizeof value).data(), sizeof value);
+    return value;
+  }
+}
+
+// A repeated field is mostly written in one piece, and lists may be long: the elements that follow
+// the first are counted before they are read, so that memory is taken once.
+template <typename T>
+void ReadRun(const WireField& first, const char** position, const char* end, std::vector<T>& values,
+             ReadState& state) {
+  const auto take_tag = [&, tag = first.tag](const char** at) {
+    if (static_cast<size_t>(end - *at) < tag.size() || **at != tag[0]) return false;
+    if (tag.size() > 1 && std::memcmp(*at, tag.data(), tag.size()) != 0) return false;
+    *at += tag.size();
+    return true;
+  };
+  size_t count = 1;
+  for (const char* at = *position; take_tag(&at); ++count) TakeValue<T>(&at, end);
+  state.Take(static_cast<int64_t>(count * sizeof(T)));
+  if (values.empty()) values.reserve(count);
+  values.push_back(ScalarOf<T>(first));
+  while (take_tag(position)) values.push_back(TakeValue<T>(position, end));
+}
+
 template <typename M>
 void ReadMessage(std::string_view bytes, M& message, ReadState& state);
 
@@ -198,11 +233,12 @@ void ResetOneOf(M& message) {
   std::apply([&](const auto&... rows) { (reset(rows), ...); }, FieldTable<M>::kRows);
 }
 
-// True when the field is the row's, of the type it must be. (As in protobuf, a known number with
+// True when the field is the row's, of the type it must be; what follows of a repeated scalar is
+// read as well. (As in protobuf, a known number with
 // another type is an unknown field.)
 template <typename M, typename Member>
-bool ReadField(const WireField& field, const FieldRow<M, Member>& row, M& message,
-               ReadState& state) {
+bool ReadField(const WireField& field, const FieldRow<M, Member>& row, const char** position,
+               const char* end, M& message, ReadState& state) {
   if (field.number != row.number) return false;
   Member& member = message.*row.member;
   if constexpr (IsField<Member>::value) {
@@ -220,16 +256,14 @@ bool ReadField(const WireField& field, const FieldRow<M, Member>& row, M& messag
     ReadChild(field.payload, *member, row.name, -1, state);  // a second occurrence merges
   } else {
     using T = typename Member::value_type;
-    const auto size = static_cast<int64_t>(sizeof(T));
     if constexpr (kIsMessage<T>) {
       if (field.type != WireType::length_delimited) return false;
-      state.Take(size);
+      state.Take(sizeof(T));
       const auto index = static_cast<int64_t>(member.size());
       ReadChild(field.payload, member.emplace_back(), row.name, index, state);
     } else {
       if (field.type == kWireTypeOf<T>) {
-        state.Take(size);
-        member.push_back(ScalarOf<T>(field));
+        ReadRun(field, position, end, member, state);
       } else if (std::is_arithmetic_v<T> && field.type == WireType::length_delimited) {
         if constexpr (std::is_arithmetic_v<T>) ReadPacked(field.payload, member, state);
       } else {
@@ -247,7 +281,9 @@ void ReadMessage(std::string_view bytes, M& message, ReadState& state) {
   while (position != end) {
     const WireField field = NextField(&position, end, state);
     const bool known = std::apply(
-        [&](const auto&... rows) { return (ReadField(field, rows, message, state) || ...); },
+        [&](const auto&... rows) {
+          return (ReadField(field, rows, &position, end, message, state) || ...);
+        },
         FieldTable<M>::kRows);
     if (!known) {
       state.Take(sizeof(std::string_view));
@@ -306,10 +342,10 @@ std::string_view GuessFormat(std::string_view bytes) {
   return {};
 }
 
-std::shared_ptr<const ModelFile> ReadModel(std::string name, std::string_view bytes,
-                                           std::shared_ptr<const void> owner,
-                                           std::shared_ptr<const MappedFile> mapping,
-                                           const std::string& folder, const ReadOptions& options) {
+std::shared_ptr<ModelFile> ReadModel(std::string name, std::string_view bytes,
+                                     std::shared_ptr<const void> owner,
+                                     std::shared_ptr<const MappedFile> mapping,
+                                     const std::string& folder, const ReadOptions& options) {
   if (bytes.empty()) Fail(ErrorCode::kInvalidModel, "{}: not an ONNX model: it is empty", name);
   auto file = std::make_shared<ModelFile>();
   file->name = std::move(name);
@@ -320,19 +356,21 @@ std::shared_ptr<const ModelFile> ReadModel(std::string name, std::string_view by
   file->external_files = std::make_shared<ExternalFiles>(folder);
   const std::string_view guess = GuessFormat(bytes);
   try {
-    file->model = Parse<ModelProto>(bytes, options, file->name + ": not a readable ONNX model");
+    file->model = ParseAgain(*file);
   } catch (const Error& error) {
     throw Error(error.code(), error.what() + std::string(guess));
   }
   if (!file->model.graph) {
     Fail(ErrorCode::kInvalidModel, "{}: not an ONNX model: it has no graph{}", file->name, guess);
   }
+  // Lists were copied; names, which were not, come back when they are read.
+  if (file->mapping != nullptr) file->mapping->DropPages(bytes);
   return file;
 }
 
 }  // namespace
 
-std::shared_ptr<const ModelFile> OpenModel(const std::string& path, const ReadOptions& options) {
+std::shared_ptr<ModelFile> OpenModel(const std::string& path, const ReadOptions& options) {
   const auto mapping = MappedFile::Open(path);
   const std::string_view bytes = mapping->bytes();
   std::string folder = std::filesystem::path(path).parent_path().string();
@@ -340,11 +378,14 @@ std::shared_ptr<const ModelFile> OpenModel(const std::string& path, const ReadOp
   return ReadModel(path, bytes, mapping, mapping, folder, options);
 }
 
-std::shared_ptr<const ModelFile> ParseModel(std::string_view bytes,
-                                            std::shared_ptr<const void> owner,
-                                            const ReadOptions& options) {
+std::shared_ptr<ModelFile> ParseModel(std::string_view bytes, std::shared_ptr<const void> owner,
+                                      const ReadOptions& options) {
   return ReadModel("model given as bytes", bytes, std::move(owner), nullptr,
                    options.external_data_folder, options);
+}
+
+ModelProto ParseAgain(const ModelFile& file) {
+  return Parse<ModelProto>(file.bytes, file.options, file.name + ": not a readable ONNX model");
 }
 
 void ReleasePages(const ModelFile& file, const void* data, int64_t size) {

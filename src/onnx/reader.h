@@ -39,12 +39,12 @@ struct ModelFile {
 
 // Maps the file and reads the model. Weights stay in the mapping: nothing may shorten the file
 // while a ModelFile, or a Tensor from it, lives.
-std::shared_ptr<const ModelFile> OpenModel(const std::string& path,
-                                           const ReadOptions& options = {});
+std::shared_ptr<ModelFile> OpenModel(const std::string& path, const ReadOptions& options = {});
 // Reads a model from memory that `owner` keeps alive (nullptr: the caller does).
-std::shared_ptr<const ModelFile> ParseModel(std::string_view bytes,
-                                            std::shared_ptr<const void> owner,
-                                            const ReadOptions& options = {});
+std::shared_ptr<ModelFile> ParseModel(std::string_view bytes, std::shared_ptr<const void> owner,
+                                      const ReadOptions& options = {});
+// The messages of a file whose own were given away.
+ModelProto ParseAgain(const ModelFile& file);
 
 // Lets the system take back the memory of these bytes if they lie in a file that the model is
 // mapped from, external data included; they are read again when touched. Does nothing otherwise.

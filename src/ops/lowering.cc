@@ -81,6 +81,22 @@ void Lowering::AttributeToInput(std::string_view name, size_t i) {
   }
 }
 
+namespace {
+
+// Lists too long to be copied for the rare case that a node is deferred. Whatever changes them does
+// so when nothing can be unknown any more.
+bool IsLong(const Attribute& attribute) {
+  constexpr size_t kLong = 4096;
+  return std::visit(
+      [](const auto& value) {
+        if constexpr (requires { value.capacity(); }) return value.size() >= kLong;
+        return false;
+      },
+      attribute);
+}
+
+}  // namespace
+
 std::vector<Val> Lower(Lowering& op, const std::vector<Type>& output_types) {
   const OnnxOp* entry = FindOnnxOp(op.domain(), op.op_type());
   if (entry == nullptr) {
@@ -88,12 +104,18 @@ std::vector<Val> Lower(Lowering& op, const std::vector<Type>& output_types) {
          op.domain());
   }
   // As the model means it: a deferred node is adapted again when it is lowered.
-  Attributes attributes = op.attributes;
+  Attributes attributes;
+  for (const auto& [name, value] : op.attributes.items()) {
+    if (!IsLong(value)) attributes.Set(name, value);
+  }
   const std::vector<Val> inputs = op.inputs;
   try {
     if (entry->adapt != nullptr) entry->adapt(op);
     return entry->lower(op).values;
   } catch (const NotYetKnown&) {
+    for (const auto& [name, value] : op.attributes.items()) {
+      if (IsLong(value)) attributes.Set(name, value);
+    }
     attributes.Set("@domain", op.domain());
     attributes.Set("@op_type", op.op_type());
     attributes.Set("@version", int64_t{op.version()});

@@ -101,6 +101,7 @@ void OptimizeGraph(Graph& graph, const OptimizeOptions& options, std::vector<Pas
     const auto start = std::chrono::steady_clock::now();
     const int changes = WithContext(fmt::format("pass '{}'", pass.name), [&] {
       const int count = pass.run != nullptr ? pass.run(context) : RunLocal(pass, context, &record);
+      if (count == 0) return 0;
       if (pass.run != nullptr) graph.SortAndSweep();
       Verify(graph);
       return count;

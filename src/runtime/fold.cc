@@ -2,12 +2,11 @@
 
 #include <algorithm>
 
-#include "ir/lasting_tensor.h"
-
 namespace sardonyx {
 
 std::vector<Tensor> FoldOnDevice(const Node& node, const std::vector<Tensor>& inputs,
-                                 const Device& device, int threads, bool winograd) {
+                                 const Device& device, int threads, bool winograd,
+                                 LastingMemory& memory) {
   std::vector<Fact> facts;
   std::vector<Datum> data;
   std::vector<Operand> operands;
@@ -46,7 +45,7 @@ std::vector<Tensor> FoldOnDevice(const Node& node, const std::vector<Tensor>& in
       if (bound == nullptr) continue;
       std::vector<void*> out;
       for (const Operand& output : outputs) {
-        results.push_back(LastingTensor(output.dtype, output.dims));
+        results.push_back(memory.Allocate(output.dtype, output.dims));
         out.push_back(results.back().raw());
       }
       const Tensor scratch(DType::kUInt8, {bound->scratch_bytes});

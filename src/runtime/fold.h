@@ -3,13 +3,15 @@
 
 #include <vector>
 
+#include "ir/lasting_tensor.h"
 #include "runtime/device.h"
 
 namespace sardonyx {
 
 // Outputs of the node for its inputs (undefined tensors: absent); with the first implementation
-// that accepts, else with the reference compute.
+// that accepts, into lasting memory, else with the reference compute.
 std::vector<Tensor> FoldOnDevice(const Node& node, const std::vector<Tensor>& inputs,
-                                 const Device& device, int threads, bool winograd);
+                                 const Device& device, int threads, bool winograd,
+                                 LastingMemory& memory);
 
 }  // namespace sardonyx

@@ -71,7 +71,7 @@ class PackCache {
     if (constant.raw() == nullptr) throw ConstantDropped{};
     if (check_) check_(constant);
     const Tensor buffer =
-        is_kept ? LastingTensor(DType::kUInt8, {bytes}) : Tensor(DType::kUInt8, {bytes});
+        is_kept ? memory_.Allocate(DType::kUInt8, {bytes}) : Tensor(DType::kUInt8, {bytes});
     const int64_t rows = constant.rank() > 0 ? constant.dims()[0] : 1;
     const bool in_parts = step < rows;
     for (int64_t first = 0; first == 0 || first < rows; first += std::max<int64_t>(step, 1)) {
@@ -111,6 +111,7 @@ class PackCache {
 
   mutable std::mutex mutex_;
   Watch release_, check_;
+  LastingMemory memory_;  // guarded by mutex_
   Packs packs_;
 };
 

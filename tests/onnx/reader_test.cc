@@ -130,6 +130,26 @@ TEST(ParseModel, SurvivesRandomAndChangedBytes) {
   EXPECT_GT(refused, kTries / 2);
 }
 
+TEST(ParseModel, ReadsListsInAnyPieces) {
+  // ints (field 8) one by one, packed, and with floats (field 7) between them.
+  std::string fields;
+  for (int i = 0; i < 5; ++i) fields += std::string({'\x40', static_cast<char>(i)});
+  fields += std::string("\x42\x02\x05\x06", 4);
+  fields += std::string("\x3d\x00\x00\x80\x3f", 5);
+  fields += std::string("\x3d\x00\x00\x00\x40", 5);
+  fields += std::string("\x40\x07\xc0\x00\x08", 5);  // the last tag in two bytes
+  const auto wrap = [](char tag, const std::string& inner) {
+    return std::string({tag, static_cast<char>(inner.size())}) + inner;
+  };
+  const std::string bytes = wrap('\x3a', wrap('\x0a', wrap('\x2a', fields)));
+  const auto file = ParseModel(bytes, nullptr);
+  const AttributeProto& attribute = file->model.graph->node[0].attribute[0];
+  EXPECT_EQ(attribute.ints, (std::vector<int64_t>{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  EXPECT_EQ(attribute.floats, (std::vector<float>{1, 2}));
+  const std::string cut = wrap('\x3a', wrap('\x0a', wrap('\x2a', fields.substr(0, 3))));
+  ExpectError(ErrorCode::kInvalidModel, {"truncated?"}, [&] { ParseModel(cut, nullptr); });
+}
+
 TEST(ParseModel, BoundsNesting) {
   GraphProto graph;
   for (int i = 0; i < 100; ++i) {

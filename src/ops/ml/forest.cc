@@ -24,6 +24,8 @@ class Compiler {
 
   void Run() {
     visited_.assign(forest_.branches.size(), false);
+    nodes_.reserve(forest_.branches.size() + forest_.leaf_count);
+    leaves.reserve(nodes_.capacity());
     for (const Target& root : forest_.roots) AddTree(root);
   }
 
@@ -188,6 +190,7 @@ Val Score(Lowering& op, const Forest& forest, DType dtype) {
   for (size_t i = 0; i + 1 < offsets.size(); ++i) one_vote &= offsets[i + 1] - offsets[i] == 1;
   if (one_vote) {
     std::vector<double> by_node;
+    by_node.reserve(compiler.leaves.size());
     for (int32_t leaf : compiler.leaves) by_node.push_back(leaf < 0 ? 0.0 : weights[leaf]);
     weights = std::move(by_node);
     compiler.leaves.clear();

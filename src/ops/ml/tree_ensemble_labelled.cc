@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
+#include <span>
 
 #include "ops/ml/forest.h"
 
@@ -18,13 +20,20 @@ std::vector<double> Numbers(Lowering& op, const std::string& name) {
   return ToDoubles(tensor);
 }
 
+std::vector<double> TakeNumbers(Lowering& op, const std::string& name) {
+  std::vector<double> numbers = Numbers(op, name);
+  op.attributes.Erase(name);
+  return numbers;
+}
+
 // From the number of a tree and of a node in it to the position in the lists.
 class NodeIndex {
  public:
-  NodeIndex(Lowering& op, const std::vector<int64_t>& trees, const std::vector<int64_t>& nodes)
+  NodeIndex(Lowering& op, std::span<const int64_t> trees, std::span<const int64_t> nodes)
       : op_(op), trees_(trees), nodes_(nodes), order_(trees.size()) {
-    for (size_t i = 0; i < order_.size(); ++i) order_[i] = static_cast<int64_t>(i);
-    const auto less = [this](int64_t a, int64_t b) { return Key(a) < Key(b); };
+    if (trees.size() > std::numeric_limits<int32_t>::max()) op.Fail("the trees are too large");
+    std::iota(order_.begin(), order_.end(), 0);
+    const auto less = [this](int32_t a, int32_t b) { return Key(a) < Key(b); };
     if (!std::is_sorted(order_.begin(), order_.end(), less)) {
       std::sort(order_.begin(), order_.end(), less);
     }
@@ -35,11 +44,16 @@ class NodeIndex {
     }
   }
 
-  int64_t Find(int64_t tree, int64_t node) const {
+  // `near`: any position, best one of the same tree. Numbers of a tree mostly count from 0 without
+  // a gap, so that the distance is known.
+  int64_t Find(int64_t tree, int64_t node, int64_t near) const {
+    if (order_.empty()) op_.Fail("tree {} has no node {}", tree, node);
     const std::pair key(tree, node);
+    const auto guess = static_cast<int64_t>(static_cast<uint64_t>(near) + node - nodes_[near]);
+    if (guess >= 0 && guess < std::ssize(order_) && Key(guess) == key) return guess;
     const auto found =
         std::lower_bound(order_.begin(), order_.end(), key,
-                         [this](int64_t position, const auto& k) { return Key(position) < k; });
+                         [this](int32_t position, const auto& k) { return Key(position) < k; });
     if (found == order_.end() || Key(*found) != key) op_.Fail("tree {} has no node {}", tree, node);
     return *found;
   }
@@ -50,8 +64,8 @@ class NodeIndex {
   }
 
   Lowering& op_;
-  const std::vector<int64_t>&trees_, &nodes_;
-  std::vector<int64_t> order_;
+  const std::span<const int64_t> trees_, nodes_;
+  std::vector<int32_t> order_;
 };
 
 bool IsLeaf(std::string_view mode) { return mode == "LEAF"; }
@@ -64,16 +78,22 @@ Mode ModeNamed(Lowering& op, std::string_view name) {
   return static_cast<Mode>(found - std::begin(kNames));
 }
 
-// `votes`: the prefix of the attributes of votes, "target" or "class".
+// `votes`: the prefix of the attributes of votes, "target" or "class". The lists, which are most of
+// such a model, leave the attributes as soon as they are read.
 Forest ReadForest(Lowering& op, const std::string& votes) {
-  const std::vector<int64_t>&trees = op.Ints("nodes_treeids"), &ids = op.Ints("nodes_nodeids"),
-        &features = op.Ints("nodes_featureids"), &yes = op.Ints("nodes_truenodeids"),
-        &no = op.Ints("nodes_falsenodeids"), &missing = op.Ints("nodes_missing_value_tracks_true"),
-        &vote_trees = op.Ints(votes + "_treeids"), &vote_nodes = op.Ints(votes + "_nodeids"),
-        &vote_targets = op.Ints(votes + "_ids");
+  // Views of elements stay valid when other lists are erased.
+  const std::span<const int64_t> trees = op.Ints("nodes_treeids"), ids = op.Ints("nodes_nodeids"),
+                                 features = op.Ints("nodes_featureids"),
+                                 yes = op.Ints("nodes_truenodeids"),
+                                 no = op.Ints("nodes_falsenodeids"),
+                                 missing = op.Ints("nodes_missing_value_tracks_true"),
+                                 vote_trees = op.Ints(votes + "_treeids"),
+                                 vote_nodes = op.Ints(votes + "_nodeids"),
+                                 vote_targets = op.Ints(votes + "_ids");
+  op.attributes.Erase("nodes_hitrates");
+  const std::vector<double> values = TakeNumbers(op, "nodes_values");
+  const std::vector<double> weights = TakeNumbers(op, votes + "_weights");
   const std::vector<std::string>& modes = op.attributes.Strings("nodes_modes");
-  const std::vector<double> values = Numbers(op, "nodes_values");
-  const std::vector<double> weights = Numbers(op, votes + "_weights");
   const size_t count = trees.size();
   for (size_t size : {ids.size(), features.size(), yes.size(), no.size(), modes.size(),
                       values.size(), missing.empty() ? count : missing.size()}) {
@@ -85,25 +105,46 @@ Forest ReadForest(Lowering& op, const std::string& votes) {
     }
   }
   Forest forest;
-  // Positions become numbers of branches and of leaves.
-  std::vector<Target> numbers;
-  int64_t branches = 0;
-  for (const std::string& mode : modes) {
-    numbers.push_back(IsLeaf(mode) ? Target{forest.leaf_count++, true} : Target{branches++, false});
-  }
   const NodeIndex index(op, trees, ids);
+  // Positions become numbers of branches and, from -1 downwards, of leaves.
+  std::vector<int32_t> numbers;
+  numbers.reserve(count);
+  int32_t branches = 0, leaves = 0;
+  for (const std::string& mode : modes) numbers.push_back(IsLeaf(mode) ? --leaves : branches++);
+  forest.leaf_count = -int64_t{leaves};
   forest.branches.reserve(branches);
   for (size_t i = 0; i < count; ++i) {
-    if (i == 0 || trees[i] != trees[i - 1]) forest.roots.push_back(numbers[i]);
-    if (IsLeaf(modes[i])) continue;
-    forest.branches.push_back({ModeNamed(op, modes[i]), !missing.empty() && missing[i] != 0,
-                               values[i], features[i], numbers[index.Find(trees[i], yes[i])],
-                               numbers[index.Find(trees[i], no[i])]});
+    if (numbers[i] >= 0) forest.branches.push_back({ModeNamed(op, modes[i]), false, 0, 0, {}, {}});
   }
+  op.attributes.Erase("nodes_modes");
+  const auto target = [&](int64_t position) {
+    const int32_t number = numbers[position];
+    return number < 0 ? Target{-1 - int64_t{number}, true} : Target{number, false};
+  };
+  for (size_t i = 0; i < count; ++i) {
+    const auto position = static_cast<int64_t>(i);
+    if (i == 0 || trees[i] != trees[i - 1]) forest.roots.push_back(target(position));
+    if (numbers[i] < 0) continue;
+    Branch& branch = forest.branches[numbers[i]];
+    branch = {branch.mode,
+              !missing.empty() && missing[i] != 0,
+              values[i],
+              features[i],
+              target(index.Find(trees[i], yes[i], position)),
+              target(index.Find(trees[i], no[i], position))};
+  }
+  forest.votes.reserve(weights.size());
+  int64_t position = 0;
   for (size_t i = 0; i < weights.size(); ++i) {
-    const Target& node = numbers[index.Find(vote_trees[i], vote_nodes[i])];
+    position = index.Find(vote_trees[i], vote_nodes[i], position);
+    const Target node = target(position);
     if (node.is_leaf) forest.votes.push_back({node.index, vote_targets[i], weights[i]});
   }
+  for (const char* list : {"treeids", "nodeids", "featureids", "truenodeids", "falsenodeids",
+                           "missing_value_tracks_true"}) {
+    op.attributes.Erase(std::string("nodes_") + list);
+  }
+  for (const char* list : {"_treeids", "_nodeids", "_ids"}) op.attributes.Erase(votes + list);
   return forest;
 }
 
