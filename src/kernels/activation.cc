@@ -38,7 +38,7 @@ struct Function {
     }
     if constexpr (kKind == Kind::kSigmoid) return VecSigmoid(d, x);
     if constexpr (kKind == Kind::kTanh) return VecTanh(d, x);
-    if constexpr (kKind == Kind::kGelu) return VecGelu(d, x);
+    if constexpr (kKind == Kind::kGelu) return VecGelu(d, x, p0);
     if constexpr (kKind == Kind::kGeluTanh) return VecGeluTanh(d, x);
     return x;
   }
@@ -82,6 +82,7 @@ void Run(const Activation& a, float* y, int64_t ld, int64_t rows, int64_t column
 void Apply(const Activation& a, float* y, int64_t ld, int64_t rows, int64_t columns) {
   switch (a.kind) {
     case Kind::kNone: return;
+    case Kind::kIdentity: return Run<Kind::kIdentity>(a, y, ld, rows, columns);
     case Kind::kClamp: return Run<Kind::kClamp>(a, y, ld, rows, columns);
     case Kind::kSwish: return Run<Kind::kSwish>(a, y, ld, rows, columns);
     case Kind::kHardSwish: return Run<Kind::kHardSwish>(a, y, ld, rows, columns);

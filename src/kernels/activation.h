@@ -13,12 +13,13 @@ namespace sardonyx {
 struct Activation {
   enum class Kind : uint8_t {
     kNone,
+    kIdentity,   // of use for scale and shift
     kClamp,      // min(max(y, p0), p1); NaN passes through
     kSwish,      // y / (1 + exp(p0 * y))
     kHardSwish,  // y * min(max(y * p0 + p1, p2), p3)
     kSigmoid,
     kTanh,
-    kGelu,
+    kGelu,  // y / 2 * (1 + erf(p0 * y))
     kGeluTanh,
   };
   Kind kind = Kind::kNone;

@@ -97,7 +97,7 @@ bool MatchSumAndClamp(const Expression& expression, SimpleEpilogue* simple) {
 
 using Kind = Activation::Kind;
 
-// Additions, then an activation, then perhaps a constant scale and shift, then a rounding.
+// Additions, then an activation or none, then perhaps a constant scale and shift, then a rounding.
 bool MatchActivation(const Expression& expression, SimpleEpilogue* simple) {
   TileGraph graph;
   if (!graph.Build(expression).empty()) return false;
@@ -151,13 +151,16 @@ bool MatchActivation(const Expression& expression, SimpleEpilogue* simple) {
                     : is(TileOpcode::kTanh)      ? Kind::kTanh
                     : is(TileOpcode::kGelu)      ? Kind::kGelu
                     : is(TileOpcode::kGeluTanh)  ? Kind::kGeluTanh
+                    : activation.affine          ? Kind::kIdentity
                                                  : Kind::kNone;
   if (activation.kind == Kind::kNone) return false;
-  const TileGraph::Node& node = graph.nodes[at];
-  for (int i = 1; i < node.arity; ++i) {
-    if (!constant(node.args[i], &activation.p[i - 1])) return false;
+  if (activation.kind != Kind::kIdentity) {
+    const TileGraph::Node& node = graph.nodes[at];
+    for (int i = 1; i < node.arity; ++i) {
+      if (!constant(node.args[i], &activation.p[i - 1])) return false;
+    }
+    at = node.args[0];
   }
-  at = node.args[0];
   // The sum, last addend first.
   int addends[2] = {-1, -1};
   int added = 0;

@@ -162,18 +162,18 @@ void TileGraph::Collect(int node, bool outermost, Product* product) const {
   }
 }
 
-// erf(x / sqrt(2)).
-bool TileGraph::IsErfOf(int node, int x) const {
-  if (!Is(node, TileOpcode::kErf)) return false;
+// The factor of erf(factor * x), perhaps written as a division; 0 for anything else.
+double TileGraph::FactorInErf(int node, int x) const {
+  if (!Is(node, TileOpcode::kErf)) return 0;
   int of = -1;
   double constant = 0;
   const int argument = nodes[node].args[0];
-  if (WithConstant(argument, TileOpcode::kMul, &of, &constant)) {
-    return of == x && Near(constant, std::sqrt(0.5));
+  if (!WithConstant(argument, TileOpcode::kMul, &of, &constant)) {
+    if (!Is(argument, TileOpcode::kDiv) || !IsConstant(nodes[argument].args[1])) return 0;
+    of = nodes[argument].args[0];
+    constant = 1 / nodes[nodes[argument].args[1]].value;
   }
-  return Is(argument, TileOpcode::kDiv) && nodes[argument].args[0] == x &&
-         IsConstant(nodes[argument].args[1]) &&
-         Near(nodes[nodes[argument].args[1]].value, std::sqrt(2.0));
+  return of == x && constant > 1e-3 && constant < 1e3 ? constant : 0;
 }
 
 // sqrt(2 / pi) * (x + 0.044715 x^3), written so or as a product with x * (1 + 0.044715 x^2).
@@ -212,9 +212,11 @@ int TileGraph::Gated(int x, int gate, double* scale) {
   double constant = 0;
   if (WithConstant(gate, TileOpcode::kAdd, &inner, &constant) && constant == 1) {
     const bool by_tanh = Is(inner, TileOpcode::kTanh) && IsGeluPolynomial(nodes[inner].args[0], x);
-    if (!by_tanh && !IsErfOf(inner, x)) return -1;
+    const double factor = by_tanh ? 0 : FactorInErf(inner, x);
+    if (!by_tanh && factor == 0) return -1;
     *scale *= 2;
-    return FloatOp(by_tanh ? TileOpcode::kGeluTanh : TileOpcode::kGelu, {x});
+    if (by_tanh) return FloatOp(TileOpcode::kGeluTanh, {x});
+    return FloatOp(TileOpcode::kGelu, {x, Constant(DType::kFloat32, factor)});
   }
   if (g.op == TileOpcode::kSigmoid) {
     double alpha = 1;

@@ -65,7 +65,7 @@ struct TileGraph {
   bool IsConstant(int node, double value) const;
   // If `node` is op(x, constant) in either order.
   bool WithConstant(int node, TileOpcode op, int* x, double* constant) const;
-  bool IsErfOf(int node, int x) const;
+  double FactorInErf(int node, int x) const;
   bool IsGeluPolynomial(int node, int x) const;
 };
 

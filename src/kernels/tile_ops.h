@@ -17,7 +17,7 @@ enum class TileOpcode : uint8_t {
   kClamp,    // min(max(x, lo), hi)
   kAddRelu,  // max(a + b, 0)
   kCube,
-  kGelu,
+  kGelu,  // x / 2 * (1 + erf(factor * x)), two operands
   kGeluTanh,
   kSwish,      // x / (1 + exp(minus_alpha * x)), two operands
   kHardSwish,  // x * min(max(x * a + b, lo), hi), five operands

@@ -157,7 +157,6 @@ SARDONYX_MAP1(Atan, hn::Atan(d, x))
 SARDONYX_MAP1(Sigmoid, VecSigmoid(d, x))
 SARDONYX_MAP1(Relu, AtLeast(d, hn::Zero(d), x))
 SARDONYX_MAP1(Cube, hn::Mul(hn::Mul(x, x), x))
-SARDONYX_MAP1(Gelu, VecGelu(d, x))
 SARDONYX_MAP1(GeluTanh, VecGeluTanh(d, x))
 #undef SARDONYX_MAP1
 
@@ -201,6 +200,7 @@ SARDONYX_MAP2(Min, hn::IfThenElse(hn::Eq(x, x), AtMost(d, x, y), x))
 SARDONYX_MAP2(Max, hn::IfThenElse(hn::Eq(x, x), AtLeast(d, x, y), x))
 SARDONYX_MAP2(AddRelu, AtLeast(d, hn::Zero(d), hn::Add(x, y)))
 SARDONYX_MAP2(Swish, VecSwish(d, x, y))
+SARDONYX_MAP2(Gelu, VecGelu(d, x, y))
 #undef SARDONYX_MAP2
 
 struct FmaOf {
@@ -252,7 +252,6 @@ TileFn Find(TileOpcode op, unsigned uniform) {
       SARDONYX_CASE1(Sigmoid)
       SARDONYX_CASE1(Relu)
       SARDONYX_CASE1(Cube)
-      SARDONYX_CASE1(Gelu)
       SARDONYX_CASE1(GeluTanh)
 #undef SARDONYX_CASE1
       case kTan: return Map1<Lanes1<std::tan>, 0>;
@@ -272,6 +271,7 @@ TileFn Find(TileOpcode op, unsigned uniform) {
       case kMax: return Map2<MaxOf, 0>;
       case kAddRelu: return Map2<AddReluOf, 0>;
       case kSwish: return Map2<SwishOf, 0>;
+      case kGelu: return Map2<GeluOf, 0>;
       case kFma: return Map3<FmaOf, 0>;
       case kClamp: return Map3<ClampOf, 0>;
       case kHardSwish: return HardSwish;  // of a single element
@@ -286,6 +286,7 @@ TileFn Find(TileOpcode op, unsigned uniform) {
     case kMin: return uniform == 2 ? Map2<MinOf, 2> : nullptr;
     case kMax: return uniform == 2 ? Map2<MaxOf, 2> : nullptr;
     case kSwish: return uniform == 2 ? Map2<SwishOf, 2> : nullptr;
+    case kGelu: return uniform == 2 ? Map2<GeluOf, 2> : nullptr;
     case kFma:
       return uniform == 2   ? Map3<FmaOf, 2>
              : uniform == 4 ? Map3<FmaOf, 4>

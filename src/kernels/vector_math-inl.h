@@ -173,12 +173,12 @@ HWY_INLINE V VecErf(D d, V x) {
   return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.9f)), small, large);
 }
 
-// x / 2 * (1 + erf(x / sqrt(2))). The bracket is c or 2 - c with c = 1 - erf(a) = exp(polynomial),
+// x / 2 * (1 + erf(factor * x)), factor > 0, sqrt(1/2) for a GELU. The bracket is c or 2 - c with c = 1 - erf(a) = exp(polynomial),
 // which suffices near 0 too, where erf itself would lose its relative accuracy. c falls to 0 for
 // large a.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V VecGelu(D d, V x) {
-  const V a = hn::Abs(hn::Mul(x, hn::Set(d, 0.70710678118654752f)));
+HWY_INLINE V VecGelu(D d, V x, V factor) {
+  const V a = hn::Abs(hn::Mul(x, factor));
   const V log_c =
       hn::Mul(a, Polynomial(d, a,
                             {-1.128380298614502f, -0.6365997791290283f, -0.10290555655956268f,

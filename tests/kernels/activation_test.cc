@@ -16,6 +16,7 @@ using Kind = Activation::Kind;
 double Wanted(const Activation& a, double x) {
   switch (a.kind) {
     case Kind::kNone: return x;
+    case Kind::kIdentity: break;
     case Kind::kClamp: x = std::min<double>(std::max<double>(x, a.p[0]), a.p[1]); break;
     case Kind::kSwish: x = x / (1 + std::exp(a.p[0] * x)); break;
     case Kind::kHardSwish:
@@ -23,7 +24,7 @@ double Wanted(const Activation& a, double x) {
       break;
     case Kind::kSigmoid: x = 1 / (1 + std::exp(-x)); break;
     case Kind::kTanh: x = std::tanh(x); break;
-    case Kind::kGelu: x = 0.5 * x * (1 + std::erf(x * std::sqrt(0.5))); break;
+    case Kind::kGelu: x = 0.5 * x * (1 + std::erf(x * a.p[0])); break;
     case Kind::kGeluTanh:
       x = 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
       break;
@@ -41,6 +42,7 @@ TEST(Activation, OfRows) {
         if (affine) a.scale = 0.75f, a.shift = -0.5f;
         if (a.kind == Kind::kClamp) a.p[0] = -1, a.p[1] = 2.5f;
         if (a.kind == Kind::kSwish) a.p[0] = -1.5f;
+        if (a.kind == Kind::kGelu) a.p[0] = affine ? 0.625f : 0.70710678f;
         if (a.kind == Kind::kHardSwish) a.p[0] = 1.0f / 6, a.p[1] = 0.5f, a.p[3] = 1;
         for (const int64_t columns : {1, 3, 8, 17, 24, 33}) {
           const int64_t rows = 5;

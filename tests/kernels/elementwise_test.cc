@@ -566,6 +566,19 @@ TEST(Epilogue, MatchesSimpleForms) {
                        "add(5,2):float mul(0,6):float mul(7,3):float")
                 .kind,
             Kind::kGelu);
+  EXPECT_EQ(simple.activation.p[0], std::sqrt(0.5f));
+  // With constants of bfloat16.
+  const Activation near = activation(
+      "(float, float; 1.4140625:float, 1:float, 0.5:float) add(1,0):float div(5,2):float "
+      "erf(6):float add(7,3):float mul(5,8):float mul(9,4):float cast(10):bfloat16 cast(11):float");
+  EXPECT_EQ(near.kind, Kind::kGelu);
+  EXPECT_FALSE(near.affine);
+  EXPECT_EQ(near.p[0], static_cast<float>(1 / 1.4140625));
+  EXPECT_EQ(near.rounding, DType::kBFloat16);
+  const Activation scale = activation("(float, float; 3:float) add(0,1):float mul(2,3):float");
+  EXPECT_EQ(scale.kind, Kind::kIdentity);
+  EXPECT_EQ(scale.scale, 3.0f);
+  EXPECT_EQ(simple.addend[0], 0);
   // x * clip(x + 3, 0, 6) / 6, then a scale and a shift.
   const Activation hard = activation(
       "(float, float, float; 3:float, 0:float, 6:float, 0.5:float, 7:float) add(0,2):float "
