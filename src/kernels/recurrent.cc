@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/crew.h"
 #include "kernels/gemm.h"
 #include "kernels/recurrent_step.h"
-#include "kernels/slices.h"
 
 namespace sardonyx {
 namespace {
@@ -34,16 +34,17 @@ class Pieces {
   char* at_;
 };
 
-// The recurrent weights come in two groups of columns: the first is multiplied by h, the second (h
-// of GRU, else empty) by h or by r * h.
-int64_t FirstColumns(const RecurrentOptions& options) {
-  return (options.cell == RecurrentCell::kGru ? 2 : Gates(options.cell)) * options.hidden_size;
+// GRU without linear_before_reset multiplies z and r by h, but its third gate by r * h: its
+// recurrent weights are two groups of panels.
+int64_t FirstGates(const RecurrentOptions& options) {
+  const bool in_two = options.cell == RecurrentCell::kGru && !options.linear_before_reset;
+  return in_two ? 2 : Gates(options.cell);
 }
 
 struct PackedDirection {
   float* w;            // GemmPackB of [input, G * H]
   float* r_first;      // panels
-  float* r_second;     // panels of GRU's h
+  float* r_second;     // panels of GRU's h, or none
   float* bias;         // [G * H]: of w and r; of w alone for GRU's h if linear_before_reset
   float* bias_second;  // [H]: GRU's Rbh if linear_before_reset
   float* peepholes;    // [3 * H], LSTM alone
@@ -51,36 +52,37 @@ struct PackedDirection {
 
 size_t DirectionBytes(const RecurrentOptions& options) {
   const int64_t hidden = options.hidden_size, columns = Gates(options.cell) * hidden;
+  const int64_t first = FirstGates(options), second = Gates(options.cell) - first;
   size_t bytes = RoundUp(GemmPackedBytes(options.input_size, columns)) +
-                 FloatBytes(PanelFloats(hidden, FirstColumns(options))) + FloatBytes(columns);
-  if (options.cell == RecurrentCell::kGru) {
-    bytes += FloatBytes(PanelFloats(hidden, hidden)) + FloatBytes(hidden);
-  }
+                 FloatBytes(PanelFloats(hidden, first)) + FloatBytes(PanelFloats(hidden, second)) +
+                 FloatBytes(columns);
+  if (options.cell == RecurrentCell::kGru) bytes += FloatBytes(hidden);
   if (options.cell == RecurrentCell::kLstm) bytes += FloatBytes(3 * hidden);
   return bytes;
 }
 
 PackedDirection Layout(const RecurrentOptions& options, void* packed, int64_t direction) {
   const int64_t hidden = options.hidden_size, columns = Gates(options.cell) * hidden;
+  const int64_t first = FirstGates(options), second = Gates(options.cell) - first;
   Pieces pieces(static_cast<char*>(packed) + direction * DirectionBytes(options));
   PackedDirection layout{};
   layout.w = pieces.Take(GemmPackedBytes(options.input_size, columns));
-  layout.r_first = pieces.Take(FloatBytes(PanelFloats(hidden, FirstColumns(options))));
+  layout.r_first = pieces.Take(FloatBytes(PanelFloats(hidden, first)));
+  layout.r_second = pieces.Take(FloatBytes(PanelFloats(hidden, second)));
   layout.bias = pieces.Take(FloatBytes(columns));
-  if (options.cell == RecurrentCell::kGru) {
-    layout.r_second = pieces.Take(FloatBytes(PanelFloats(hidden, hidden)));
-    layout.bias_second = pieces.Take(FloatBytes(hidden));
-  }
+  if (options.cell == RecurrentCell::kGru) layout.bias_second = pieces.Take(FloatBytes(hidden));
   if (options.cell == RecurrentCell::kLstm) layout.peepholes = pieces.Take(FloatBytes(3 * hidden));
   return layout;
 }
 
-// The rows of r [columns, k] as panels: kPanelWidth columns, all k of them, then the next.
-void PackPanels(const float* r, int64_t k, int64_t columns, float* packed) {
-  for (int64_t first = 0; first < columns; first += kPanelWidth) {
-    for (int64_t i = 0; i < k; ++i) {
-      for (int64_t j = first; j < first + kPanelWidth; ++j) {
-        *packed++ = j < columns ? r[j * k + i] : 0.0f;
+// Rows [gates * hidden, hidden] of r as the panels of RecurrentBlocks.
+void PackPanels(const float* r, int64_t hidden, int64_t gates, float* packed) {
+  for (int64_t block = 0; block < UnitBlocks(hidden); ++block) {
+    for (int64_t i = 0; i < hidden; ++i) {
+      for (int64_t gate = 0; gate < gates; ++gate) {
+        for (int64_t unit = block * kUnits; unit < (block + 1) * kUnits; ++unit) {
+          *packed++ = unit < hidden ? r[(gate * hidden + unit) * hidden + i] : 0.0f;
+        }
       }
     }
   }
@@ -105,9 +107,9 @@ GemmShape Projection(const RecurrentOptions& options, int64_t rows) {
 }
 
 struct DirectionScratch {
-  float *z, *h, *c, *second;  // [chunk * B, G * H], [B, H] each
-  float **h_rows, **z_rows, **second_rows;
-  int64_t* active;  // batch items of the step
+  float* z;     // [chunk * B, G * H]
+  float* h[2];  // [B, H] each: of steps in turn
+  float *c, *second;
   void* gemm;
 };
 
@@ -122,41 +124,33 @@ size_t DirectionScratchBytes(const RecurrentOptions& options, int64_t steps, int
     return GemmScratchBytes(Projection(options, count), true, DirectionThreads(options, threads));
   };
   const int64_t last_rows = steps % ChunkSteps(steps, batch) * batch;
-  return FloatBytes(rows * Gates(options.cell) * options.hidden_size) + 3 * FloatBytes(state) +
-         4 * RoundUp(static_cast<size_t>(batch) * 8) +
+  return FloatBytes(rows * Gates(options.cell) * options.hidden_size) + 4 * FloatBytes(state) +
          RoundUp(std::max(gemm_bytes(rows), gemm_bytes(last_rows)));
 }
 
 DirectionScratch Layout(const RecurrentOptions& options, int64_t steps, int64_t batch,
                         void* scratch) {
   const int64_t rows = ChunkSteps(steps, batch) * batch, state = batch * options.hidden_size;
-  const size_t pointers = static_cast<size_t>(batch) * 8;
   Pieces pieces(scratch);
   DirectionScratch layout{};
   layout.z = pieces.Take(FloatBytes(rows * Gates(options.cell) * options.hidden_size));
-  layout.h = pieces.Take(FloatBytes(state));
+  for (float*& h : layout.h) h = pieces.Take(FloatBytes(state));
   layout.c = pieces.Take(FloatBytes(state));
   layout.second = pieces.Take(FloatBytes(state));
-  layout.h_rows = pieces.Take<float*>(pointers);
-  layout.z_rows = pieces.Take<float*>(pointers);
-  layout.second_rows = pieces.Take<float*>(pointers);
-  layout.active = pieces.Take<int64_t>(pointers);
   layout.gemm = pieces.Take<void>(0);
   return layout;
 }
 
-// c[i] (+)= a[i] * panels for all rows, over threads if that pays. Every other step goes through
-// the weights backwards, so that it begins with those that the step before has left in the
-// second-level cache.
-void Multiply(float* const* a, float* const* c, int64_t rows, int64_t k, const float* panels,
-              int64_t columns, bool accumulate, bool backwards, const Parallel& par) {
-  const int64_t count = (columns + kPanelWidth - 1) / kPanelWidth;
-  const int64_t tasks = Slice(count, rows * k * kPanelWidth / 32).tasks;
-  par.For(tasks, [&](int64_t index) {
-    const int64_t task = backwards ? tasks - 1 - index : index;
-    PanelMatmul(a, c, rows, k, panels, count * task / tasks, count * (task + 1) / tasks, columns,
-                accumulate, backwards);
-  });
+// Threads that share the units of a step: each has some microseconds of work between two waits.
+int StepThreads(const RecurrentOptions& options, int64_t batch, int64_t steps, int threads) {
+  const double weights = static_cast<double>(Gates(options.cell)) *
+                         static_cast<double>(options.hidden_size * options.hidden_size);
+  // At 80 GB/s of weights and 100 GFLOP/s.
+  const double ns = weights * std::max(0.05, 0.02 * static_cast<double>(batch));
+  if (ns * static_cast<double>(steps) < 20'000) return 1;
+  const int64_t most = std::min<int64_t>(
+      {threads, kMostCrew, UnitBlocks(options.hidden_size), static_cast<int64_t>(ns / 2000)});
+  return static_cast<int>(std::max<int64_t>(most, 1));
 }
 
 class DirectionRun {
@@ -182,91 +176,71 @@ class DirectionRun {
         std::copy_n(initial + direction_ * state, state, to);
       }
     };
-    start(scratch_.h, run_.initial_h);
+    start(scratch_.h[0], run_.initial_h);
     start(scratch_.c, run_.initial_c);
     const int64_t chunk = ChunkSteps(run_.steps, run_.batch);
     for (int64_t done = 0; done < run_.steps; done += chunk) {
       const int64_t count = std::min(chunk, run_.steps - done);
       const int64_t first = reverse_ ? run_.steps - done - count : done;
       Project(first, count);
-      for (int64_t i = 0; i < count; ++i) {
-        const int64_t offset = reverse_ ? count - 1 - i : i;
-        Step(first + offset, scratch_.z + offset * run_.batch * columns_);
-      }
+      RunSteps(done, count);
     }
-    if (run_.y_h != nullptr) std::copy_n(scratch_.h, state, run_.y_h + direction_ * state);
+    const float* const h = scratch_.h[run_.steps % 2];
+    if (run_.y_h != nullptr) std::copy_n(h, state, run_.y_h + direction_ * state);
     if (run_.y_c != nullptr) std::copy_n(scratch_.c, state, run_.y_c + direction_ * state);
   }
 
  private:
-  // z = x * W^T for `count` steps.
+  // z = x * W^T + bias for `count` steps.
   void Project(int64_t first, int64_t count) {
+    static const Expression add = {
+        {DType::kFloat32, DType::kFloat32}, {}, {{Fn::kAdd, DType::kFloat32, {0, 1, 0}}}};
     const int64_t rows = count * run_.batch;
     if (rows == 0) return;
     const float* x = run_.x + first * run_.batch * options_.input_size;
-    Gemm(Projection(options_, rows), x, nullptr, weights_.w, scratch_.z, Epilogue{}, scratch_.gemm,
-         par_);
+    const EpilogueOperand bias{.data = weights_.bias, .column_stride = 1};
+    Gemm(Projection(options_, rows), x, nullptr, weights_.w, scratch_.z, {&add, &bias},
+         scratch_.gemm, par_);
   }
 
-  float* OutputRow(int64_t t, int64_t item) const {
-    if (run_.y == nullptr) return nullptr;
-    return run_.y + ((t * Directions(options_) + direction_) * run_.batch + item) * hidden_;
-  }
-
-  // One time step. A sequence that has not begun (in reverse) or is over leaves its state alone.
-  void Step(int64_t t, float* z) {
-    int64_t rows = 0;
-    for (int64_t item = 0; item < run_.batch; ++item) {
-      if (run_.sequence_lens != nullptr && t >= run_.sequence_lens[item]) {
-        if (run_.y != nullptr) std::fill_n(OutputRow(t, item), hidden_, 0.0f);
-        continue;
+  // Steps [done, done + count) in the order in which they run, whose z are there.
+  void RunSteps(int64_t done, int64_t count) {
+    using Kind = RecurrentPhase::Kind;
+    const int64_t state = run_.batch * hidden_, blocks = UnitBlocks(hidden_);
+    const bool in_two = FirstGates(options_) < Gates(options_.cell);
+    const int threads = StepThreads(options_, run_.batch, count, par_.threads);
+    const auto body = [&](int64_t index, int part) {
+      const int64_t n = in_two ? index / 2 : index;
+      const bool is_second = in_two && index % 2 == 1;
+      RecurrentPhase phase{};
+      phase.kind = options_.cell == RecurrentCell::kLstm  ? Kind::kLstm
+                   : options_.cell == RecurrentCell::kRnn ? Kind::kRnn
+                   : !in_two                              ? Kind::kLinearGru
+                   : is_second                            ? Kind::kGruState
+                                                          : Kind::kGruGates;
+      phase.multiplies_second = is_second;
+      phase.options = &options_;
+      phase.activations = options_.activations[direction_].data();
+      phase.batch = run_.batch;
+      phase.gates = Gates(options_.cell);
+      phase.t = reverse_ ? run_.steps - 1 - done - n : done + n;
+      phase.sequence_lens = run_.sequence_lens;
+      phase.panels = is_second ? weights_.r_second : weights_.r_first;
+      phase.z = scratch_.z + (reverse_ ? count - 1 - n : n) * run_.batch * columns_;
+      phase.h = scratch_.h[(done + n) % 2];
+      phase.h_next = scratch_.h[(done + n + 1) % 2];
+      phase.c = scratch_.c;
+      phase.second = scratch_.second;
+      if (run_.y != nullptr) {
+        phase.y = run_.y + (phase.t * Directions(options_) + direction_) * state;
       }
-      scratch_.active[rows] = item;
-      scratch_.h_rows[rows] = scratch_.h + item * hidden_;
-      scratch_.z_rows[rows] = z + item * columns_;
-      scratch_.second_rows[rows] = scratch_.second + item * hidden_;
-      ++rows;
-    }
-    if (rows == 0) return;
-    Multiply(scratch_.h_rows, scratch_.z_rows, rows, hidden_, weights_.r_first,
-             FirstColumns(options_), true, t % 2 == 1, par_);
-    const auto for_rows = [&](auto&& body) {
-      for (int64_t i = 0; i < rows; ++i) {
-        RecurrentRow row;
-        row.z = scratch_.z_rows[i];
-        row.bias = weights_.bias;
-        row.bias_second = weights_.bias_second;
-        row.peepholes = weights_.peepholes;
-        row.second = scratch_.second_rows[i];
-        row.h = scratch_.h_rows[i];
-        row.c = scratch_.c + scratch_.active[i] * hidden_;
-        row.y = OutputRow(t, scratch_.active[i]);
-        row.activations = options_.activations[direction_].data();
-        body(row);
-      }
+      phase.peepholes = weights_.peepholes;
+      phase.bias_second = weights_.bias_second;
+      // Every other step goes through the weights backwards, so that it begins with those that the
+      // step before has left in the second-level cache.
+      RecurrentBlocks(phase, blocks * part / threads, blocks * (part + 1) / threads, n % 2 == 1);
     };
-    switch (options_.cell) {
-      case RecurrentCell::kLstm:
-        for_rows([&](const RecurrentRow& row) { LstmRow(options_, row); });
-        return;
-      case RecurrentCell::kRnn:
-        for_rows([&](const RecurrentRow& row) { RnnRow(options_, row); });
-        return;
-      case RecurrentCell::kGru: break;
-    }
-    if (options_.linear_before_reset) {
-      Multiply(scratch_.h_rows, scratch_.second_rows, rows, hidden_, weights_.r_second, hidden_,
-               false, t % 2 == 1, par_);
-    }
-    for_rows([&](const RecurrentRow& row) { GruGatesRow(options_, row); });
-    if (!options_.linear_before_reset) {
-      // The gates left r * h in `second`; its product joins the third gate's columns.
-      for (int64_t i = 0; i < rows; ++i) scratch_.z_rows[i] += 2 * hidden_;
-      Multiply(scratch_.second_rows, scratch_.z_rows, rows, hidden_, weights_.r_second, hidden_,
-               true, t % 2 == 1, par_);
-      for (int64_t i = 0; i < rows; ++i) scratch_.z_rows[i] -= 2 * hidden_;
-    }
-    for_rows([&](const RecurrentRow& row) { GruStateRow(options_, row); });
+    Crew(in_two ? 2 * count : count, threads, body).Run(par_);
   }
 
   const RecurrentOptions& options_;
@@ -302,19 +276,22 @@ size_t RecurrentPackedBytes(const RecurrentOptions& options) {
 void RecurrentPack(const RecurrentOptions& options, const float* w, const float* r, const float* b,
                    const float* peepholes, void* packed, const Parallel& par) {
   const int64_t hidden = options.hidden_size, input = options.input_size;
-  const int64_t columns = Gates(options.cell) * hidden, first = FirstColumns(options);
+  const int64_t columns = Gates(options.cell) * hidden;
+  const int64_t gates = Gates(options.cell), first = FirstGates(options);
   for (int64_t direction = 0; direction < Directions(options); ++direction) {
     const PackedDirection to = Layout(options, packed, direction);
     GemmPackB(input, columns, w + direction * columns * input, input, true, to.w, par);
     const float* from = r + direction * columns * hidden;
     PackPanels(from, hidden, first, to.r_first);
-    if (to.r_second != nullptr) PackPanels(from + first * hidden, hidden, hidden, to.r_second);
+    PackPanels(from + first * hidden * hidden, hidden, gates - first, to.r_second);
+    const float* bias = b == nullptr ? nullptr : b + direction * 2 * columns;
+    const int64_t third = options.cell == RecurrentCell::kGru ? 2 * hidden : columns;
     for (int64_t i = 0; i < columns; ++i) {
-      const float* bias = b == nullptr ? nullptr : b + direction * 2 * columns;
-      const bool apart = i >= first && options.linear_before_reset;
+      const bool apart = i >= third && options.linear_before_reset;
       to.bias[i] = bias == nullptr ? 0.0f : bias[i] + (apart ? 0.0f : bias[columns + i]);
-      if (i >= first)
-        to.bias_second[i - first] = bias != nullptr && apart ? bias[columns + i] : 0.0f;
+      if (i >= third) {
+        to.bias_second[i - third] = bias != nullptr && apart ? bias[columns + i] : 0.0f;
+      }
     }
     for (int64_t i = 0; i < 3 * hidden && to.peepholes != nullptr; ++i) {
       to.peepholes[i] = peepholes == nullptr ? 0.0f : peepholes[direction * 3 * hidden + i];

@@ -15,19 +15,34 @@ HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::CappedTag<float, 16>;
+using D = hn::CappedTag<float, kUnits>;
 using V = hn::Vec<D>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
-constexpr int kVectors = static_cast<int>(kPanelWidth / kLanes);  // a panel
-// Rows [0, kRows) times kCount neighbouring vectors of a panel, all accumulators in registers. The
-// k loop runs kSplit times interleaved, each with accumulators of its own, where few rows alone
-// would wait for the latency of the additions.
-template <int kRows, int kCount, int kSplit>
-HWY_INLINE void PanelBlock(float* const* a, float* const* c, int64_t k, const float* panel,
-                           int64_t column, int64_t columns, bool accumulate) {
+constexpr int64_t kGroup = 4;  // rows that are multiplied at once
+
+// Vectors of a panel of `vectors` that a block of `rows` rows takes at once: accumulators are 8 to
+// 16 of the 32 registers of AVX-512 and NEON, 8 of 16 elsewhere.
+constexpr int BlockVectors(int rows, int vectors) {
+#if HWY_TARGET <= HWY_AVX3
+  return rows == 0 ? 0 : vectors;
+#elif HWY_TARGET == HWY_NEON
+  return rows == 1 ? vectors : 4;
+#elif HWY_TARGET == HWY_AVX2
+  return rows == 1 ? vectors : 2;
+#else
+  return rows > 1 ? 2 : vectors % 8 == 0 ? 8 : 4;
+#endif
+}
+
+// sums[r][v] = state[r] times kCount neighbouring vectors of a panel, all accumulators in
+// registers. The k loop runs kSplit times interleaved, each with accumulators of its own, where few
+// rows alone would wait for the latency of the additions.
+template <int kRows, int kCount, int kWidth>
+HWY_INLINE void PanelBlock(const float* const* state, int64_t k, const float* panel, float* sums) {
+  constexpr int kSplit = std::max(1, 8 / (kRows * kCount));
   const D d;
   V acc[kSplit][kRows][kCount];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
   for (auto& split : acc) {
 #pragma GCC unroll 4
     for (auto& row : split) {
@@ -35,23 +50,21 @@ HWY_INLINE void PanelBlock(float* const* a, float* const* c, int64_t k, const fl
       for (V& v : row) v = hn::Zero(d);
     }
   }
-  const auto step = [&](auto& sums, int64_t i) HWY_ATTR {
-    const float* HWY_RESTRICT weights = panel + i * kPanelWidth;
+  const auto step = [&](auto& to, int64_t i) HWY_ATTR {
+    const float* HWY_RESTRICT weights = panel + i * kWidth;
     V weight[kCount];
 #pragma GCC unroll 16
-    for (int v = 0; v < kCount; ++v) {
-      weight[v] = hn::Load(d, weights + v * kLanes);
-    }
+    for (int v = 0; v < kCount; ++v) weight[v] = hn::Load(d, weights + v * kLanes);
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
-      const V state = hn::Set(d, a[r][i]);
+      const V value = hn::Set(d, state[r][i]);
 #pragma GCC unroll 16
-      for (int v = 0; v < kCount; ++v) sums[r][v] = hn::MulAdd(state, weight[v], sums[r][v]);
+      for (int v = 0; v < kCount; ++v) to[r][v] = hn::MulAdd(value, weight[v], to[r][v]);
     }
   };
   int64_t i = 0;
   for (; i + kSplit <= k; i += kSplit) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int s = 0; s < kSplit; ++s) step(acc[s], i + s);
   }
   if constexpr (kSplit > 1) {
@@ -62,59 +75,21 @@ HWY_INLINE void PanelBlock(float* const* a, float* const* c, int64_t k, const fl
 #pragma GCC unroll 16
     for (int v = 0; v < kCount; ++v) {
       V sum = acc[0][r][v];
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int s = 1; s < kSplit; ++s) sum = hn::Add(sum, acc[s][r][v]);
-      const int64_t at = column + v * kLanes, left = columns - at;
-      float* to = c[r] + at;
-      if (left >= kLanes) {
-        hn::StoreU(accumulate ? hn::Add(hn::LoadU(d, to), sum) : sum, d, to);
-      } else if (left > 0) {
-        StorePart(accumulate ? hn::Add(LoadPart(d, to, left), sum) : sum, d, to, left);
-      }
+      hn::Store(sum, d, sums + r * kWidth + v * kLanes);
     }
   }
 }
 
-// A whole panel for kRows rows, kCount vectors at once.
-template <int kRows, int kCount, int kSplit>
-HWY_INLINE void PanelRows(float* const* a, float* const* c, int64_t k, const float* panel,
-                          int64_t column, int64_t columns, bool accumulate) {
+// sums [kRows, kWidth] of a whole panel.
+template <int kRows, int kWidth>
+void PanelRows(const float* const* state, int64_t k, const float* panel, float* sums) {
+  constexpr int kVectors = static_cast<int>(kWidth / kLanes);
+  constexpr int kCount = BlockVectors(kRows, kVectors);
   static_assert(kVectors % kCount == 0);
-  for (int v = 0; v < kVectors && column + v * kLanes < columns; v += kCount) {
-    PanelBlock<kRows, kCount, kSplit>(a, c, k, panel + v * kLanes, column + v * kLanes, columns,
-                                      accumulate);
-  }
-}
-
-void PanelMatmulImpl(float* const* a, float* const* c, int64_t rows, int64_t k, const float* panels,
-                     int64_t first, int64_t last, int64_t columns, bool accumulate,
-                     bool backwards) {
-  // Accumulators: 8 to 16 of the 32 registers of AVX-512 and NEON, 8 of 16 elsewhere.
-#if HWY_TARGET <= HWY_AVX3
-  constexpr int kOne = 4, kMore = 4, kSplit = 2;
-#elif HWY_TARGET <= HWY_AVX2
-  constexpr int kOne = 8, kMore = 2, kSplit = 1;
-#elif HWY_TARGET == HWY_NEON
-  constexpr int kOne = 16, kMore = 4, kSplit = 1;
-#else
-  constexpr int kOne = 8, kMore = 2, kSplit = 1;
-#endif
-  for (int64_t i = first; i < last; ++i) {
-    const int64_t p = backwards ? first + last - 1 - i : i;
-    const float* panel = panels + p * k * kPanelWidth;
-    const int64_t column = p * kPanelWidth;
-    int64_t r = 0;
-    for (; r + 4 <= rows; r += 4) {
-      PanelRows<4, kMore, 1>(a + r, c + r, k, panel, column, columns, accumulate);
-    }
-    switch (rows - r) {
-      case 3: PanelRows<3, kMore, 1>(a + r, c + r, k, panel, column, columns, accumulate); break;
-      case 2: PanelRows<2, kMore, 1>(a + r, c + r, k, panel, column, columns, accumulate); break;
-      case 1:
-        PanelRows<1, kOne, kSplit>(a + r, c + r, k, panel, column, columns, accumulate);
-        break;
-      default: break;
-    }
+  for (int v = 0; v < kVectors; v += kCount) {
+    PanelBlock<kRows, kCount, kWidth>(state, k, panel + v * kLanes, sums + v * kLanes);
   }
 }
 
@@ -148,85 +123,146 @@ HWY_INLINE V Clip(D d, const RecurrentOptions& options, V x) {
   return AtMost(d, hn::Set(d, options.clip), AtLeast(d, hn::Set(d, -options.clip), x));
 }
 
-// Calls body(load, store) for each vector of hidden units: load(p) reads p's elements of these
-// units, store(v, p) writes them.
-template <class Body>
-HWY_INLINE void ForUnits(int64_t hidden, Body&& body) {
-  const D d;
-  int64_t i = 0;
-  for (; i + kLanes <= hidden; i += kLanes) {
-    body([&](const float* p) HWY_ATTR { return hn::LoadU(d, p + i); },
-         [&](V v, float* p) HWY_ATTR { hn::StoreU(v, d, p + i); });
+// Some units of one batch item, as many as a vector has.
+struct Units {
+  const RecurrentPhase& phase;
+  int64_t item, unit, count;
+  const float* sums;  // of these units; a gate each kUnits
+
+  // Elements of these units, of a vector of all.
+  HWY_INLINE V Load(const float* from) const {
+    const D d;
+    return count < kLanes ? LoadPart(d, from + unit, count) : hn::LoadU(d, from + unit);
   }
-  if (i == hidden) return;
-  body([&](const float* p) HWY_ATTR { return LoadPart(d, p + i, hidden - i); },
-       [&](V v, float* p) HWY_ATTR { StorePart(v, d, p + i, hidden - i); });
-}
-
-void LstmRowImpl(const RecurrentOptions& options, const RecurrentRow& row) {
-  const D d;
-  const int64_t hidden = options.hidden_size;
-  const auto* f = row.activations;
-  ForUnits(hidden, [&](auto load, auto store) HWY_ATTR {
-    const auto gate = [&](int64_t g) HWY_ATTR {
-      return hn::Add(load(row.z + g * hidden), load(row.bias + g * hidden));
-    };
-    const auto activate = [&](const RecurrentActivation& activation, V x)
-                              HWY_ATTR { return Activate(d, activation, Clip(d, options, x)); };
-    const V c = load(row.c);
-    const V in = activate(f[0], hn::MulAdd(load(row.peepholes), c, gate(0)));
-    const V forget = options.input_forget
-                         ? hn::Sub(hn::Set(d, 1.0f), in)
-                         : activate(f[0], hn::MulAdd(load(row.peepholes + 2 * hidden), c, gate(2)));
-    const V cell = hn::MulAdd(forget, c, hn::Mul(in, activate(f[1], gate(3))));
-    const V out = activate(f[0], hn::MulAdd(load(row.peepholes + hidden), cell, gate(1)));
-    const V h = hn::Mul(out, activate(f[2], cell));
-    store(cell, row.c);
-    store(h, row.h);
-    if (row.y != nullptr) store(h, row.y);
-  });
-}
-
-void RnnRowImpl(const RecurrentOptions& options, const RecurrentRow& row) {
-  const D d;
-  ForUnits(options.hidden_size, [&](auto load, auto store) HWY_ATTR {
-    const V x = hn::Add(load(row.z), load(row.bias));
-    const V h = Activate(d, row.activations[0], Clip(d, options, x));
-    store(h, row.h);
-    if (row.y != nullptr) store(h, row.y);
-  });
-}
-
-void GruGatesRowImpl(const RecurrentOptions& options, const RecurrentRow& row) {
-  const D d;
-  const int64_t hidden = options.hidden_size;
-  ForUnits(hidden, [&](auto load, auto store) HWY_ATTR {
-    const auto gate = [&](int64_t g) HWY_ATTR {
-      const V x = hn::Add(load(row.z + g * hidden), load(row.bias + g * hidden));
-      return Activate(d, row.activations[0], Clip(d, options, x));
-    };
-    store(gate(0), row.z);
-    const V reset = gate(1);
-    if (options.linear_before_reset) {
-      const V state = hn::Add(load(row.second), load(row.bias_second));
-      store(hn::MulAdd(reset, state, load(row.z + 2 * hidden)), row.z + 2 * hidden);
+  HWY_INLINE void Store(V v, float* to) const {
+    const D d;
+    if (count < kLanes) {
+      StorePart(v, d, to + unit, count);
     } else {
-      store(hn::Mul(reset, load(row.h)), row.second);
+      hn::StoreU(v, d, to + unit);
     }
-  });
+  }
+  HWY_INLINE int64_t hidden() const { return phase.options->hidden_size; }
+  HWY_INLINE float* z(int64_t gate) const {
+    return phase.z + (item * phase.gates + gate) * hidden();
+  }
+  HWY_INLINE V Sum(int64_t panel_gate) const { return hn::Load(D(), sums + panel_gate * kUnits); }
+  HWY_INLINE V Gate(int64_t gate) const { return hn::Add(Load(z(gate)), Sum(gate)); }
+  HWY_INLINE V Old() const { return Load(phase.h + item * hidden()); }
+  HWY_INLINE V Activated(int64_t function, V x) const {
+    return Activate(D(), phase.activations[function], Clip(D(), *phase.options, x));
+  }
+  HWY_INLINE void Finish(V h) const {
+    Store(h, phase.h_next + item * hidden());
+    if (phase.y != nullptr) Store(h, phase.y + item * hidden());
+  }
+  HWY_INLINE void FinishGru(V update, V fresh) const {
+    Finish(hn::MulAdd(update, hn::Sub(Old(), fresh), fresh));
+  }
+};
+
+struct Lstm {
+  static constexpr int kGates = 4;
+  static constexpr bool kFinishes = true;
+  static HWY_INLINE void Run(const Units& u) {
+    const int64_t hidden = u.hidden();
+    const float* const peepholes = u.phase.peepholes;
+    float* const cells = u.phase.c + u.item * hidden;
+    const V c = u.Load(cells);
+    const V in = u.Activated(0, hn::MulAdd(u.Load(peepholes), c, u.Gate(0)));
+    const V forget = u.phase.options->input_forget
+                         ? hn::Sub(hn::Set(D(), 1.0f), in)
+                         : u.Activated(0, hn::MulAdd(u.Load(peepholes + 2 * hidden), c, u.Gate(2)));
+    const V cell = hn::MulAdd(forget, c, hn::Mul(in, u.Activated(1, u.Gate(3))));
+    const V out = u.Activated(0, hn::MulAdd(u.Load(peepholes + hidden), cell, u.Gate(1)));
+    u.Store(cell, cells);
+    u.Finish(hn::Mul(out, u.Activated(2, cell)));
+  }
+};
+
+struct Rnn {
+  static constexpr int kGates = 1;
+  static constexpr bool kFinishes = true;
+  static HWY_INLINE void Run(const Units& u) { u.Finish(u.Activated(0, u.Gate(0))); }
+};
+
+// GRU with linear_before_reset.
+struct LinearGru {
+  static constexpr int kGates = 3;
+  static constexpr bool kFinishes = true;
+  static HWY_INLINE void Run(const Units& u) {
+    const V update = u.Activated(0, u.Gate(0)), reset = u.Activated(0, u.Gate(1));
+    const V state = hn::Add(u.Sum(2), u.Load(u.phase.bias_second));
+    u.FinishGru(update, u.Activated(1, hn::MulAdd(reset, state, u.Load(u.z(2)))));
+  }
+};
+
+// GRU otherwise, in two: the gates and r * h, then the new state.
+struct GruGates {
+  static constexpr int kGates = 2;
+  static constexpr bool kFinishes = false;
+  static HWY_INLINE void Run(const Units& u) {
+    const V update = u.Activated(0, u.Gate(0)), reset = u.Activated(0, u.Gate(1));
+    u.Store(update, u.z(0));
+    u.Store(hn::Mul(reset, u.Old()), u.phase.second + u.item * u.hidden());
+  }
+};
+struct GruState {
+  static constexpr int kGates = 1;
+  static constexpr bool kFinishes = true;
+  static HWY_INLINE void Run(const Units& u) {
+    const V fresh = u.Activated(1, hn::Add(u.Load(u.z(2)), u.Sum(0)));
+    u.FinishGru(u.Load(u.z(0)), fresh);
+  }
+};
+
+template <class Cell>
+void Blocks(const RecurrentPhase& phase, int64_t first, int64_t last, bool backwards) {
+  constexpr int kWidth = Cell::kGates * static_cast<int>(kUnits);
+  const int64_t hidden = phase.options->hidden_size;
+  const float* const state = phase.multiplies_second ? phase.second : phase.h;
+  HWY_ALIGN float sums[kGroup * kWidth];
+  for (int64_t i = first; i < last; ++i) {
+    const int64_t block = backwards ? first + last - 1 - i : i, unit = block * kUnits;
+    const int64_t count = std::min(kUnits, hidden - unit);
+    const float* const panel = phase.panels + block * hidden * kWidth;
+    for (int64_t item = 0; item < phase.batch;) {
+      const float* rows[kGroup];
+      int64_t items[kGroup], group = 0;
+      for (; item < phase.batch && group < kGroup; ++item) {
+        const int64_t at = item * hidden + unit;
+        if (phase.sequence_lens == nullptr || phase.t < phase.sequence_lens[item]) {
+          rows[group] = state + item * hidden;
+          items[group++] = item;
+        } else if (Cell::kFinishes) {
+          std::copy_n(phase.h + at, count, phase.h_next + at);
+          if (phase.y != nullptr) std::fill_n(phase.y + at, count, 0.0f);
+        }
+      }
+      switch (group) {
+        case 4: PanelRows<4, kWidth>(rows, hidden, panel, sums); break;
+        case 3: PanelRows<3, kWidth>(rows, hidden, panel, sums); break;
+        case 2: PanelRows<2, kWidth>(rows, hidden, panel, sums); break;
+        case 1: PanelRows<1, kWidth>(rows, hidden, panel, sums); break;
+        default: break;
+      }
+      for (int64_t r = 0; r < group; ++r) {
+        for (int64_t j = 0; j < count; j += kLanes) {
+          Cell::Run({phase, items[r], unit + j, count - j, sums + r * kWidth + j});
+        }
+      }
+    }
+  }
 }
 
-void GruStateRowImpl(const RecurrentOptions& options, const RecurrentRow& row) {
-  const D d;
-  const int64_t hidden = options.hidden_size;
-  ForUnits(hidden, [&](auto load, auto store) HWY_ATTR {
-    const V x = hn::Add(load(row.z + 2 * hidden), load(row.bias + 2 * hidden));
-    const V fresh = Activate(d, row.activations[1], Clip(d, options, x));
-    const V update = load(row.z), old = load(row.h);
-    const V h = hn::MulAdd(update, hn::Sub(old, fresh), fresh);
-    store(h, row.h);
-    if (row.y != nullptr) store(h, row.y);
-  });
+void BlocksImpl(const RecurrentPhase& phase, int64_t first, int64_t last, bool backwards) {
+  switch (phase.kind) {
+    case RecurrentPhase::Kind::kLstm: return Blocks<Lstm>(phase, first, last, backwards);
+    case RecurrentPhase::Kind::kRnn: return Blocks<Rnn>(phase, first, last, backwards);
+    case RecurrentPhase::Kind::kLinearGru: return Blocks<LinearGru>(phase, first, last, backwards);
+    case RecurrentPhase::Kind::kGruGates: return Blocks<GruGates>(phase, first, last, backwards);
+    case RecurrentPhase::Kind::kGruState: return Blocks<GruState>(phase, first, last, backwards);
+  }
 }
 
 }  // namespace sardonyx::HWY_NAMESPACE
@@ -235,28 +271,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace sardonyx {
 
-HWY_EXPORT(PanelMatmulImpl);
-HWY_EXPORT(LstmRowImpl);
-HWY_EXPORT(RnnRowImpl);
-HWY_EXPORT(GruGatesRowImpl);
-HWY_EXPORT(GruStateRowImpl);
+HWY_EXPORT(BlocksImpl);
 
-void PanelMatmul(float* const* a, float* const* c, int64_t rows, int64_t k, const float* panels,
-                 int64_t first, int64_t last, int64_t columns, bool accumulate, bool backwards) {
-  HWY_DYNAMIC_DISPATCH(PanelMatmulImpl)
-  (a, c, rows, k, panels, first, last, columns, accumulate, backwards);
-}
-void LstmRow(const RecurrentOptions& options, const RecurrentRow& row) {
-  HWY_DYNAMIC_DISPATCH(LstmRowImpl)(options, row);
-}
-void RnnRow(const RecurrentOptions& options, const RecurrentRow& row) {
-  HWY_DYNAMIC_DISPATCH(RnnRowImpl)(options, row);
-}
-void GruGatesRow(const RecurrentOptions& options, const RecurrentRow& row) {
-  HWY_DYNAMIC_DISPATCH(GruGatesRowImpl)(options, row);
-}
-void GruStateRow(const RecurrentOptions& options, const RecurrentRow& row) {
-  HWY_DYNAMIC_DISPATCH(GruStateRowImpl)(options, row);
+void RecurrentBlocks(const RecurrentPhase& phase, int64_t first, int64_t last, bool backwards) {
+  HWY_DYNAMIC_DISPATCH(BlocksImpl)(phase, first, last, backwards);
 }
 
 }  // namespace sardonyx

@@ -1,6 +1,6 @@
 #pragma once
 // The inner loops of kernels/recurrent.h: the product of a few state vectors with packed recurrent
-// weights, and the gates of one batch item.
+// weights, and the gates of the units that it is for.
 
 #include <cstdint>
 
@@ -8,37 +8,36 @@
 
 namespace sardonyx {
 
-// Packed weights are panels of this many columns, each [k, kPanelWidth], the last filled with
-// zeros.
-inline constexpr int64_t kPanelWidth = 64;
-inline int64_t PanelFloats(int64_t k, int64_t columns) {
-  return (columns + kPanelWidth - 1) / kPanelWidth * kPanelWidth * k;
+// Hidden units come in blocks of so many. Packed weights have a panel for each block, [H, gates *
+// kUnits], the columns gate by gate, those beyond the last unit zero.
+inline constexpr int64_t kUnits = 16;
+inline int64_t UnitBlocks(int64_t hidden) { return (hidden + kUnits - 1) / kUnits; }
+inline int64_t PanelFloats(int64_t hidden, int64_t gates) {
+  return UnitBlocks(hidden) * kUnits * gates * hidden;
 }
 
-// c[i][j] (+)= sum over k of a[i][k] * panels(k, j), for rows i and the columns j < columns of the
-// panels [first, last), taken in this order or backwards.
-void PanelMatmul(float* const* a, float* const* c, int64_t rows, int64_t k, const float* panels,
-                 int64_t first, int64_t last, int64_t columns, bool accumulate, bool backwards);
-
-// One batch item at one step. z holds x W^T + h R^T without biases, [G * H].
-struct RecurrentRow {
-  float* z = nullptr;
-  const float* bias = nullptr;
-  const float* bias_second = nullptr;
-  const float* peepholes = nullptr;
-  float* second =
-      nullptr;  // [H], GRU: h Rh^T going in if linear_before_reset, else r * h coming out
-  float* h = nullptr;
-  float* c = nullptr;
-  float* y = nullptr;  // [H] or null: gets h too
+// One step of all batch items, or half of one: GRU without linear_before_reset takes two, and of
+// its two groups of panels (z and r; h) one each. State is [batch, H].
+struct RecurrentPhase {
+  enum class Kind : uint8_t { kLstm, kRnn, kLinearGru, kGruGates, kGruState } kind;
+  bool multiplies_second = false;  // rather than h
+  const RecurrentOptions* options = nullptr;
   const RecurrentActivation* activations = nullptr;
+  int64_t batch = 0, gates = 0, t = 0;
+  const int32_t* sequence_lens = nullptr;  // items that are over keep their state
+  const float* panels = nullptr;
+  float* z = nullptr;  // [batch, gates, H]: x W^T and biases; kGruGates leaves its first gate there
+  const float* h = nullptr;
+  float* h_next = nullptr;
+  float* c = nullptr;                  // LSTM
+  float* second = nullptr;             // r * h of GRU
+  float* y = nullptr;                  // or null
+  const float* peepholes = nullptr;    // LSTM
+  const float* bias_second = nullptr;  // GRU with linear_before_reset
 };
 
-void LstmRow(const RecurrentOptions& options, const RecurrentRow& row);
-void RnnRow(const RecurrentOptions& options, const RecurrentRow& row);
-// GRU in two: z and r (both left in row.z), then the new state. Between them the caller adds
-// (r * h) Rh^T to the third gate, unless linear_before_reset.
-void GruGatesRow(const RecurrentOptions& options, const RecurrentRow& row);
-void GruStateRow(const RecurrentOptions& options, const RecurrentRow& row);
+// Blocks [first, last) of units, in this order or backwards. What blocks compute does not depend on
+// other blocks.
+void RecurrentBlocks(const RecurrentPhase& phase, int64_t first, int64_t last, bool backwards);
 
 }  // namespace sardonyx
