@@ -18,6 +18,9 @@ constexpr float kTaskNs = 10000;
 constexpr int64_t kMostTasks = 32;
 // Rows of at least this many elements are worth running alone rather than copied together.
 constexpr int64_t kLongRow = 128;
+// Elements of a tile if nothing is kept between operations; else the L1 cache bounds it.
+constexpr int64_t kBareTile = 8192;
+constexpr int kMostRank = 40;
 
 int64_t Product(const std::vector<int64_t>& values, size_t from) {
   int64_t product = 1;
@@ -52,6 +55,7 @@ struct ElementwiseKernel::Impl {
   int64_t tasks = 1;
   std::vector<Operand> operands;
 
+  void Advance(int64_t& block, int64_t* index, const std::byte** from) const;
   void RunTiles(int64_t begin, int64_t end, const void* const* in, std::byte* out) const;
 };
 
@@ -145,7 +149,7 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
 
   std::vector<TileInput> tile_inputs(inputs);
   size_t cut = 0;
-  for (int64_t most = 1024;;) {
+  for (int64_t most = kBareTile;;) {
     ChooseCut(dims, strides, most, &cut, &impl->rows);
     impl->blocks = (dims[cut] + impl->rows - 1) / impl->rows;
     for (size_t i = 0; i < inputs; ++i) {
@@ -156,7 +160,7 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
       if (why != nullptr) *why = refusal;
       return {};
     }
-    const int64_t fits = impl->program.TileElements();
+    const int64_t fits = impl->program.slots == 0 ? kBareTile : impl->program.TileElements();
     if (impl->rows * Product(dims, cut + 1) <= fits) break;
     most = std::min(most - 16, fits);
   }
@@ -191,29 +195,46 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
   return ElementwiseKernel(std::move(impl));
 }
 
+// On to the next tile: its block, the outer index and where each operand lies.
+void ElementwiseKernel::Impl::Advance(int64_t& block, int64_t* index,
+                                      const std::byte** from) const {
+  const size_t count = operands.size();
+  for (size_t i = 0; i < count; ++i) from[i] += operands[i].block_bytes;
+  if (++block < blocks) return;
+  block = 0;
+  for (size_t i = 0; i < count; ++i) from[i] -= blocks * operands[i].block_bytes;
+  for (size_t d = outer.size(); d-- > 0;) {
+    for (size_t i = 0; i < count; ++i) from[i] += operands[i].outer_bytes[d];
+    if (++index[d] < outer[d]) return;
+    index[d] = 0;
+    for (size_t i = 0; i < count; ++i) from[i] -= outer[d] * operands[i].outer_bytes[d];
+  }
+}
+
 void ElementwiseKernel::Impl::RunTiles(int64_t begin, int64_t end, const void* const* in,
                                        std::byte* out) const {
   TileRunner runner(program, rows * inner);
   const int64_t full = rows * inner;
   const size_t rank = outer.size();
-  int64_t tile_dims[41];
-  assert(inner_dims.size() < std::size(tile_dims));
+  int64_t tile_dims[kMostRank + 1];
+  int64_t index[kMostRank];
+  const std::byte* from[TileProgram::kMaxInputs];
+  assert(rank + inner_dims.size() < kMostRank);
   std::copy(inner_dims.begin(), inner_dims.end(), tile_dims + 1);
   const int tile_rank = static_cast<int>(inner_dims.size()) + 1;
+  int64_t block = begin % blocks;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    from[i] = static_cast<const std::byte*>(in[i]) + block * operands[i].block_bytes;
+  }
+  for (int64_t d = static_cast<int64_t>(rank) - 1, rest = begin / blocks; d >= 0; --d) {
+    index[d] = rest % outer[d];
+    rest /= outer[d];
+    for (size_t i = 0; i < operands.size(); ++i) from[i] += index[d] * operands[i].outer_bytes[d];
+  }
+  out += (begin / blocks * cut + block * rows) * inner * out_bytes;
   for (int64_t tile = begin; tile < end; ++tile) {
-    const int64_t block = tile % blocks;
-    const int64_t outer_index = tile / blocks;
     const int64_t tile_rows = std::min(rows, cut - block * rows);
-    for (size_t i = 0; i < operands.size(); ++i) {
-      const Operand& operand = operands[i];
-      const std::byte* from = static_cast<const std::byte*>(in[i]) + block * operand.block_bytes;
-      int64_t index = outer_index;
-      for (size_t d = rank; d-- > 0;) {
-        from += index % outer[d] * operand.outer_bytes[d];
-        index /= outer[d];
-      }
-      runner.SetInput(static_cast<int>(i), from);
-    }
+    for (size_t i = 0; i < operands.size(); ++i) runner.SetInput(static_cast<int>(i), from[i]);
     for (const TileProgram::Expansion& expansion : program.expansions) {
       if (expansion.invariant && !runner.first()) continue;
       tile_dims[0] = expansion.invariant ? rows : tile_rows;
@@ -221,8 +242,10 @@ void ElementwiseKernel::Impl::RunTiles(int64_t begin, int64_t end, const void* c
                  operands[expansion.input].tile_strides.data(), tile_rank, expansion.element_bytes,
                  runner.PlacePointer(expansion.place));
     }
-    runner.SetOutput(out + (outer_index * cut + block * rows) * inner * out_bytes);
+    runner.SetOutput(out);
     runner.Run(tile_rows * inner, full);
+    out += tile_rows * inner * out_bytes;
+    Advance(block, index, from);
   }
 }
 

@@ -132,7 +132,7 @@ int TileGraph::Pow(DType type, int a, int b) {
   if (exponent == 1) return a;
   if (exponent == 2) return Op(TileOpcode::kMul, type, {a, a});
   if (exponent == 3) {
-    if (type == DType::kFloat32) return Op(TileOpcode::kCube, type, {a});
+    if (IsFloat(type)) return Op(TileOpcode::kCube, type, {a});
     return Op(TileOpcode::kMul, type, {Op(TileOpcode::kMul, type, {a, a}), a});
   }
   if (!IsFloat(type)) return Op(TileOpcode::kPow, type, {a, b});
@@ -371,7 +371,9 @@ std::string_view TileGraph::Build(const Expression& expression) {
       if (!IsFloat(operands) && Arity(instruction.fn) == 1) {
         made = Constant(DType::kBool, 0);  // an integer is neither NaN nor infinite
       } else if (arity == 1) {
-        made = Op(OpcodeOf(instruction.fn), DType::kBool, {args[0]});
+        const Node& x = nodes[args[0]];
+        const bool widened = x.kind == Kind::kCast && IsHalf(nodes[x.args[0]].type);
+        made = Op(OpcodeOf(instruction.fn), DType::kBool, {widened ? x.args[0] : args[0]});
       } else {
         made = Op(OpcodeOf(instruction.fn), DType::kBool, {args[0], Cast(args[1], operands)});
       }

@@ -1,11 +1,7 @@
 // Conversions between element types, copies and gathers of tiles: plain loops for the compiler to
-// vectorise, compiled for the baseline and AVX2.
+// vectorise, compiled for each target.
 #include "kernels/targets.h"
 
-#if defined(__x86_64__)
-#undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS (HWY_SCALAR | HWY_EMU128 | HWY_SSSE3 | HWY_AVX3)
-#endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/tile_ops_cast.cc"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep

@@ -1,11 +1,7 @@
 // Operations on tiles of any computed type: plain loops for the compiler to vectorise, compiled for
-// the baseline and AVX2. All operands are tiles.
+// each target.
 #include "kernels/targets.h"
 
-#if defined(__x86_64__)
-#undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS (HWY_SCALAR | HWY_EMU128 | HWY_SSSE3 | HWY_AVX3)
-#endif
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/tile_ops_typed.cc"
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
@@ -52,8 +48,16 @@ SARDONYX_FUNCTOR2(LessEqual, static_cast<uint8_t>(x <= y))
 SARDONYX_FUNCTOR2(Greater, static_cast<uint8_t>(x > y))
 SARDONYX_FUNCTOR2(GreaterEqual, static_cast<uint8_t>(x >= y))
 SARDONYX_FUNCTOR1(IsNaN, static_cast<uint8_t>(x != x))
-SARDONYX_FUNCTOR1(IsInf, static_cast<uint8_t>(x == std::numeric_limits<T>::infinity() ||
-                                              x == -std::numeric_limits<T>::infinity()))
+SARDONYX_FUNCTOR1(IsInf, static_cast<uint8_t>(std::fabs(x) == std::numeric_limits<T>::infinity()))
+// 16-bit floats by their bits, shifted so that the sign is gone: kInfinite is infinity's.
+template <uint16_t kInfinite>
+struct BitsAreNaN {
+  static HWY_INLINE uint8_t Do(uint16_t x) { return static_cast<uint16_t>(x << 1) > kInfinite; }
+};
+template <uint16_t kInfinite>
+struct BitsAreInf {
+  static HWY_INLINE uint8_t Do(uint16_t x) { return static_cast<uint16_t>(x << 1) == kInfinite; }
+};
 
 SARDONYX_FUNCTOR2(IntAdd, static_cast<T>(static_cast<W>(x) + static_cast<W>(y)))
 SARDONYX_FUNCTOR2(IntSub, static_cast<T>(static_cast<W>(x) - static_cast<W>(y)))
@@ -83,7 +87,23 @@ template <typename T>
 HWY_INLINE bool IsMinusOne(T y) {
   return std::is_signed_v<T> && y == static_cast<T>(-1);
 }
-SARDONYX_FUNCTOR2(IntDiv, y == 0 ? T{0} : IsMinusOne(y) ? IntNegOf::Do(x) : static_cast<T>(x / y))
+// Narrow integers divide as floating point numbers, which vectorises: a quotient that is no integer
+// differs from the next one by more than rounding.
+struct IntDivOf {
+  template <typename T>
+  static HWY_INLINE T Do(T x, T y) {
+    if constexpr (sizeof(T) == 8) {
+      return y == 0 ? T{0} : IsMinusOne(y) ? IntNegOf::Do(x) : static_cast<T>(x / y);
+    } else {
+      using F = std::conditional_t<sizeof(T) == 4, double, float>;
+      using Wide = std::conditional_t<std::is_same_v<T, uint32_t>, int64_t, int32_t>;
+      const bool plain = (y != 0) & !IsMinusOne(y);
+      const F quotient = static_cast<F>(x) / static_cast<F>(plain ? y : T{1});
+      const T result = static_cast<T>(static_cast<Wide>(quotient));
+      return plain ? result : y == 0 ? T{0} : IntNegOf::Do(x);
+    }
+  }
+};
 SARDONYX_FUNCTOR2(IntFMod, y == 0 || IsMinusOne(y) ? T{0} : static_cast<T>(x % y))
 struct IntModOf {
   template <typename T>
@@ -113,8 +133,9 @@ SARDONYX_FUNCTOR2(RealAdd, x + y)
 SARDONYX_FUNCTOR2(RealSub, x - y)
 SARDONYX_FUNCTOR2(RealMul, x* y)
 SARDONYX_FUNCTOR2(RealDiv, x / y)
-SARDONYX_FUNCTOR2(RealMin, x != x || x < y ? x : y)
-SARDONYX_FUNCTOR2(RealMax, x != x || x > y ? x : y)
+// Without branches: | of both comparisons.
+SARDONYX_FUNCTOR2(RealMin, (x != x) | (x < y) ? x : y)
+SARDONYX_FUNCTOR2(RealMax, (x != x) | (x > y) ? x : y)
 SARDONYX_FUNCTOR2(RealFMod, std::fmod(x, y))
 SARDONYX_FUNCTOR2(RealPow, std::pow(x, y))
 struct RealModOf {
@@ -131,6 +152,7 @@ SARDONYX_FUNCTOR1(Floor, std::floor(x))
 SARDONYX_FUNCTOR1(Ceil, std::ceil(x))
 SARDONYX_FUNCTOR1(Round, std::nearbyint(x))
 SARDONYX_FUNCTOR1(Reciprocal, 1 / x)
+SARDONYX_FUNCTOR1(Cube, x* x* x)
 SARDONYX_FUNCTOR1(Exp, std::exp(x))
 SARDONYX_FUNCTOR1(Log, std::log(x))
 SARDONYX_FUNCTOR1(Log1p, std::log1p(x))
@@ -145,7 +167,7 @@ SARDONYX_FUNCTOR1(Acosh, std::acosh(x))
 SARDONYX_FUNCTOR1(Atanh, std::atanh(x))
 SARDONYX_FUNCTOR1(Erf, std::erf(x))
 SARDONYX_FUNCTOR1(Sigmoid, 1 / (1 + std::exp(-x)))
-SARDONYX_FUNCTOR1(RealRelu, x > 0 || x != x ? x : T{0})
+SARDONYX_FUNCTOR1(RealRelu, (x > 0) | (x != x) ? x : T{0})
 
 // ---- the loops ----
 
@@ -160,16 +182,33 @@ void Map1(const TileArgs& args) {
   for (int64_t i = 0; i < count; ++i) out[i] = F::Do(a[i]);
 }
 
-template <class F, typename T>
+template <class F, typename T, unsigned kUniform>
 void Map2(const TileArgs& args) {
   using R = decltype(F::Do(T{}, T{}));
   const T* a = static_cast<const T*>(args.in[0]);
   const T* b = static_cast<const T*>(args.in[1]);
   R* out = static_cast<R*>(args.out);
+  const T first = *a, second = *b;
   const int64_t count =
       args.count;  // which stores of bytes might change, for all the compiler knows
   SARDONYX_TILE_LOOP
-  for (int64_t i = 0; i < count; ++i) out[i] = F::Do(a[i], b[i]);
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = F::Do(kUniform & 1 ? first : a[i], kUniform & 2 ? second : b[i]);
+  }
+}
+
+// Of the operands at most one is uniform; the first only if they cannot be exchanged.
+template <class F, typename T>
+TileFn Commuting(unsigned uniform) {
+  return uniform == 0 ? Map2<F, T, 0> : uniform == 2 ? Map2<F, T, 2> : nullptr;
+}
+template <class F, typename T>
+TileFn Ordered(unsigned uniform) {
+  return uniform == 1 ? Map2<F, T, 1> : Commuting<F, T>(uniform);
+}
+template <class F, typename T>
+TileFn Tiles(unsigned uniform) {
+  return uniform == 0 ? Map2<F, T, 0> : nullptr;
 }
 
 template <typename Bits>
@@ -190,15 +229,16 @@ void Where(const TileArgs& args) {
 
 // What all types share.
 template <typename T>
-TileFn FindCommon(TileOpcode op) {
+TileFn FindCommon(TileOpcode op, unsigned uniform) {
   using enum TileOpcode;
   switch (op) {
-    case kEqual: return Map2<EqualOf, T>;
-    case kLess: return Map2<LessOf, T>;
-    case kLessEqual: return Map2<LessEqualOf, T>;
-    case kGreater: return Map2<GreaterOf, T>;
-    case kGreaterEqual: return Map2<GreaterEqualOf, T>;
+    case kEqual: return Commuting<EqualOf, T>(uniform);
+    case kLess: return Ordered<LessOf, T>(uniform);
+    case kLessEqual: return Ordered<LessEqualOf, T>(uniform);
+    case kGreater: return Ordered<GreaterOf, T>(uniform);
+    case kGreaterEqual: return Ordered<GreaterEqualOf, T>(uniform);
     case kWhere:
+      if (uniform != 0) return nullptr;
       if (sizeof(T) == 1) return Where<uint8_t>;
       if (sizeof(T) == 2) return Where<uint16_t>;
       return sizeof(T) == 4 ? Where<uint32_t> : Where<uint64_t>;
@@ -207,55 +247,64 @@ TileFn FindCommon(TileOpcode op) {
 }
 
 template <typename T>
-TileFn FindInteger(TileOpcode op) {
+TileFn FindInteger(TileOpcode op, unsigned uniform) {
   using enum TileOpcode;
   using U = std::make_unsigned_t<T>;  // where signs do not matter, one instance serves both
   switch (op) {
-    case kAdd: return Map2<IntAddOf, U>;
-    case kSub: return Map2<IntSubOf, U>;
-    case kMul: return Map2<IntMulOf, U>;
-    case kBitAnd: return Map2<BitAndOf, U>;
-    case kBitOr: return Map2<BitOrOf, U>;
-    case kBitXor: return Map2<BitXorOf, U>;
+    case kAdd: return Commuting<IntAddOf, U>(uniform);
+    case kSub: return Ordered<IntSubOf, U>(uniform);
+    case kMul: return Commuting<IntMulOf, U>(uniform);
+    case kBitAnd: return Commuting<BitAndOf, U>(uniform);
+    case kBitOr: return Commuting<BitOrOf, U>(uniform);
+    case kBitXor: return Commuting<BitXorOf, U>(uniform);
     case kBitNot: return Map1<BitNotOf, U>;
     case kNeg: return Map1<IntNegOf, U>;
-    case kDiv: return Map2<IntDivOf, T>;
-    case kMod: return Map2<IntModOf, T>;
-    case kFMod: return Map2<IntFModOf, T>;
-    case kPow: return Map2<IntPowOf, T>;
-    case kMin: return Map2<IntMinOf, T>;
-    case kMax: return Map2<IntMaxOf, T>;
-    case kShiftLeft: return Map2<ShiftLeftOf, T>;
-    case kShiftRight: return Map2<ShiftRightOf, T>;
+    case kDiv: return Ordered<IntDivOf, T>(uniform);
+    case kMod: return Tiles<IntModOf, T>(uniform);
+    case kFMod: return Tiles<IntFModOf, T>(uniform);
+    case kPow: return Tiles<IntPowOf, T>(uniform);
+    case kMin: return Commuting<IntMinOf, T>(uniform);
+    case kMax: return Commuting<IntMaxOf, T>(uniform);
+    case kShiftLeft: return Tiles<ShiftLeftOf, T>(uniform);
+    case kShiftRight: return Tiles<ShiftRightOf, T>(uniform);
     case kAbs: return Map1<IntAbsOf, T>;
     case kSign: return Map1<IntSignOf, T>;
     case kRelu: return Map1<IntReluOf, T>;
     case kFloor:
     case kCeil:
     case kRound: return Map1<SameOf, U>;
-    default: return FindCommon<T>(op);
+    default: return FindCommon<T>(op, uniform);
   }
 }
 
-TileFn FindBool(TileOpcode op) {
+TileFn FindBool(TileOpcode op, unsigned uniform) {
   using enum TileOpcode;
   switch (op) {
     case kNot: return Map1<NotOf, uint8_t>;
     case kAdd:
     case kMax:
     case kBitOr:
-    case kOr: return Map2<BitOrOf, uint8_t>;
+    case kOr: return Commuting<BitOrOf, uint8_t>(uniform);
     case kMul:
     case kMin:
     case kBitAnd:
-    case kAnd: return Map2<BitAndOf, uint8_t>;
+    case kAnd: return Commuting<BitAndOf, uint8_t>(uniform);
     case kBitXor:
-    case kXor: return Map2<BitXorOf, uint8_t>;
-    default: return FindCommon<uint8_t>(op);
+    case kXor: return Commuting<BitXorOf, uint8_t>(uniform);
+    default: return FindCommon<uint8_t>(op, uniform);
   }
 }
 
-TileFn FindDouble(TileOpcode op) {
+template <uint16_t kInfinite>
+TileFn FindHalf(TileOpcode op) {
+  switch (op) {
+    case TileOpcode::kIsNaN: return Map1<BitsAreNaN<kInfinite>, uint16_t>;
+    case TileOpcode::kIsInf: return Map1<BitsAreInf<kInfinite>, uint16_t>;
+    default: return nullptr;
+  }
+}
+
+TileFn FindDouble(TileOpcode op, unsigned uniform) {
   using enum TileOpcode;
   switch (op) {
 #define SARDONYX_CASE1(Name) \
@@ -264,6 +313,7 @@ TileFn FindDouble(TileOpcode op) {
     SARDONYX_CASE1(Ceil)
     SARDONYX_CASE1(Round)
     SARDONYX_CASE1(Reciprocal)
+    SARDONYX_CASE1(Cube)
     SARDONYX_CASE1(Exp)
     SARDONYX_CASE1(Log)
     SARDONYX_CASE1(Log1p)
@@ -285,35 +335,37 @@ TileFn FindDouble(TileOpcode op) {
     case kNeg: return Map1<RealNegOf, double>;
     case kSign: return Map1<RealSignOf, double>;
     case kRelu: return Map1<RealReluOf, double>;
-    case kAdd: return Map2<RealAddOf, double>;
-    case kSub: return Map2<RealSubOf, double>;
-    case kMul: return Map2<RealMulOf, double>;
-    case kDiv: return Map2<RealDivOf, double>;
-    case kMin: return Map2<RealMinOf, double>;
-    case kMax: return Map2<RealMaxOf, double>;
-    case kMod: return Map2<RealModOf, double>;
-    case kFMod: return Map2<RealFModOf, double>;
-    case kPow: return Map2<RealPowOf, double>;
-    default: return FindCommon<double>(op);
+    case kAdd: return Commuting<RealAddOf, double>(uniform);
+    case kSub: return Ordered<RealSubOf, double>(uniform);
+    case kMul: return Commuting<RealMulOf, double>(uniform);
+    case kDiv: return Ordered<RealDivOf, double>(uniform);
+    case kMin: return Commuting<RealMinOf, double>(uniform);
+    case kMax: return Commuting<RealMaxOf, double>(uniform);
+    case kMod: return Tiles<RealModOf, double>(uniform);
+    case kFMod: return Tiles<RealFModOf, double>(uniform);
+    case kPow: return Tiles<RealPowOf, double>(uniform);
+    default: return FindCommon<double>(op, uniform);
   }
 }
 
-TileFn Find(TileOpcode op, DType type) {
+TileFn Find(TileOpcode op, DType type, unsigned uniform) {
   switch (type) {
     case DType::kFloat32:  // arithmetic has its own kernels
       if (op == TileOpcode::kIsNaN) return Map1<IsNaNOf, float>;
       if (op == TileOpcode::kIsInf) return Map1<IsInfOf, float>;
-      return FindCommon<float>(op);
-    case DType::kFloat64: return FindDouble(op);
-    case DType::kInt8: return FindInteger<int8_t>(op);
-    case DType::kInt16: return FindInteger<int16_t>(op);
-    case DType::kInt32: return FindInteger<int32_t>(op);
-    case DType::kInt64: return FindInteger<int64_t>(op);
-    case DType::kUInt8: return FindInteger<uint8_t>(op);
-    case DType::kUInt16: return FindInteger<uint16_t>(op);
-    case DType::kUInt32: return FindInteger<uint32_t>(op);
-    case DType::kUInt64: return FindInteger<uint64_t>(op);
-    case DType::kBool: return FindBool(op);
+      return FindCommon<float>(op, uniform);
+    case DType::kFloat64: return FindDouble(op, uniform);
+    case DType::kFloat16: return FindHalf<0xf800>(op);
+    case DType::kBFloat16: return FindHalf<0xff00>(op);
+    case DType::kInt8: return FindInteger<int8_t>(op, uniform);
+    case DType::kInt16: return FindInteger<int16_t>(op, uniform);
+    case DType::kInt32: return FindInteger<int32_t>(op, uniform);
+    case DType::kInt64: return FindInteger<int64_t>(op, uniform);
+    case DType::kUInt8: return FindInteger<uint8_t>(op, uniform);
+    case DType::kUInt16: return FindInteger<uint16_t>(op, uniform);
+    case DType::kUInt32: return FindInteger<uint32_t>(op, uniform);
+    case DType::kUInt64: return FindInteger<uint64_t>(op, uniform);
+    case DType::kBool: return FindBool(op, uniform);
     default: return nullptr;
   }
 }
@@ -326,9 +378,9 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 
 HWY_EXPORT(Find);
-TileFn TypedTileFn(TileOpcode op, DType type) {
+TileFn TypedTileFn(TileOpcode op, DType type, unsigned uniform) {
   const TileFn fn = type == DType::kFloat64 ? DoubleTileFn(op) : nullptr;
-  return fn != nullptr ? fn : HWY_DYNAMIC_DISPATCH(Find)(op, type);
+  return fn != nullptr ? fn : HWY_DYNAMIC_DISPATCH(Find)(op, type, uniform);
 }
 
 }  // namespace sardonyx

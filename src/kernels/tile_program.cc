@@ -25,6 +25,13 @@ bool Commutes(TileOpcode op) {
     case TileOpcode::kMin:
     case TileOpcode::kMax:
     case TileOpcode::kAddRelu:
+    case TileOpcode::kEqual:
+    case TileOpcode::kAnd:
+    case TileOpcode::kOr:
+    case TileOpcode::kXor:
+    case TileOpcode::kBitAnd:
+    case TileOpcode::kBitOr:
+    case TileOpcode::kBitXor:
     case TileOpcode::kFma: return true;
     default: return false;
   }
@@ -184,19 +191,17 @@ class Lowering {
     // Comparisons are known by the type of what they compare; Where by that of its values.
     const bool is_where = node.op == TileOpcode::kWhere;
     const DType type = graph_.nodes[node.args[is_where ? 1 : 0]].type;
-    TileFn fn = nullptr;
-    if (type == DType::kFloat32) {
-      unsigned mask = UniformMask(args, node.arity, all_uniform);
-      fn = FloatTileFn(node.op, mask);
-      if (fn == nullptr && Commutes(node.op)) {
-        std::swap(args[0], args[1]);
-        mask = UniformMask(args, node.arity, all_uniform);
-        fn = FloatTileFn(node.op, mask);
-      }
-      if (fn == nullptr) fn = FillUniform(args, node.arity, all_uniform, node.op);
+    const auto find = [&](unsigned uniform) {
+      const TileFn fn = type == DType::kFloat32 ? FloatTileFn(node.op, uniform) : nullptr;
+      return fn != nullptr ? fn : TypedTileFn(node.op, type, uniform);
+    };
+    TileFn fn = find(UniformMask(args, node.arity, all_uniform));
+    if (fn == nullptr && Commutes(node.op)) {
+      std::swap(args[0], args[1]);
+      fn = find(UniformMask(args, node.arity, all_uniform));
     }
-    if (fn == nullptr) {
-      fn = TypedTileFn(node.op, type);
+    if (fn == nullptr) {  // on tiles alone
+      fn = find(0);
       if (fn == nullptr) return "a function is not defined for its element type";
       if (!all_uniform) Fill(args, node.arity);
     }
@@ -211,13 +216,6 @@ class Lowering {
     if (all_uniform) return 0;
     for (int i = 0; i < arity; ++i) mask |= values_[args[i]].uniform ? 1u << i : 0u;
     return mask;
-  }
-
-  // The float operation on tiles alone, with uniform operands made tiles; null if there is none.
-  TileFn FillUniform(int* args, int arity, bool all_uniform, TileOpcode op) {
-    const TileFn fn = FloatTileFn(op, 0);
-    if (fn != nullptr && !all_uniform) Fill(args, arity);
-    return fn;
   }
 
   void Fill(int* args, int arity) {
