@@ -12,17 +12,18 @@
 #include <type_traits>
 
 #include "kernels/slices.h"
-#include "kernels/tile_loop.h"
 
 namespace sardonyx {
 #ifndef SARDONYX_KERNELS_CUMULATIVE_ONCE
 #define SARDONYX_KERNELS_CUMULATIVE_ONCE
-// Columns worked on at a time, and the loops over them of one type.
-inline constexpr int64_t kCumulativeColumns = 256;
+// Columns worked on at a time, and the loops of one type: over columns, and over whole rows.
+inline constexpr int64_t kCumulativeColumns = 1024;
 template <typename T>
 struct CumulativeLoops {
-  using Loop = void (*)(const T* x, T* y, int64_t n, int64_t inner, int64_t count, bool reverse);
-  Loop loops[2][2];  // [product][exclusive]
+  using Columns = void (*)(const T* x, T* y, int64_t n, int64_t inner, int64_t count, bool reverse);
+  using Rows = void (*)(const T* x, T* y, int64_t n, int64_t count, bool reverse);
+  Columns columns[2][2];  // [product][exclusive]
+  Rows rows[2][2];
 };
 using AllCumulativeLoops =
     std::tuple<CumulativeLoops<float>, CumulativeLoops<double>, CumulativeLoops<int8_t>,
@@ -36,31 +37,127 @@ HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
 namespace {
 
-template <bool kProduct, bool kExclusive, typename T>
-void Columns(const T* x, T* y, int64_t n, int64_t inner, int64_t count, bool reverse) {
-  // Integers wrap alike at any width.
-  using Unsigned = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-  using A = std::conditional_t<std::is_floating_point_v<T>, double, Unsigned>;
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Integers wrap alike at any width.
+template <typename T>
+using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double,
+                                       std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
+
+template <typename T>
+using Unsigned = std::conditional_t<std::is_floating_point_v<T>, T, hwy::MakeUnsigned<T>>;
+
+// The next running value; what belongs to this element is written.
+template <bool kProduct, bool kExclusive, typename T, typename A>
+HWY_INLINE A Step(A running, T from, T* to) {
+  const A value = static_cast<A>(from);
+  const A next = kProduct ? running * value : running + value;
+  *to = static_cast<T>(kExclusive ? running : next);
+  return next;
+}
+
+template <class D, typename T>
+HWY_INLINE hn::Vec<D> Widened(D d, const T* p) {
+  if constexpr (sizeof(T) == sizeof(hn::TFromD<D>)) {
+    return hn::LoadU(d, p);
+  } else {
+    return hn::PromoteTo(d, hn::LoadU(hn::Rebind<T, D>(), p));
+  }
+}
+template <class D, typename T>
+HWY_INLINE void StoreNarrowed(D d, hn::Vec<D> v, T* p) {
+  const hn::Rebind<T, D> narrow;
+  if constexpr (sizeof(T) == sizeof(hn::TFromD<D>)) {
+    hn::StoreU(v, d, p);
+  } else if constexpr (std::is_floating_point_v<T>) {
+    hn::StoreU(hn::DemoteTo(narrow, v), narrow, p);
+  } else {
+    hn::StoreU(hn::TruncateTo(narrow, v), narrow, p);
+  }
+}
+
+// Some rows of kVectors vectors of adjacent columns, on top of the running values.
+template <bool kProduct, bool kExclusive, int kVectors, typename T, typename A>
+HWY_INLINE void ColumnBlock(const T* x, T* y, A* running, int64_t rows, int64_t step) {
+  const hn::ScalableTag<A> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  hn::Vec<decltype(d)> sum[kVectors];
+  for (int v = 0; v < kVectors; ++v) sum[v] = hn::LoadU(d, running + v * lanes);
+  for (int64_t i = 0; i < rows; ++i, x += step, y += step) {
+    for (int v = 0; v < kVectors; ++v) {
+      const auto value = Widened(d, x + v * lanes);
+      const auto next = kProduct ? hn::Mul(sum[v], value) : hn::Add(sum[v], value);
+      StoreNarrowed(d, kExclusive ? sum[v] : next, y + v * lanes);
+      sum[v] = next;
+    }
+  }
+  for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, running + v * lanes);
+}
+
+// `count` columns of x [n, inner], a few rows at a time, so that each is read onwards.
+template <bool kProduct, bool kExclusive, typename Type>
+void Columns(const Type* x_in, Type* y_out, int64_t n, int64_t inner, int64_t count, bool reverse) {
+  constexpr int64_t kRows = 8;
+  using A = Accumulator<Type>;
+  using T = Unsigned<Type>;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
+  const int64_t first = reverse ? (n - 1) * inner : 0, step = reverse ? -inner : inner;
+  const T* x = reinterpret_cast<const T*>(x_in) + first;
+  T* y = reinterpret_cast<T*>(y_out) + first;
   A running[kCumulativeColumns];
   std::fill_n(running, count, kProduct ? A{1} : A{0});
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t row = (reverse ? n - 1 - i : i) * inner;
-    const T* from = x + row;
-    T* to = y + row;
-    SARDONYX_TILE_LOOP
-    for (int64_t c = 0; c < count; ++c) {
-      const A value = static_cast<A>(from[c]);
-      const A next = kProduct ? running[c] * value : running[c] + value;
-      to[c] = static_cast<T>(kExclusive ? running[c] : next);
-      running[c] = next;
+  for (int64_t i = 0; i < n; i += kRows, x += kRows * step, y += kRows * step) {
+    const int64_t rows = std::min(kRows, n - i);
+    int64_t c = 0;
+    for (; c + 8 * lanes <= count; c += 8 * lanes) {
+      ColumnBlock<kProduct, kExclusive, 8>(x + c, y + c, running + c, rows, step);
+    }
+    for (; c + lanes <= count; c += lanes) {
+      ColumnBlock<kProduct, kExclusive, 1>(x + c, y + c, running + c, rows, step);
+    }
+    for (; c < count; ++c) {
+      for (int64_t k = 0; k < rows; ++k) {
+        const int64_t at = k * step + c;
+        running[c] = Step<kProduct, kExclusive>(running[c], x[at], y + at);
+      }
+    }
+  }
+}
+
+// Some rows side by side, since each addition waits for the one before it.
+template <bool kProduct, bool kExclusive, typename T>
+void Rows(const T* x, T* y, int64_t n, int64_t count, bool reverse) {
+  using A = Accumulator<T>;
+  const A start = kProduct ? A{1} : A{0};
+  const int64_t first = reverse ? n - 1 : 0, step = reverse ? -1 : 1;
+  int64_t row = 0;
+  for (; row + 4 <= count; row += 4) {
+    const T* from = x + row * n + first;
+    T* to = y + row * n + first;
+    A a = start, b = start, c = start, d = start;
+    for (int64_t i = 0; i < n; ++i, from += step, to += step) {
+      a = Step<kProduct, kExclusive>(a, from[0], to);
+      b = Step<kProduct, kExclusive>(b, from[n], to + n);
+      c = Step<kProduct, kExclusive>(c, from[2 * n], to + 2 * n);
+      d = Step<kProduct, kExclusive>(d, from[3 * n], to + 3 * n);
+    }
+  }
+  for (; row < count; ++row) {
+    const T* from = x + row * n + first;
+    T* to = y + row * n + first;
+    A running = start;
+    for (int64_t i = 0; i < n; ++i, from += step, to += step) {
+      running = Step<kProduct, kExclusive>(running, *from, to);
     }
   }
 }
 
 template <typename T>
 void Fill(CumulativeLoops<T>* to) {
-  *to = {{{Columns<false, false, T>, Columns<false, true, T>},
-          {Columns<true, false, T>, Columns<true, true, T>}}};
+  *to = {
+      {{Columns<false, false, T>, Columns<false, true, T>},
+       {Columns<true, false, T>, Columns<true, true, T>}},
+      {{Rows<false, false, T>, Rows<false, true, T>}, {Rows<true, false, T>, Rows<true, true, T>}}};
 }
 
 void FillAll(AllCumulativeLoops* all) {
@@ -83,7 +180,16 @@ void Cumulative(const CumulativeShape& shape, const T* x, T* y, const Parallel& 
   const int64_t blocks = (inner + kColumns - 1) / kColumns;
   AllCumulativeLoops all;
   HWY_DYNAMIC_DISPATCH(FillAll)(&all);
-  const auto columns = std::get<CumulativeLoops<T>>(all).loops[shape.product][shape.exclusive];
+  if (inner == 1) {
+    const auto rows = std::get<CumulativeLoops<T>>(all).rows[shape.product][shape.exclusive];
+    const Slices slices = Slice(shape.outer, n / 2 + 1, 4);
+    par.For(slices.tasks, [&](int64_t task) {
+      const int64_t begin = slices.Begin(task), end = slices.End(task, shape.outer);
+      rows(x + begin * n, y + begin * n, n, end - begin, shape.reverse);
+    });
+    return;
+  }
+  const auto columns = std::get<CumulativeLoops<T>>(all).columns[shape.product][shape.exclusive];
   const Slices slices = Slice(shape.outer * blocks, n * std::min(inner, kColumns) / 4 + n);
   par.For(slices.tasks, [&](int64_t task) {
     for (int64_t i = slices.Begin(task); i < slices.End(task, shape.outer * blocks); ++i) {

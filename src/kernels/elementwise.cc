@@ -36,6 +36,7 @@ struct ElementwiseKernel::Impl {
   struct Operand {
     int64_t element_bytes;
     bool expanded = false;
+    bool streams = false;               // each tile reads other elements, one after another
     int64_t block_bytes;                // from one tile to the next along the cut dimension
     std::vector<int64_t> outer_bytes;   // strides of the outer dimensions
     std::vector<int64_t> tile_strides;  // of the cut and the inner dimensions, in elements
@@ -62,6 +63,10 @@ struct ElementwiseKernel::Impl {
 namespace {
 
 using Impl = ElementwiseKernel::Impl;
+
+void Prefetch(const std::byte* from, int64_t bytes) {
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(from + i, 0, 2);
+}
 
 // Drops dimensions of size 1 and merges neighbours that every operand walks as one.
 void Collapse(std::vector<int64_t>& dims, std::vector<std::vector<int64_t>>& strides) {
@@ -177,6 +182,7 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
     Impl::Operand& operand = impl->operands[i];
     operand.element_bytes = BitWidth(expression.inputs[i]) / 8;
     operand.expanded = tile_inputs[i].access == TileAccess::kExpanded;
+    operand.streams = tile_inputs[i].access == TileAccess::kContiguous && !tile_inputs[i].invariant;
     operand.block_bytes = strides[i][cut] * impl->rows * operand.element_bytes;
     for (size_t d = 0; d < cut; ++d) {
       operand.outer_bytes.push_back(strides[i][d] * operand.element_bytes);
@@ -243,9 +249,15 @@ void ElementwiseKernel::Impl::RunTiles(int64_t begin, int64_t end, const void* c
                  runner.PlacePointer(expansion.place));
     }
     runner.SetOutput(out);
-    runner.Run(tile_rows * inner, full);
     out += tile_rows * inner * out_bytes;
     Advance(block, index, from);
+    // Between the operations of a chain memory would rest.
+    if (program.ops.size() > 1 && tile + 1 < end) {
+      for (size_t i = 0; i < operands.size(); ++i) {
+        if (operands[i].streams) Prefetch(from[i], full * operands[i].element_bytes);
+      }
+    }
+    runner.Run(tile_rows * inner, full);
   }
 }
 

@@ -33,7 +33,9 @@ void Triangle(const void* x, void* y, int64_t count, int64_t rows, int64_t colum
 
 template <typename T>
 void Range(T first, T step, T* y, int64_t count, const Parallel& par) {
-  using A = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
+  // Integers wrap alike at any width.
+  using A = std::conditional_t<std::is_floating_point_v<T>, double,
+                               std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
   constexpr int64_t kChunk = 1024;
   const Slices slices = Slice(count, 1, kChunk);
   par.For(slices.tasks, [&](int64_t task) {
@@ -43,9 +45,15 @@ void Range(T first, T step, T* y, int64_t count, const Parallel& par) {
       const int32_t size = static_cast<int32_t>(std::min(kChunk, end - begin));
       const A start = static_cast<A>(begin);
       T* to = y + begin;
-      SARDONYX_TILE_LOOP
-      for (int32_t i = 0; i < size; ++i) {
-        to[i] = static_cast<T>(base + (start + static_cast<A>(i)) * by);
+      if constexpr (std::is_integral_v<T>) {
+        A value = base + start * by;
+        SARDONYX_TILE_LOOP
+        for (int32_t i = 0; i < size; ++i, value += by) to[i] = static_cast<T>(value);
+      } else {
+        SARDONYX_TILE_LOOP
+        for (int32_t i = 0; i < size; ++i) {
+          to[i] = static_cast<T>(base + (start + static_cast<A>(i)) * by);
+        }
       }
     }
   });

@@ -38,37 +38,128 @@ HWY_INLINE void TransposeBlock(D d, const uint32_t* in, int64_t in_stride, uint3
   using V = hn::Vec<D>;
 #if HWY_TARGET <= HWY_AVX2
   V lo[4], hi[4];
-  for (int i = 0; i < 4; ++i) lo[i] = hn::LoadU(d, in + i * in_stride);
-  for (int i = 0; i < 4; ++i) hi[i] = hn::LoadU(d, in + (4 + i) * in_stride);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    lo[i] = hn::LoadU(d, in + i * in_stride);
+    hi[i] = hn::LoadU(d, in + (4 + i) * in_stride);
+  }
   Transpose4(d, lo);
   Transpose4(d, hi);
+#pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) {
     hn::StoreU(hn::ConcatLowerLower(d, hi[i], lo[i]), d, out + i * out_stride);
     hn::StoreU(hn::ConcatUpperUpper(d, hi[i], lo[i]), d, out + (4 + i) * out_stride);
   }
 #else
   V r[4];
+#pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) r[i] = hn::LoadU(d, in + i * in_stride);
   Transpose4(d, r);
+#pragma GCC unroll 4
   for (int i = 0; i < 4; ++i) hn::StoreU(r[i], d, out + i * out_stride);
 #endif
 }
+
+// The same for narrower elements, 128 bits a row. Interleaving row i with row i + N / 2, log2(N)
+// times, transposes.
+template <class D, class V = hn::Vec<D>, size_t kBlock>
+HWY_INLINE void InterleaveHalves(D d, const V (&from)[kBlock], V (&to)[kBlock]) {
+#pragma GCC unroll 8
+  for (size_t k = 0; k < kBlock / 2; ++k) {
+    to[2 * k] = hn::InterleaveLower(d, from[k], from[k + kBlock / 2]);
+    to[2 * k + 1] = hn::InterleaveUpper(d, from[k], from[k + kBlock / 2]);
+  }
+}
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE void TransposeNarrowBlock(D d, const T* in, int64_t in_stride, T* out,
+                                     int64_t out_stride) {
+  constexpr int64_t kBlock = 16 / sizeof(T);
+  hn::Vec<D> a[kBlock], b[kBlock];
+#pragma GCC unroll 16
+  for (int64_t k = 0; k < kBlock; ++k) a[k] = hn::LoadU(d, in + k * in_stride);
+  InterleaveHalves(d, a, b);
+  InterleaveHalves(d, b, a);
+  InterleaveHalves(d, a, b);
+  if constexpr (kBlock == 16) InterleaveHalves(d, b, a);
+#pragma GCC unroll 16
+  for (int64_t k = 0; k < kBlock; ++k) {
+    hn::StoreU(kBlock == 16 ? a[k] : b[k], d, out + k * out_stride);
+  }
+}
 #endif  // HWY_TARGET != HWY_SCALAR
 
-// out[i * out_stride + j] = in[j * in_stride + i] for i < rows, j < cols.
+template <typename T>
+HWY_INLINE void CopyElements(const T* in, int64_t count, T* out) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::LoadU(d, in + i), d, out + i);
+  for (; i < count; ++i) out[i] = in[i];
+}
+
+// out[i * out_stride + j] = in[j * in_stride + i] for i < rows, j < cols, by tiles that
+// are transposed in a small array and then copied by whole lines: the rows of the output may all
+// fall into one set of the cache, which would lose lines that are half written. A tile takes whole
+// lines of the input.
+template <typename T>
+HWY_INLINE void TransposeTiles(const T* in, int64_t in_stride, T* out, int64_t out_stride,
+                               int64_t rows, int64_t cols) {
+#if HWY_TARGET == HWY_SCALAR
+  constexpr int64_t kBlock = 1;
+#elif HWY_TARGET <= HWY_AVX2
+  constexpr int64_t kBlock = sizeof(T) == 4 ? 8 : 16 / sizeof(T);
+#else
+  constexpr int64_t kBlock = 16 / sizeof(T);
+#endif
+  constexpr int64_t kTileCols = 256, kLine = 64 / sizeof(T), kTileElements = kTileCols * kLine;
+  HWY_ALIGN T tile[kTileElements];
+  // Lines apart are not fetched ahead by themselves; at larger strides they would drive each other
+  // out.
+  const bool ahead = in_stride * static_cast<int64_t>(sizeof(T)) <= 1024 || cols <= 64;
+  for (int64_t j0 = 0; j0 < cols; j0 += kTileCols) {
+    const int64_t width = std::min(kTileCols, cols - j0), whole_width = width / kBlock * kBlock;
+    const int64_t tile_rows = kTileElements / width / kLine * kLine;
+    for (int64_t i0 = 0; i0 < rows; i0 += tile_rows) {
+      const int64_t height = std::min(tile_rows, rows - i0),
+                    whole_height = height / kBlock * kBlock;
+      const T* from = in + j0 * in_stride + i0;
+      const auto each = [&](int64_t i, int64_t i_end, int64_t j, int64_t j_end) {
+        for (; i < i_end; ++i) {
+          for (int64_t k = j; k < j_end; ++k) tile[i * width + k] = from[k * in_stride + i];
+        }
+      };
+      for (int64_t j = 0; j < whole_width; j += kBlock) {
+        for (int64_t k = 2 * kBlock; ahead && k < 3 * kBlock; ++k) {
+          __builtin_prefetch(from + (j + k) * in_stride);
+        }
+        for (int64_t i = 0; i < whole_height; i += kBlock) {
+#if HWY_TARGET == HWY_SCALAR
+          each(i, i + 1, j, j + 1);
+#else
+          const hn::CappedTag<T, kBlock> d;
+          const T* block = from + j * in_stride + i;
+          if constexpr (sizeof(T) == 4) {
+            TransposeBlock(d, block, in_stride, tile + i * width + j, width);
+          } else {
+            TransposeNarrowBlock(d, block, in_stride, tile + i * width + j, width);
+          }
+#endif
+        }
+      }
+      each(0, whole_height, whole_width, width);
+      each(whole_height, height, 0, width);
+      for (int64_t i = 0; i < height; ++i) {
+        CopyElements(tile + i * width, width, out + (i0 + i) * out_stride + j0);
+      }
+    }
+  }
+}
+
 void TransposeWords(const void* in_words, int64_t in_stride, void* out_words, int64_t out_stride,
                     int64_t rows, int64_t cols) {
   const uint32_t* in = static_cast<const uint32_t*>(in_words);
   uint32_t* out = static_cast<uint32_t*>(out_words);
-#if HWY_TARGET == HWY_SCALAR
-  constexpr int64_t kBlock = 1;
-#elif HWY_TARGET <= HWY_AVX2
-  constexpr int64_t kBlock = 8;
-#else
-  constexpr int64_t kBlock = 4;
-#endif
 #if HWY_TARGET != HWY_SCALAR
-  const hn::CappedTag<uint32_t, kBlock> d;
   // Pictures: three planes to pixels of three and back.
   const hn::ScalableTag<uint32_t> full;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(full));
@@ -116,82 +207,18 @@ void TransposeWords(const void* in_words, int64_t in_stride, void* out_words, in
     return;
   }
 #endif
-  constexpr int64_t kTile = 64;
-  const int64_t whole_rows = rows / kBlock * kBlock;
-  for (int64_t j0 = 0; j0 < cols; j0 += kTile) {
-    const int64_t j1 = std::min(cols, j0 + kTile);
-    const int64_t whole = j0 + (j1 - j0) / kBlock * kBlock;
-    for (int64_t i = 0; i < whole_rows; i += kBlock) {
-      for (int64_t j = j0; j < whole; j += kBlock) {
-#if HWY_TARGET == HWY_SCALAR
-        out[i * out_stride + j] = in[j * in_stride + i];
-#else
-        TransposeBlock(d, in + j * in_stride + i, in_stride, out + i * out_stride + j, out_stride);
-#endif
-      }
-      for (int64_t ii = i; ii < i + kBlock; ++ii) {
-        for (int64_t j = whole; j < j1; ++j) out[ii * out_stride + j] = in[j * in_stride + ii];
-      }
-    }
-    for (int64_t i = whole_rows; i < rows; ++i) {
-      for (int64_t j = j0; j < j1; ++j) out[i * out_stride + j] = in[j * in_stride + i];
-    }
-  }
-}
-
-// The same for narrower elements, in square blocks of 128 bits a row. Interleaving row i with row
-// i + N / 2, log2(N) times, transposes.
-template <typename T>
-HWY_INLINE void TransposeNarrow(const T* in, int64_t in_stride, T* out, int64_t out_stride,
-                                int64_t rows, int64_t cols) {
-#if HWY_TARGET == HWY_SCALAR
-  constexpr int64_t kBlock = 1;
-#else
-  constexpr int64_t kBlock = 16 / sizeof(T);
-  const hn::CappedTag<T, kBlock> d;
-  using V = hn::Vec<decltype(d)>;
-#endif
-  constexpr int64_t kTile = 64;
-  const int64_t whole_rows = rows / kBlock * kBlock;
-  const auto each = [&](int64_t i0, int64_t i1, int64_t j0, int64_t j1) {
-    for (int64_t i = i0; i < i1; ++i) {
-      for (int64_t j = j0; j < j1; ++j) out[i * out_stride + j] = in[j * in_stride + i];
-    }
-  };
-  for (int64_t j0 = 0; j0 < cols; j0 += kTile) {
-    const int64_t j1 = std::min(cols, j0 + kTile), whole = j0 + (j1 - j0) / kBlock * kBlock;
-    for (int64_t i = 0; i < whole_rows; i += kBlock) {
-      for (int64_t j = j0; j < whole; j += kBlock) {
-#if HWY_TARGET == HWY_SCALAR
-        each(i, i + 1, j, j + 1);
-#else
-        V a[kBlock], b[kBlock];
-        for (int64_t k = 0; k < kBlock; ++k) a[k] = hn::LoadU(d, in + (j + k) * in_stride + i);
-        for (int64_t width = kBlock; width > 1; width /= 2) {
-          for (int64_t k = 0; k < kBlock / 2; ++k) {
-            b[2 * k] = hn::InterleaveLower(d, a[k], a[k + kBlock / 2]);
-            b[2 * k + 1] = hn::InterleaveUpper(d, a[k], a[k + kBlock / 2]);
-          }
-          for (int64_t k = 0; k < kBlock; ++k) a[k] = b[k];
-        }
-        for (int64_t k = 0; k < kBlock; ++k) hn::StoreU(a[k], d, out + (i + k) * out_stride + j);
-#endif
-      }
-      each(i, i + kBlock, whole, j1);
-    }
-    each(whole_rows, rows, j0, j1);
-  }
+  TransposeTiles(in, in_stride, out, out_stride, rows, cols);
 }
 
 void TransposeBytes(const void* in, int64_t in_stride, void* out, int64_t out_stride, int64_t rows,
                     int64_t cols) {
-  TransposeNarrow(static_cast<const uint8_t*>(in), in_stride, static_cast<uint8_t*>(out),
-                  out_stride, rows, cols);
+  TransposeTiles(static_cast<const uint8_t*>(in), in_stride, static_cast<uint8_t*>(out), out_stride,
+                 rows, cols);
 }
 void TransposeHalves(const void* in, int64_t in_stride, void* out, int64_t out_stride, int64_t rows,
                      int64_t cols) {
-  TransposeNarrow(static_cast<const uint16_t*>(in), in_stride, static_cast<uint16_t*>(out),
-                  out_stride, rows, cols);
+  TransposeTiles(static_cast<const uint16_t*>(in), in_stride, static_cast<uint16_t*>(out),
+                 out_stride, rows, cols);
 }
 
 // `count` copies of an element of 1, 2, 4 or 8 bytes, of any alignment.
@@ -411,12 +438,18 @@ StridedCopyPlan PrepareStridedCopy(std::span<const int64_t> dims,
   const int64_t size = plan.dims[std::max(0, plan.rank - 2)].size;
   plan.chunk = std::clamp<int64_t>(kTaskBytes / 2 / row_bytes, 1, size);
   if (plan.method == Method::kTranspose) {
-    plan.chunk = std::min<int64_t>(size, plan.dims[plan.rank - 1].size <= 8 ? 256 : 32);
+    plan.chunk = std::min<int64_t>(size, plan.dims[plan.rank - 1].size <= 8 ? 256 : 64);
   }
-  plan.chunks = (size + plan.chunk - 1) / plan.chunk;
-  plan.units = plan.chunks;
-  for (int i = 0; i + 2 < plan.rank; ++i) plan.units *= plan.dims[i].size;
   const int64_t tasks = std::clamp<int64_t>(bytes / kTaskBytes, 1, kMaxTasks);
+  int64_t outer = 1;
+  for (int i = 0; i + 2 < plan.rank; ++i) outer *= plan.dims[i].size;
+  const auto chunks = [&] { return (size + plan.chunk - 1) / plan.chunk; };
+  // Few planes of few rows: narrower ones, for more tasks.
+  while (plan.method == Method::kTranspose && plan.chunk > 16 && outer * chunks() < tasks) {
+    plan.chunk = (plan.chunk + 1) / 2;
+  }
+  plan.chunks = chunks();
+  plan.units = outer * plan.chunks;
   plan.units_per_task = (plan.units + tasks - 1) / tasks;
   return plan;
 }

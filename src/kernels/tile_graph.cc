@@ -385,6 +385,10 @@ std::string_view TileGraph::Build(const Expression& expression) {
         made = Float(OpcodeOf(instruction.fn), args);
       } else if (instruction.fn == Fn::kPow) {
         made = Pow(operands, args[0], args[1]);
+      } else if (instruction.fn == Fn::kMin && operands != DType::kBool &&
+                 Absorbable(args[0], TileOpcode::kMax)) {
+        const auto [x, least] = std::pair(nodes[args[0]].args[0], nodes[args[0]].args[1]);
+        made = Op(TileOpcode::kClamp, operands, {x, least, args[1]});
       } else {
         made = arity == 1 ? Op(OpcodeOf(instruction.fn), operands, {args[0]})
                           : Op(OpcodeOf(instruction.fn), operands, {args[0], args[1]});

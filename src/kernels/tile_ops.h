@@ -28,13 +28,16 @@ inline TileOpcode OpcodeOf(Fn fn) { return static_cast<TileOpcode>(fn); }
 // such variant. The best SIMD target at the time of the call.
 TileFn FloatTileFn(TileOpcode op, unsigned uniform);
 
+// Float32 operations on tiles that are computed in float64, null for the others.
+TileFn WideTileFn(TileOpcode op);
+
 // Operation on operands of a computed type (of 16-bit floats kIsNaN and kIsInf alone), `uniform` as
 // above, null if the type has no such function or variant. kWhere: `type` is that of the values;
 // comparisons: of the operands.
 TileFn TypedTileFn(TileOpcode op, DType type, unsigned uniform);
 
-// Float64 operations on tiles that have a vector form of their own, null for the others.
-TileFn DoubleTileFn(TileOpcode op);
+// Float64 operations that have a vector form of their own, null for the others.
+TileFn DoubleTileFn(TileOpcode op, unsigned uniform);
 
 // Conversion between computed types, or between float32 and a 16-bit float.
 TileFn CastTileFn(DType from, DType to);

@@ -7,6 +7,7 @@
 #include <hwy/highway.h>
 
 #include <cmath>
+#include <limits>
 
 #include "kernels/row_math-inl.h"
 #include "kernels/tile_ops.h"
@@ -50,6 +51,43 @@ struct CosOf {
   }
 };
 
+struct ExpOf {
+  static HWY_INLINE V Do(D d, V x) {
+    const V inside = AtMost(d, hn::Set(d, 710.0), AtLeast(d, hn::Set(d, -746.0), x));
+    return hn::IfThenElse(hn::Eq(x, x), hn::Exp(d, inside), x);
+  }
+};
+struct LogOf {
+  static HWY_INLINE V Do(D d, V x) {
+    const V zero = hn::Zero(d), infinity = hn::Set(d, std::numeric_limits<double>::infinity());
+    const auto inside = hn::And(hn::Gt(x, zero), hn::Lt(x, infinity));
+    const V nan = hn::Set(d, std::numeric_limits<double>::quiet_NaN());
+    const V special =
+        hn::IfThenElse(hn::Eq(x, zero), hn::Neg(infinity), hn::IfThenElse(hn::Lt(x, zero), nan, x));
+    const V log = hn::Log(d, hn::IfThenElse(inside, x, hn::Set(d, 1.0)));
+    return hn::IfThenElse(inside, log, special);
+  }
+};
+
+// NaN of either operand stays.
+HWY_INLINE V Least(D d, V x, V y) { return hn::IfThenElse(hn::Eq(x, x), AtMost(d, x, y), x); }
+HWY_INLINE V Most(D d, V x, V y) { return hn::IfThenElse(hn::Eq(x, x), AtLeast(d, x, y), x); }
+
+void Clamp(const TileArgs& args) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const double* in = static_cast<const double*>(args.in[0]);
+  const V lo = hn::Set(d, *static_cast<const double*>(args.in[1]));
+  const V hi = hn::Set(d, *static_cast<const double*>(args.in[2]));
+  double* out = static_cast<double*>(args.out);
+  int64_t i = 0;
+  for (; i + lanes <= args.count; i += lanes) {
+    hn::StoreU(Least(d, Most(d, hn::LoadU(d, in + i), lo), hi), d, out + i);
+  }
+  const int64_t rest = args.count - i;
+  if (rest > 0) StorePart(Least(d, Most(d, LoadPart(d, in + i, rest), lo), hi), d, out + i, rest);
+}
+
 template <class F>
 void Map(const TileArgs& args) {
   const D d;
@@ -64,8 +102,11 @@ void Map(const TileArgs& args) {
   if (rest > 0) StorePart(F::Do(d, LoadPart(d, in + i, rest)), d, out + i, rest);
 }
 
-TileFn Find(TileOpcode op) {
+TileFn Find(TileOpcode op, unsigned uniform) {
+  if (uniform != 0) return op == TileOpcode::kClamp && uniform == 6 ? Clamp : nullptr;
   switch (op) {
+    case TileOpcode::kExp: return Map<ExpOf>;
+    case TileOpcode::kLog: return Map<LogOf>;
     case TileOpcode::kSqrt: return Map<SqrtOf>;
     case TileOpcode::kTanh: return Map<TanhOf>;
     case TileOpcode::kSin: return Map<SinOf>;
@@ -82,7 +123,9 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 
 HWY_EXPORT(Find);
-TileFn DoubleTileFn(TileOpcode op) { return HWY_DYNAMIC_DISPATCH(Find)(op); }
+TileFn DoubleTileFn(TileOpcode op, unsigned uniform) {
+  return HWY_DYNAMIC_DISPATCH(Find)(op, uniform);
+}
 
 }  // namespace sardonyx
 #endif

@@ -254,19 +254,12 @@ TileFn Find(TileOpcode op, unsigned uniform) {
       SARDONYX_CASE1(Cube)
       SARDONYX_CASE1(GeluTanh)
 #undef SARDONYX_CASE1
-      case kTan: return Map1<Lanes1<std::tan>, 0>;
-      case kSinh: return Map1<Lanes1<std::sinh>, 0>;
-      case kCosh: return Map1<Lanes1<std::cosh>, 0>;
-      case kAsinh: return Map1<Lanes1<std::asinh>, 0>;
-      case kAcosh: return Map1<Lanes1<std::acosh>, 0>;
-      case kAtanh: return Map1<Lanes1<std::atanh>, 0>;
       case kAdd: return Map2<AddOf, 0>;
       case kSub: return Map2<SubOf, 0>;
       case kMul: return Map2<MulOf, 0>;
       case kDiv: return Map2<DivOf, 0>;
       case kMod: return Map2<Lanes2<FloorModulo>, 0>;
       case kFMod: return Map2<Lanes2<std::fmod>, 0>;
-      case kPow: return Map2<Lanes2<std::pow>, 0>;
       case kMin: return Map2<MinOf, 0>;
       case kMax: return Map2<MaxOf, 0>;
       case kAddRelu: return Map2<AddReluOf, 0>;
@@ -345,7 +338,8 @@ HWY_EXPORT(Find);
 HWY_EXPORT(FindHalf);
 
 TileFn FloatTileFn(TileOpcode op, unsigned uniform) {
-  return HWY_DYNAMIC_DISPATCH(Find)(op, uniform);
+  const TileFn fn = uniform == 0 ? WideTileFn(op) : nullptr;
+  return fn != nullptr ? fn : HWY_DYNAMIC_DISPATCH(Find)(op, uniform);
 }
 
 TileFn HalfTileFn(bool to_half) { return HWY_DYNAMIC_DISPATCH(FindHalf)(to_half); }

@@ -134,8 +134,8 @@ SARDONYX_FUNCTOR2(RealSub, x - y)
 SARDONYX_FUNCTOR2(RealMul, x* y)
 SARDONYX_FUNCTOR2(RealDiv, x / y)
 // Without branches: | of both comparisons.
-SARDONYX_FUNCTOR2(RealMin, (x != x) | (x < y) ? x : y)
-SARDONYX_FUNCTOR2(RealMax, (x != x) | (x > y) ? x : y)
+SARDONYX_FUNCTOR2(RealMin, ((x != x) | (x < y)) ? x : y)
+SARDONYX_FUNCTOR2(RealMax, ((x != x) | (x > y)) ? x : y)
 SARDONYX_FUNCTOR2(RealFMod, std::fmod(x, y))
 SARDONYX_FUNCTOR2(RealPow, std::pow(x, y))
 struct RealModOf {
@@ -167,7 +167,7 @@ SARDONYX_FUNCTOR1(Acosh, std::acosh(x))
 SARDONYX_FUNCTOR1(Atanh, std::atanh(x))
 SARDONYX_FUNCTOR1(Erf, std::erf(x))
 SARDONYX_FUNCTOR1(Sigmoid, 1 / (1 + std::exp(-x)))
-SARDONYX_FUNCTOR1(RealRelu, (x > 0) | (x != x) ? x : T{0})
+SARDONYX_FUNCTOR1(RealRelu, ((x > 0) | (x != x)) ? x : T{0})
 
 // ---- the loops ----
 
@@ -209,6 +209,27 @@ TileFn Ordered(unsigned uniform) {
 template <class F, typename T>
 TileFn Tiles(unsigned uniform) {
   return uniform == 0 ? Map2<F, T, 0> : nullptr;
+}
+
+template <class Least, class Most, typename T, bool kUniform>
+void Clamp(const TileArgs& args) {
+  const T* x = static_cast<const T*>(args.in[0]);
+  const T* lo = static_cast<const T*>(args.in[1]);
+  const T* hi = static_cast<const T*>(args.in[2]);
+  T* out = static_cast<T*>(args.out);
+  const T least = *lo, most = *hi;
+  const int64_t count =
+      args.count;  // which stores of bytes might change, for all the compiler knows
+  SARDONYX_TILE_LOOP
+  for (int64_t i = 0; i < count; ++i) {
+    out[i] = Most::Do(Least::Do(x[i], kUniform ? least : lo[i]), kUniform ? most : hi[i]);
+  }
+}
+template <class Least, class Most, typename T>
+TileFn Clamps(unsigned uniform) {
+  return uniform == 0   ? Clamp<Least, Most, T, false>
+         : uniform == 6 ? Clamp<Least, Most, T, true>
+                        : nullptr;
 }
 
 template <typename Bits>
@@ -264,6 +285,7 @@ TileFn FindInteger(TileOpcode op, unsigned uniform) {
     case kFMod: return Tiles<IntFModOf, T>(uniform);
     case kPow: return Tiles<IntPowOf, T>(uniform);
     case kMin: return Commuting<IntMinOf, T>(uniform);
+    case kClamp: return Clamps<IntMaxOf, IntMinOf, T>(uniform);
     case kMax: return Commuting<IntMaxOf, T>(uniform);
     case kShiftLeft: return Tiles<ShiftLeftOf, T>(uniform);
     case kShiftRight: return Tiles<ShiftRightOf, T>(uniform);
@@ -340,6 +362,7 @@ TileFn FindDouble(TileOpcode op, unsigned uniform) {
     case kMul: return Commuting<RealMulOf, double>(uniform);
     case kDiv: return Ordered<RealDivOf, double>(uniform);
     case kMin: return Commuting<RealMinOf, double>(uniform);
+    case kClamp: return Clamps<RealMaxOf, RealMinOf, double>(uniform);
     case kMax: return Commuting<RealMaxOf, double>(uniform);
     case kMod: return Tiles<RealModOf, double>(uniform);
     case kFMod: return Tiles<RealFModOf, double>(uniform);
@@ -379,7 +402,7 @@ namespace sardonyx {
 
 HWY_EXPORT(Find);
 TileFn TypedTileFn(TileOpcode op, DType type, unsigned uniform) {
-  const TileFn fn = type == DType::kFloat64 ? DoubleTileFn(op) : nullptr;
+  const TileFn fn = type == DType::kFloat64 ? DoubleTileFn(op, uniform) : nullptr;
   return fn != nullptr ? fn : HWY_DYNAMIC_DISPATCH(Find)(op, type, uniform);
 }
 

@@ -327,12 +327,16 @@ class Lowering {
   Value values_[TileProgram::kMaxPlaces];
 };
 
+// A tile's reads from memory, its arithmetic and its writes follow each other: short ones overlap.
+constexpr int64_t kTileBytes = 4096;
+
 }  // namespace
 
 int64_t TileProgram::TileElements() const {
   const int64_t bytes = std::max<int64_t>(1, int64_t{slots} * slot_width);
   const int64_t fitting = kFileBytes / bytes;
-  return std::min<int64_t>(fitting / (fitting < 64 ? 16 : 64) * (fitting < 64 ? 16 : 64), 1024);
+  const int64_t whole = fitting / (fitting < 64 ? 16 : 64) * (fitting < 64 ? 16 : 64);
+  return std::min<int64_t>(whole, kTileBytes / slot_width);
 }
 
 std::string_view LowerToTiles(const Expression& expression, const TileInput* inputs,

@@ -88,8 +88,8 @@ struct TileProgram {
   // Values of the constant scalars, in their own type; cells that operations write come behind.
   InlineVector<uint64_t, 256> constants;
 
-  // Most elements in a tile, up to 1024, such that all slots fit into kFileBytes; a multiple of
-  // 16, 0 if not even 16 fit.
+  // Most elements in a tile, up to 4 KiB of the widest, such that all slots fit into kFileBytes; a
+  // multiple of 16, 0 if not even 16 fit.
   int64_t TileElements() const;
 };
 

@@ -243,6 +243,26 @@ TEST(Elementwise, EveryFunctionOfEveryIntegerType) {
   }
 }
 
+TEST(Elementwise, DivisionAndClampOfEveryType) {
+  std::mt19937 rng(11);
+  for (const DType type : kTypes) {
+    if (type == DType::kBool) continue;
+    Expression divide, clamp;
+    divide.inputs.assign(2, type);
+    divide.code = {{Fn::kDiv, type, {0, 1, 0}}};
+    clamp.inputs.assign(3, type);
+    clamp.code = {{Fn::kMax, type, {0, 1, 0}}, {Fn::kMin, type, {3, 2, 0}}};
+    for (int round = 0; round < 20; ++round) {
+      std::vector<Operand> operands;
+      for (int i = 0; i < 3; ++i) operands.push_back(RandomOperand(type, {1003}, rng));
+      ForEachTarget([&] {
+        Check(clamp, {1003}, operands);
+        Check(divide, {1003}, {operands[0], operands[1]});
+      });
+    }
+  }
+}
+
 TEST(Elementwise, CastsBetweenAllTypes) {
   std::mt19937 rng(8);
   for (const DType from : kTypes) {
@@ -363,6 +383,7 @@ TEST(Elementwise, AccuracyOfFunctions) {
       {"(float) sqrt(0):float", std::sqrt, 0, 100, 0.51},
       {"(float) reciprocal(0):float", [](double x) { return 1 / x; }, -9, 9, 0.51},
       {"(float; 3:float) pow(0,1):float", [](double x) { return x * x * x; }, -9, 9, 1.5},
+      {"(float; -1.7:float) pow(0,1):float", [](double x) { return std::pow(x, -1.7f); }, 0, 90, 1},
       {"(float; 2.5:float) pow(0,1):float", [](double x) { return std::pow(x, 2.5); }, 0, 9, 1},
   };
   ForEachTarget([&] {
@@ -380,6 +401,8 @@ TEST(Elementwise, AccuracyOfDoubleFunctions) {
   using Function = double (*)(double);
   const std::pair<const char*, Function> rows[] = {
       {"(double) sqrt(0):double", std::sqrt},
+      {"(double) exp(0):double", std::exp},
+      {"(double) log(0):double", std::log},
       {"(double) tanh(0):double", std::tanh},
       {"(double) sin(0):double", std::sin},
       {"(double) cos(0):double", std::cos},
@@ -472,6 +495,7 @@ TEST(Elementwise, NaNPassesThrough) {
         "(float, float) max(1,0):float", "(float, float) min(0,1):float",
         "(float, float) min(1,0):float", "(float, float) add(0,1):float relu(2):float",
         "(float) sigmoid(0):float", "(float) sign(0):float", "(double, double) max(1,0):double",
+        "(double; 1:double, 2:double) max(0,1):double min(3,2):double",
         "(float16) relu(0):float16"}) {
     const Expression e = Expression::Parse(text);
     std::vector<Operand> operands;
