@@ -23,10 +23,10 @@ struct Forest {
       const uint32_t inner = (1U << depth) - 1;
       for (uint32_t i = 0; i < inner; ++i) {
         nodes.push_back(
-            TreeNode::Make(0.7f * normal(generator), generator() % features, false, 2 * i + 1));
+            TreeNode::Branch(0.7f * normal(generator), generator() % features, false, 2 * i + 1));
       }
       for (uint32_t i = inner; i <= 2 * inner; ++i) {
-        nodes.push_back(TreeNode::Make(normal(generator), features, false, i));
+        nodes.push_back(TreeNode::Leaf(normal(generator), features, i));
       }
     }
     ensemble = {.trees = trees,

@@ -156,11 +156,11 @@ class Session:
         if not isinstance(inputs, dict):
             inputs = dict(inputs) if isinstance(inputs, Mapping) else self._by_name(inputs)
         if outputs is None:
-            return dict(zip(self._output_names, self._native.run(inputs, None), strict=True))
+            return self._native.run(inputs, self._output_names, True)
         names = _names(outputs)
         if not names:
             return {}
-        return dict(zip(names, self._native.run(inputs, names), strict=True))
+        return self._native.run(inputs, names, False)
 
     def _by_name(self, inputs: Sequence[Any]) -> dict[str, Any]:
         if not isinstance(inputs, list | tuple):

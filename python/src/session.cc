@@ -43,8 +43,9 @@ class PySession {
     Index();
   }
 
-  // inputs: dict from names to values. The values of the outputs named, None: of all, in order.
-  nb::list Run(const nb::dict& inputs, nb::handle outputs) {
+  // From the names of inputs to their values, and the same of the outputs named. `all`: these are
+  // the model's own, in order.
+  nb::dict Run(const nb::dict& inputs, const nb::list& outputs, bool all) {
     NamedData data;
     data.reserve(inputs.size());
     for (auto [key, value] : inputs) {
@@ -53,14 +54,14 @@ class PySession {
       data.emplace_back(std::move(name), std::move(datum));
     }
     std::vector<std::string> names;
-    if (!outputs.is_none()) names = nb::cast<std::vector<std::string>>(outputs);
+    if (!all) names = nb::cast<std::vector<std::string>>(outputs);
     std::vector<Datum> values;
     {
       nb::gil_scoped_release free;
       values = session_.Run(data, names);
     }
-    nb::list result;
-    for (const Datum& value : values) result.append(ToPython(value));
+    nb::dict result;
+    for (size_t i = 0; i < values.size(); ++i) result[outputs[i]] = ToPython(values[i]);
     return result;
   }
 
@@ -222,7 +223,7 @@ void BindSession(nb::module_& module) {
              nb::gil_scoped_release free;
              new (self) PySession(view, std::move(owner), options);
            })
-      .def("run", &PySession::Run, nb::arg("inputs"), nb::arg("outputs").none())
+      .def("run", &PySession::Run, nb::arg("inputs"), nb::arg("outputs"), nb::arg("all"))
       .def("inputs", [](PySession& self) { return DescribeValues(self.session().inputs()); })
       .def("outputs", [](PySession& self) { return DescribeValues(self.session().outputs()); })
       .def("metadata", [](PySession& self) { return MetadataOf(self.session().metadata()); })

@@ -1,7 +1,6 @@
 #include "kernels/trees.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -48,15 +47,15 @@ int64_t RowBytes(const Grid& grid) { return Rounded(grid.rows * grid.row_floats 
 int64_t SumBytes(const Grid& grid, int64_t targets) { return Rounded(grid.rows * targets * 8); }
 
 template <bool kMissing>
-uint32_t Next(TreeNode node, float x) {
-  bool second = x <= node.threshold;
-  if constexpr (kMissing) second |= node.missing() & (x != x);
+uint32_t Next(TreeNode node, int32_t x) {
+  bool second = x <= node.order;
+  if constexpr (kMissing) second |= node.missing() & (x == kNaNOrder);
   return node.child() + uint32_t{second};
 }
 
 // Eight rows, interleaved (x[feature * kLanes + lane]), from the root down.
 template <bool kMissing>
-void DescendRows(const TreeNode* nodes, const Tree& tree, const float* x, uint32_t* leaves) {
+void DescendRows(const TreeNode* nodes, const Tree& tree, const int32_t* x, uint32_t* leaves) {
   uint32_t at[kLanes] = {};
   const auto step = [&] {
     uint32_t moved = 0;
@@ -77,7 +76,7 @@ void DescendRows(const TreeNode* nodes, const Tree& tree, const float* x, uint32
 
 // One row down eight trees.
 template <bool kMissing>
-void DescendTrees(const TreeNode* const* trees, int nearest, int depth, const float* x,
+void DescendTrees(const TreeNode* const* trees, int nearest, int depth, const int32_t* x,
                   uint32_t* leaves) {
   uint32_t at[kLanes] = {};
   const auto step = [&] {
@@ -106,8 +105,8 @@ struct Tally {
   }
 
   void operator()(const Tree& tree, const TreeNode& leaf, double* sums) const {
-    if (ensemble.votes == Votes::kTree) return Add(sums + tree.target, leaf.threshold);
-    const auto number = std::bit_cast<uint32_t>(leaf.threshold);
+    if (ensemble.votes == Votes::kTree) return Add(sums + tree.target, leaf.vote());
+    const int32_t number = leaf.order;
     if (ensemble.votes == Votes::kDense) {
       const float* weights = ensemble.weights + number * ensemble.targets;
       for (int64_t t = 0; t < ensemble.targets; ++t) sums[t] += weights[t];
@@ -120,7 +119,7 @@ struct Tally {
 };
 
 template <bool kMissing>
-void FewRows(const Ensemble& ensemble, std::span<const Tree> trees, const float* x,
+void FewRows(const Ensemble& ensemble, std::span<const Tree> trees, const int32_t* x,
              int64_t row_floats, int64_t rows, double* sums) {
   const Tally tally{ensemble};
   const bool one_sum =
@@ -141,8 +140,7 @@ void FewRows(const Ensemble& ensemble, std::span<const Tree> trees, const float*
       double* row_sums = sums + row * ensemble.targets;
       if (one_sum) {  // stays in a register
         double sum = *row_sums;
-        for (size_t lane = 0; lane < group.size(); ++lane)
-          sum += roots[lane][leaves[lane]].threshold;
+        for (size_t lane = 0; lane < group.size(); ++lane) sum += roots[lane][leaves[lane]].vote();
         *row_sums = sum;
         continue;
       }
@@ -153,9 +151,10 @@ void FewRows(const Ensemble& ensemble, std::span<const Tree> trees, const float*
   }
 }
 
-// Some trees at a time, which stay in the cache while all rows go down them.
+// Some trees at a time, which stay in the cache while all rows, whole blocks of eight, go down
+// them.
 template <bool kMissing>
-void ManyRows(const Ensemble& ensemble, std::span<const Tree> trees, const float* x,
+void ManyRows(const Ensemble& ensemble, std::span<const Tree> trees, const int32_t* x,
               int64_t row_floats, int64_t rows, double* sums) {
   const Tally tally{ensemble};
   for (size_t first = 0, last = 0; first < trees.size(); first = last) {
@@ -164,12 +163,11 @@ void ManyRows(const Ensemble& ensemble, std::span<const Tree> trees, const float
       ++last;
     } while (last < trees.size() && trees[last].first < limit);
     for (int64_t row = 0; row < rows; row += kLanes) {
-      const int64_t count = std::min<int64_t>(kLanes, rows - row);
       for (const Tree& tree : trees.subspan(first, last - first)) {
         const TreeNode* nodes = ensemble.nodes + tree.first;
         uint32_t leaves[kLanes];
         DescendRows<kMissing>(nodes, tree, x + row * row_floats, leaves);
-        for (int64_t lane = 0; lane < count; ++lane) {
+        for (int64_t lane = 0; lane < kLanes; ++lane) {
           tally(tree, nodes[leaves[lane]], sums + (row + lane) * ensemble.targets);
         }
       }
@@ -177,17 +175,18 @@ void ManyRows(const Ensemble& ensemble, std::span<const Tree> trees, const float
   }
 }
 
-// Rows with NaN behind the last feature; interleaved if they will be walked eight at a time.
+// The order of rows' features, with NaN behind the last; interleaved if they will be walked eight
+// at a time.
 void CopyRows(const float* x, int64_t stride, int64_t rows, int64_t row_floats, bool interleaved,
-              float* to) {
+              int32_t* to) {
   const int64_t features = row_floats - 1;
   const int64_t lanes = interleaved ? kLanes : 1;
   for (int64_t row = 0; row < rows; row += lanes) {
-    float* block = to + row * row_floats;
+    int32_t* block = to + row * row_floats;
     for (int64_t lane = 0; lane < lanes; ++lane) {
-      const float* from = x + std::min(row + lane, rows - 1) * stride;
-      for (int64_t f = 0; f < features; ++f) block[f * lanes + lane] = from[f];
-      block[features * lanes + lane] = std::numeric_limits<float>::quiet_NaN();
+      const float* from = x + (row + lane) * stride;
+      for (int64_t f = 0; f < features; ++f) block[f * lanes + lane] = OrderOf(from[f]);
+      block[features * lanes + lane] = kNaNOrder;
     }
   }
 }
@@ -215,14 +214,18 @@ void ScoreTrees(const Ensemble& ensemble, const float* x, int64_t stride, int64_
     const auto trees =
         ensemble.trees.subspan(tree, std::min<int64_t>(grid.trees, ensemble.trees.size() - tree));
     const ScratchSlots::Lease copy(copies);
-    const bool interleaved = count >= kLanes;
-    CopyRows(x + row * stride, stride, count, grid.row_floats, interleaved, copy.floats());
+    auto* copied = reinterpret_cast<int32_t*>(copy.floats());
+    const int64_t many = count / kLanes * kLanes, few = count - many;
+    int32_t* rest = copied + many * grid.row_floats;
+    CopyRows(x + row * stride, stride, many, grid.row_floats, true, copied);
+    CopyRows(x + (row + many) * stride, stride, few, grid.row_floats, false, rest);
     double* sums = all_sums + task * sum_count;
     std::fill(sums, sums + count * targets,
               ensemble.absent_is_nan ? std::numeric_limits<double>::quiet_NaN() : 0.0);
-    const auto score = interleaved ? (ensemble.missing ? ManyRows<true> : ManyRows<false>)
-                                   : (ensemble.missing ? FewRows<true> : FewRows<false>);
-    score(ensemble, trees, copy.floats(), grid.row_floats, count, sums);
+    const auto score_many = ensemble.missing ? ManyRows<true> : ManyRows<false>;
+    const auto score_few = ensemble.missing ? FewRows<true> : FewRows<false>;
+    if (many > 0) score_many(ensemble, trees, copied, grid.row_floats, many, sums);
+    if (few > 0) score_few(ensemble, trees, rest, grid.row_floats, few, sums + many * targets);
   });
   const Tally tally{ensemble};
   for (int64_t block = 0; block < grid.row_blocks; ++block) {

@@ -3,25 +3,44 @@
 // goes down several, eight walks side by side: the loads of one hide those of the others. Vector
 // gathers, by their latencies on Zen 4, would not be faster.
 
+#include <bit>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "base/thread_pool.h"
 
 namespace sardonyx {
 
+// Integers in the order of the floats: comparing them takes fewer instructions and half the time.
+// A NaN is greater than all: it is at most no threshold.
+constexpr int32_t kNaNOrder = std::numeric_limits<int32_t>::max();
+inline int32_t OrderOf(float x) {
+  const auto bits = std::bit_cast<int32_t>(x + 0.0F);  // no -0
+  return x != x ? kNaNOrder : bits ^ (bits >> 31 & kNaNOrder);
+}
+
 // From a node one goes to `child`, or to `child + 1` if the feature is at most the threshold (or is
 // NaN and the node says so). Children are positions in the tree, whose root is 0. A leaf is its own
 // child and asks for the feature behind the last one, which is always NaN: whoever steps on stays
-// there. Its threshold is then free to hold its vote or its number.
+// there. It holds its vote or its number in place of the threshold's order.
 struct TreeNode {
-  float threshold;
+  int32_t order;
   uint32_t bits;
 
   static constexpr int kFeatureBits = 11, kChildBits = 20;
-  static TreeNode Make(float threshold, uint32_t feature, bool missing, uint32_t child) {
-    return {threshold, child | uint32_t{missing} << kChildBits | feature << (kChildBits + 1)};
+  // A threshold that is NaN is one that no feature passes.
+  static TreeNode Branch(float threshold, uint32_t feature, bool missing, uint32_t child) {
+    return {threshold != threshold ? std::numeric_limits<int32_t>::min() : OrderOf(threshold),
+            child | uint32_t{missing} << kChildBits | feature << (kChildBits + 1)};
   }
+  static TreeNode Leaf(int32_t number, uint32_t features, uint32_t position) {
+    return {number, position | features << (kChildBits + 1)};
+  }
+  static TreeNode Leaf(float vote, uint32_t features, uint32_t position) {
+    return Leaf(std::bit_cast<int32_t>(vote), features, position);
+  }
+  float vote() const { return std::bit_cast<float>(order); }
   uint32_t child() const { return bits & ((1U << kChildBits) - 1); }
   bool missing() const { return ((bits >> kChildBits) & 1) != 0; }
   uint32_t feature() const { return bits >> (kChildBits + 1); }
@@ -35,8 +54,8 @@ struct Tree {
 };
 
 enum class Votes : int32_t {
-  kTree,   // a leaf's threshold is its vote, for the target of its tree
-  kDense,  // leaf i (a number in the bits of its threshold) has `targets` weights, one each
+  kTree,   // a leaf holds its vote, for the target of its tree
+  kDense,  // a leaf holds its number i and has `targets` weights, one each
   kLists   // votes offsets[i] to offsets[i + 1] of leaf i, each with a target and a weight
 };
 

@@ -1,5 +1,6 @@
 #pragma once
-// Which implementation is fastest, found by running the candidates on the shapes at hand.
+// Which implementation is fastest, found by running the candidates on the shapes at hand; the one
+// that the device would take unless another is clearly faster.
 
 #include <functional>
 #include <map>

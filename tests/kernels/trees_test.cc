@@ -13,6 +13,7 @@ namespace {
 struct Forest {
   std::vector<Tree> trees;
   std::vector<TreeNode> nodes;
+  std::vector<float> thresholds;
   std::vector<std::vector<std::pair<int32_t, float>>> votes;  // of a node that is a leaf
   std::vector<float> weights;
   std::vector<int32_t> offsets{0}, listed;
@@ -23,7 +24,7 @@ struct Forest {
     std::mt19937 generator(seed);
     const auto unit = [&] { return static_cast<float>(generator() % 2001) / 1000.0f - 1; };
     int64_t steps = 0;
-    uint32_t leaves = 0;
+    int32_t leaves = 0;
     for (int t = 0; t < count; ++t) {
       Tree tree{static_cast<int32_t>(nodes.size()), depth, 0,
                 static_cast<int32_t>(generator() % targets)};
@@ -32,20 +33,23 @@ struct Forest {
       nodes.emplace_back();
       for (size_t i = 0; i < level.size(); ++i) {
         votes.resize(nodes.size() + 2);
+        thresholds.resize(votes.size());
         if (level[i] < depth && (i == 0 || generator() % 5 != 0)) {
-          nodes[first + i] = TreeNode::Make(unit(), generator() % features,
-                                            missing && generator() % 2 == 0, level.size());
+          const float threshold = unit();
+          nodes[first + i] = TreeNode::Branch(threshold, generator() % features,
+                                              missing && generator() % 2 == 0, level.size());
+          thresholds[first + i] = threshold;
           nodes.resize(nodes.size() + 2);
           level.insert(level.end(), 2, level[i] + 1);
           continue;
         }
         auto& own = votes[first + i];
-        float held = 0;
         if (kind == Votes::kTree) {
-          held = unit();
-          own = {{tree.target, held}};
+          const float vote = unit();
+          own = {{tree.target, vote}};
+          nodes[first + i] = TreeNode::Leaf(vote, features, i);
         } else {
-          held = std::bit_cast<float>(leaves++);
+          nodes[first + i] = TreeNode::Leaf(leaves++, features, i);
           for (int32_t target = 0; target < targets; ++target) {
             if (kind == Votes::kDense || generator() % 3 == 0) own.emplace_back(target, unit());
           }
@@ -55,7 +59,6 @@ struct Forest {
           }
           offsets.push_back(static_cast<int32_t>(listed.size()));
         }
-        nodes[first + i] = TreeNode::Make(held, features, false, i);
         tree.nearest = std::min(tree.nearest, level[i]);
         tree.depth = std::max(tree.depth, level[i]);
       }
@@ -74,7 +77,8 @@ struct Forest {
         const TreeNode& node = nodes[tree.first + at];
         if (node.feature() == ensemble.features) break;
         const float value = x[node.feature()];
-        const bool second = value <= node.threshold || (std::isnan(value) && node.missing());
+        const bool second =
+            value <= thresholds[tree.first + at] || (std::isnan(value) && node.missing());
         at = node.child() + (second ? 1 : 0);
       }
       for (const auto& [voted, weight] : votes[tree.first + at]) {
@@ -92,6 +96,8 @@ void Check(const Forest& forest, int64_t rows, double divisor, bool biased) {
   for (int64_t i = 0; ensemble.missing && i < x.size(); i += 7) {
     x[i] = std::numeric_limits<float>::quiet_NaN();
   }
+  for (int64_t i = 2; i < x.size(); i += 5) x[i] = -0.0F;
+  for (int64_t i = 3; i < x.size(); i += 31) x[i] = -std::numeric_limits<float>::infinity();
   std::vector<double> base(targets);
   for (int64_t t = 0; t < targets; ++t) base[t] = static_cast<double>(t) / 4;
   const double absent = ensemble.absent_is_nan ? std::numeric_limits<double>::quiet_NaN() : 0;

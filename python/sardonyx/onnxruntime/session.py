@@ -113,10 +113,7 @@ class InferenceSession:
                 feed = {name: _unwrapped(value) for name, value in input_feed.items()}
                 break
         try:
-            if output_names or type(feed) is not dict:
-                results = list(self._session.run(feed, output_names or None).values())
-            else:
-                results = self._session._native.run(feed, None)
+            results = self._session.run(feed, output_names or None).values()
         except errors.Error as error:
             raise translation(error, loading=False) from error
         return [value if type(value) is np.ndarray else _plain(value) for value in results]

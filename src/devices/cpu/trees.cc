@@ -117,22 +117,19 @@ class Packer {
     for (int64_t i = 0; i < count; ++i) {
       const core::NarrowNode& node = nodes_[first + i];
       if (!IsLeaf(first, first + i)) {
-        to[i] = TreeNode::Make(node.threshold, node.feature(), node.missing(), node.next());
+        to[i] = TreeNode::Branch(node.threshold, node.feature(), node.missing(), node.next());
         level[node.next()] = level[node.next() + 1] = level[i] + 1;
         continue;
       }
       result.nearest = std::min(result.nearest, level[i]);
-      float held = 0;
+      const auto position = static_cast<uint32_t>(i);
       if (votes != Votes::kTree) {
-        held = std::bit_cast<float>(leaves_[first + i]);
-      } else if (one_vote_) {
-        held = static_cast<float>(weights_[first + i]);
-      } else {
-        const int64_t vote = offsets_[leaves_[first + i]];
-        held = static_cast<float>(weights_[vote]);
-        result.target = listed_[vote];
+        to[i] = TreeNode::Leaf(leaves_[first + i], features_, position);
+        continue;
       }
-      to[i] = TreeNode::Make(held, features_, false, static_cast<uint32_t>(i));
+      const int64_t vote = one_vote_ ? first + i : offsets_[leaves_[first + i]];
+      if (!one_vote_) result.target = listed_[vote];
+      to[i] = TreeNode::Leaf(static_cast<float>(weights_[vote]), features_, position);
     }
     return result;
   }
