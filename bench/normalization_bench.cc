@@ -6,6 +6,8 @@
 
 #include <vector>
 
+#include "kernels/rotary.h"
+
 namespace sardonyx {
 namespace {
 
@@ -37,6 +39,19 @@ void GroupNormLast(benchmark::State& state) {
   Report(state, x.size());
 }
 BENCHMARK(GroupNormLast)->Args({64 * 64, 320, 32})->Args({128 * 128, 64, 64});
+
+void RotaryRows(benchmark::State& state) {
+  const int64_t rows = state.range(0), features = state.range(1);
+  std::vector<float> x(rows * features, 0.5f), y(x.size()), angles(x.size(), 0.5f);
+  const RotaryShape shape{
+      1, 1, rows, features, features, false, {0, 0, features / 2}, {0, 0, features / 2}};
+  for (auto _ : state) {
+    Rotate(shape, x.data(), angles.data(), angles.data(), y.data(), Parallel{});
+    benchmark::ClobberMemory();
+  }
+  Report(state, x.size());
+}
+BENCHMARK(RotaryRows)->Args({1024, 64})->Args({1024, 128});
 
 }  // namespace
 }  // namespace sardonyx

@@ -221,16 +221,48 @@ Datum FromPrepared(nb::handle value, const std::string& name) {
   return tensor;
 }
 
+// Python's strings for those of a tensor. Many tensors repeat a few (labels, categories): these are
+// made once.
+class TextObjects {
+ public:
+  // A new reference, null with Python's error if the text is none.
+  PyObject* Of(const std::string& text) {
+    if (++count_ > kTrial && hits_ < count_ / 4) return Decode(text);
+    Slot& slot = slots_[std::hash<std::string_view>()(text) % kSlots];
+    if (slot.text != nullptr && *slot.text == text) {
+      ++hits_;
+      return Py_NewRef(slot.object);
+    }
+    PyObject* object = Decode(text);
+    if (object != nullptr) slot = {&text, object};  // alive: the array holds it
+    return object;
+  }
+
+ private:
+  static constexpr size_t kSlots = 4096, kTrial = 2048;
+  struct Slot {
+    const std::string* text = nullptr;
+    PyObject* object = nullptr;
+  };
+
+  static PyObject* Decode(const std::string& text) {
+    return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()),
+                                "surrogateescape");
+  }
+
+  std::vector<Slot> slots_ = std::vector<Slot>(kSlots);
+  size_t count_ = 0, hits_ = 0;
+};
+
 nb::object StringArray(const Tensor& tensor) {
   nb::object array = Numpy().attr("empty")(nb::cast(std::vector<int64_t>(tensor.dims())), "object");
   Py_buffer view;
   if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_CONTIG | PyBUF_FORMAT) != 0)
     throw nb::python_error();
   auto** items = static_cast<PyObject**>(view.buf);
+  TextObjects objects;
   for (int64_t i = 0; i < tensor.size(); ++i) {
-    const std::string& text = tensor.data<std::string>()[i];
-    PyObject* item =
-        PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape");
+    PyObject* item = objects.Of(tensor.data<std::string>()[i]);
     Py_XSETREF(items[i], item != nullptr ? item : Py_NewRef(Py_None));
   }
   PyBuffer_Release(&view);

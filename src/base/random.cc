@@ -1,5 +1,6 @@
 #include "base/random.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <random>
@@ -12,7 +13,7 @@ MersenneTwister FromEntropy() {
   std::array<std::random_device::result_type, 8> words;
   for (auto& word : words) word = device();
   std::seed_seq sequence(words.begin(), words.end());
-  std::array<uint32_t, MersenneTwister::kWords> state;
+  MersenneTwister::Words state;
   sequence.generate(state.begin(), state.end());
   return MersenneTwister(state);
 }
@@ -32,7 +33,7 @@ MersenneTwister::MersenneTwister(uint32_t seed) {
   }
 }
 
-void MersenneTwister::Refill() {
+void MersenneTwister::Draw(Words& words) {
   constexpr int kFar = 397, kNear = kWords - kFar;
   uint32_t* s = state_.data();
   for (int i = 0; i < kNear; ++i) s[i] = Twist(s[i], s[i + 1], s[i + kFar]);
@@ -43,29 +44,49 @@ void MersenneTwister::Refill() {
     word ^= word >> 11;
     word ^= (word << 7) & 0x9d2c5680U;
     word ^= (word << 15) & 0xefc60000U;
-    drawn_[i] = word ^ (word >> 18);
+    words[i] = word ^ (word >> 18);
   }
-  next_ = 0;
 }
 
 RandomStream::RandomStream(std::optional<uint32_t> seed)
     : engine_(seed ? MersenneTwister(*seed) : FromEntropy()) {}
 
-// The polar method (Marsaglia and Bray, 1964); the second of the pair is handed out first.
-double RandomStream::Normal() {
-  if (second_) {
-    const double value = *second_;
-    second_.reset();
-    return value;
+void RandomStream::Refill() {
+  MersenneTwister::Words words;
+  engine_.Draw(words);
+  for (int i = 0; i < kBlock; ++i) {
+    const auto high = static_cast<int32_t>(words[2 * i] >> 5);
+    const auto low = static_cast<int32_t>(words[2 * i + 1] >> 6);
+    uniform_[i] = (high * 0x1p26 + low) * 0x1p-53;
   }
-  for (;;) {
-    const double x = 2 * Uniform() - 1;
-    const double y = 2 * Uniform() - 1;
-    const double square = x * x + y * y;
-    if (square >= 1 || square == 0) continue;
-    const double factor = std::sqrt(-2 * std::log(square) / square);
-    second_ = factor * x;
-    return factor * y;
+  next_ = 0;
+}
+
+// The polar method (Marsaglia and Bray, 1964); the second of a pair is handed out first. Points are
+// collected without branches before their logarithms are taken.
+void RandomStream::Normal(double* out, int64_t count) {
+  constexpr int64_t kPairs = 256;
+  double x[kPairs], y[kPairs], factor[kPairs], logarithm[kPairs];
+  for (int64_t left = count; left > 0;) {
+    // As many draws as may be needed, so that the stream goes on where it would one by one.
+    const int64_t draws = std::min(kPairs, (left + 1) / 2);
+    int64_t found = 0;
+    for (int64_t i = 0; i < draws; ++i) {
+      x[found] = 2 * Uniform() - 1;
+      y[found] = 2 * Uniform() - 1;
+      const double square = x[found] * x[found] + y[found] * y[found];
+      factor[found] = square;
+      found += static_cast<int64_t>(square < 1) & static_cast<int64_t>(square != 0);
+    }
+    for (int64_t i = 0; i < found; ++i) logarithm[i] = std::log(factor[i]);
+    for (int64_t i = 0; i < found; ++i) factor[i] = std::sqrt(-2 * logarithm[i] / factor[i]);
+    for (int64_t i = 0; i < found; ++i) {
+      *out++ = factor[i] * y[i];
+      if (--left > 0) {
+        *out++ = factor[i] * x[i];
+        --left;
+      }
+    }
   }
 }
 

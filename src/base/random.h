@@ -12,19 +12,14 @@ namespace sardonyx {
 class MersenneTwister {
  public:
   static constexpr int kWords = 624;
+  using Words = std::array<uint32_t, kWords>;
   explicit MersenneTwister(uint32_t seed);
-  explicit MersenneTwister(const std::array<uint32_t, kWords>& state) : state_(state) {}
+  explicit MersenneTwister(const Words& state) : state_(state) {}
 
-  uint32_t operator()() {
-    if (next_ == kWords) Refill();
-    return drawn_[next_++];
-  }
+  void Draw(Words& words);  // the next ones
 
  private:
-  void Refill();
-
-  std::array<uint32_t, kWords> state_, drawn_;
-  int next_ = kWords;
+  Words state_;
 };
 
 class RandomStream {
@@ -33,15 +28,21 @@ class RandomStream {
   explicit RandomStream(std::optional<uint32_t> seed);
 
   double Uniform() {  // in [0, 1), 53 random bits
-    const uint32_t high = engine_() >> 5, low = engine_() >> 6;
-    return (high * 0x1p26 + low) * 0x1p-53;
+    if (next_ == kBlock) Refill();
+    return uniform_[next_++];
   }
-  double Normal();           // mean 0, variance 1
+  // Normal numbers, mean 0, variance 1. They come in pairs: of an odd count the last one's partner
+  // is lost.
+  void Normal(double* out, int64_t count);
   bool Bernoulli(double p);  // p in [0, 1]
 
  private:
+  static constexpr int kBlock = MersenneTwister::kWords / 2;
+  void Refill();
+
   MersenneTwister engine_;
-  std::optional<double> second_;  // normal numbers come in pairs
+  std::array<double, kBlock> uniform_;
+  int next_ = kBlock;
 };
 
 }  // namespace sardonyx

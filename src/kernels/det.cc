@@ -16,47 +16,105 @@ HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
+using D = hn::ScalableTag<double>;
 
-// a [n, n] with rows `stride` apart, a multiple of the vector; what lies behind a row is not read.
-double Eliminate(double* a, int64_t n, int64_t stride) {
-  const hn::ScalableTag<double> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+// row -= factor * head, over the columns [first, last), whole vectors.
+HWY_INLINE void SubtractRow(D d, double factor, const double* head, double* row, int64_t first,
+                            int64_t last) {
+  const auto f = hn::Set(d, factor);
+  for (int64_t k = first; k < last; k += static_cast<int64_t>(hn::Lanes(d))) {
+    hn::Store(hn::NegMulAdd(f, hn::Load(d, head + k), hn::Load(d, row + k)), d, row + k);
+  }
+}
+
+// One matrix in the first n of `width` columns of a, rows `width` apart (a multiple of the vector);
+// what lies behind goes through the same steps. The determinant; with `whole`, the matrix ends as
+// the identity.
+double Eliminate(double* a, int64_t n, int64_t width, bool whole) {
+  const D d;
   double product = 1;
   for (int64_t column = 0; column < n; ++column) {
     int64_t pivot = column;
     for (int64_t row = column + 1; row < n; ++row) {
-      if (std::abs(a[row * stride + column]) > std::abs(a[pivot * stride + column])) pivot = row;
+      if (std::abs(a[row * width + column]) > std::abs(a[pivot * width + column])) pivot = row;
     }
-    double* head = a + column * stride;
+    double* head = a + column * width;
     if (pivot != column) {
-      std::swap_ranges(a + pivot * stride + column, a + pivot * stride + n, head + column);
+      std::swap_ranges(a + pivot * width + column, a + (pivot + 1) * width, head + column);
       product = -product;
     }
     product *= head[column];
-    if (head[column] == 0) return product;
-    // From a whole vector on: what was eliminated may be changed.
-    const int64_t first = (column + 1) / lanes * lanes;
-    int64_t row = column + 1;
-    for (; row + 1 < n; row += 2) {  // two rows share what they load
-      double *p = a + row * stride, *q = p + stride;
-      const auto f = hn::Set(d, p[column] / head[column]);
-      const auto g = hn::Set(d, q[column] / head[column]);
-      for (int64_t k = first; k < n; k += lanes) {
-        const auto h = hn::Load(d, head + k);
-        hn::Store(hn::NegMulAdd(f, h, hn::Load(d, p + k)), d, p + k);
-        hn::Store(hn::NegMulAdd(g, h, hn::Load(d, q + k)), d, q + k);
-      }
+    if (head[column] == 0 && !whole) return product;
+    if (whole) {
+      const double inverse = 1 / head[column];
+      for (int64_t k = column; k < width; ++k) head[k] *= inverse;
     }
-    if (row < n) {
-      double* p = a + row * stride;
-      const auto f = hn::Set(d, p[column] / head[column]);
-      for (int64_t k = first; k < n; k += lanes) {
-        hn::Store(hn::NegMulAdd(f, hn::Load(d, head + k), hn::Load(d, p + k)), d, p + k);
-      }
+    // From a whole vector on: what was eliminated may be changed.
+    const int64_t first =
+        column / static_cast<int64_t>(hn::Lanes(d)) * static_cast<int64_t>(hn::Lanes(d));
+    for (int64_t row = whole ? 0 : column + 1; row < n; ++row) {
+      if (row == column) continue;
+      double* p = a + row * width;
+      SubtractRow(d, p[column] / head[column], head, p, first, width);
     }
   }
   return product;
 }
+
+// The same of as many matrices as a vector has lanes: element (row, k) of all of them is the vector
+// at a[(row * width + k) * lanes]. Their determinants go to `products`.
+void EliminateTogether(double* a, int64_t n, int64_t width, bool whole, double* products) {
+  const D d;
+  using V = hn::Vec<D>;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V zero = hn::Zero(d);
+  V product = hn::Set(d, 1);
+  for (int64_t column = 0; column < n; ++column) {
+    double* head = a + column * width * lanes;
+    V most = hn::Abs(hn::Load(d, head + column * lanes));
+    V pivot = hn::Set(d, static_cast<double>(column));
+    for (int64_t row = column + 1; row < n; ++row) {
+      const V size = hn::Abs(hn::Load(d, a + (row * width + column) * lanes));
+      const auto more = hn::Gt(size, most);
+      most = hn::IfThenElse(more, size, most);
+      pivot = hn::IfThenElse(more, hn::Set(d, static_cast<double>(row)), pivot);
+    }
+    const auto stays = hn::Eq(pivot, hn::Set(d, static_cast<double>(column)));
+    product = hn::IfThenElse(stays, product, hn::Neg(product));
+    for (int64_t row = column + 1; row < n; ++row) {
+      const auto here = hn::Eq(pivot, hn::Set(d, static_cast<double>(row)));
+      if (hn::AllFalse(d, here)) continue;
+      for (int64_t k = column * lanes; k < width * lanes; k += lanes) {
+        double* other = a + row * width * lanes + k;
+        const V p = hn::Load(d, head + k), q = hn::Load(d, other);
+        hn::Store(hn::IfThenElse(here, q, p), d, head + k);
+        hn::Store(hn::IfThenElse(here, p, q), d, other);
+      }
+    }
+    const V value = hn::Load(d, head + column * lanes);
+    product = hn::Mul(product, value);
+    V inverse = hn::Div(hn::Set(d, 1), value);
+    if (whole) {
+      for (int64_t k = column * lanes; k < width * lanes; k += lanes) {
+        hn::Store(hn::Mul(hn::Load(d, head + k), inverse), d, head + k);
+      }
+      inverse = hn::Set(d, 1);
+    } else {
+      inverse = hn::IfThenElse(hn::Eq(value, zero), zero, inverse);  // the product is 0 and stays
+    }
+    for (int64_t row = whole ? 0 : column + 1; row < n; ++row) {
+      if (row == column) continue;
+      double* line = a + row * width * lanes;
+      const V factor = hn::Mul(hn::Load(d, line + column * lanes), inverse);
+      for (int64_t k = (column + 1) * lanes; k < width * lanes; k += lanes) {
+        hn::Store(hn::NegMulAdd(factor, hn::Load(d, head + k), hn::Load(d, line + k)), d, line + k);
+      }
+    }
+  }
+  hn::StoreU(product, d, products);
+}
+
+int64_t MatrixLanes() { return static_cast<int64_t>(hn::Lanes(D())); }
 
 }  // namespace sardonyx::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -65,35 +123,99 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 
 HWY_EXPORT(Eliminate);
+HWY_EXPORT(EliminateTogether);
+HWY_EXPORT(MatrixLanes);
 
 namespace {
 
-int64_t Stride(int64_t n) { return (n + 7) / 8 * 8; }
+constexpr int64_t kMostLanes = 8;
 
-}  // namespace
+// How matrices are cut: `together` share vectors, a task takes `groups` of these.
+struct Cut {
+  int64_t together, groups, width, tasks;
 
-int64_t DeterminantsScratchBytes(int64_t n, int threads) {
-  return ScratchSlots::CountFor(threads) * n * Stride(n) * 8;
-}
+  Cut(int64_t count, int64_t n, bool inverse) {
+    const int64_t lanes = HWY_DYNAMIC_DISPATCH(MatrixLanes)();
+    // Larger ones fill vectors with their rows, and together would not stay in the cache.
+    together = n <= 24 && 2 * count > lanes ? lanes : 1;
+    width = inverse ? 2 * n : n;
+    if (together == 1) width = (width + kMostLanes - 1) / kMostLanes * kMostLanes;
+    groups = std::max<int64_t>(1, 40'000 / (n * n * (width + 8) / 4 + 1));
+    tasks = (count + together * groups - 1) / (together * groups);
+  }
+  int64_t Bytes(int64_t n) const { return (n * width * together * 8 + 63) / 64 * 64; }
+};
 
-void Determinants(const float* x, int64_t count, int64_t n, float* y, void* scratch,
-                  const Parallel& par) {
-  const int64_t stride = Stride(n);
-  ScratchSlots slots(scratch, n * stride * 8, ScratchSlots::CountFor(par.threads));
-  const int64_t together = std::max<int64_t>(1, 40'000 / (n * n * (n + 8) / 8 + 1));
-  par.For((count + together - 1) / together, [&](int64_t task) {
+// Eliminates all matrices, beside the identity for inverses, and hands `store` where the matrix is:
+// its first element, the elements from one to the next, and its determinant.
+template <typename T, typename Store>
+void ForEachMatrix(const T* x, int64_t count, int64_t n, bool inverse, void* scratch,
+                   const Parallel& par, Store&& store) {
+  const Cut cut(count, n, inverse);
+  ScratchSlots slots(scratch, cut.Bytes(n), ScratchSlots::CountFor(par.threads));
+  const int64_t lanes = cut.together, step = lanes * cut.groups, width = cut.width;
+  par.For(cut.tasks, [&](int64_t task) {
     const ScratchSlots::Lease lease(slots);
     auto* a = reinterpret_cast<double*>(lease.floats());
-    for (int64_t i = task * together; i < std::min(count, (task + 1) * together); ++i) {
-      for (int64_t row = 0; row < n; ++row) {
-        const float* from = x + (i * n + row) * n;
-        std::copy(from, from + n, a + row * stride);
-        std::fill(a + row * stride + n, a + (row + 1) * stride, 0.0);
+    for (int64_t i = task * step; i < std::min(count, (task + 1) * step); i += lanes) {
+      for (int64_t lane = 0; lane < lanes; ++lane) {
+        const T* from = x + std::min(i + lane, count - 1) * n * n;  // the last one once more
+        for (int64_t row = 0; row < n; ++row, from += n) {
+          double* to = a + row * width * lanes + lane;
+          for (int64_t k = 0; k < n; ++k) to[k * lanes] = static_cast<double>(from[k]);
+          for (int64_t k = n; k < width; ++k) to[k * lanes] = k == n + row ? 1 : 0;
+        }
       }
-      y[i] = static_cast<float>(HWY_DYNAMIC_DISPATCH(Eliminate)(a, n, stride));
+      double products[kMostLanes];
+      if (lanes == 1) {
+        products[0] = HWY_DYNAMIC_DISPATCH(Eliminate)(a, n, width, inverse);
+      } else {
+        HWY_DYNAMIC_DISPATCH(EliminateTogether)(a, n, width, inverse, products);
+      }
+      for (int64_t lane = 0; lane < std::min(lanes, count - i); ++lane) {
+        store(i + lane, a + lane, lanes, width, products[lane]);
+      }
     }
   });
 }
+
+int64_t ScratchBytes(int64_t count, int64_t n, bool inverse, int threads) {
+  return ScratchSlots::CountFor(threads) * Cut(count, n, inverse).Bytes(n);
+}
+
+}  // namespace
+
+int64_t DeterminantsScratchBytes(int64_t count, int64_t n, int threads) {
+  return ScratchBytes(count, n, false, threads);
+}
+int64_t InversesScratchBytes(int64_t count, int64_t n, int threads) {
+  return ScratchBytes(count, n, true, threads);
+}
+
+template <typename T>
+void Determinants(const T* x, int64_t count, int64_t n, T* y, void* scratch, const Parallel& par) {
+  ForEachMatrix(x, count, n, false, scratch, par,
+                [&](int64_t i, const double*, int64_t, int64_t, double product) {
+                  y[i] = static_cast<T>(product);
+                });
+}
+
+template <typename T>
+void Inverses(const T* x, int64_t count, int64_t n, T* y, void* scratch, const Parallel& par) {
+  ForEachMatrix(x, count, n, true, scratch, par,
+                [&](int64_t i, const double* a, int64_t lanes, int64_t width, double) {
+                  for (int64_t row = 0; row < n; ++row) {
+                    const double* from = a + (row * width + n) * lanes;
+                    T* to = y + (i * n + row) * n;
+                    for (int64_t k = 0; k < n; ++k) to[k] = static_cast<T>(from[k * lanes]);
+                  }
+                });
+}
+
+template void Determinants(const float*, int64_t, int64_t, float*, void*, const Parallel&);
+template void Determinants(const double*, int64_t, int64_t, double*, void*, const Parallel&);
+template void Inverses(const float*, int64_t, int64_t, float*, void*, const Parallel&);
+template void Inverses(const double*, int64_t, int64_t, double*, void*, const Parallel&);
 
 }  // namespace sardonyx
 #endif

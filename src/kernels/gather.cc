@@ -35,6 +35,15 @@ int64_t FirstBad(const Index* indices, int64_t count, int64_t axis) {
   return -1;
 }
 
+constexpr int64_t kFewIndices = 256;
+
+// Asks for what lies `bytes` behind a place, which may be anywhere.
+void Prefetch(const void* from, uint64_t bytes) {
+  __builtin_prefetch(reinterpret_cast<const void*>(  // NOLINT: no object may be there
+                         reinterpret_cast<uintptr_t>(from) + bytes),
+                     1);
+}
+
 // Calls body with the width, as a constant if it is that of an element.
 template <typename Body>
 void WithWidth(int64_t bytes, Body&& body) {
@@ -125,6 +134,23 @@ int64_t GatherRows(const void* data, const Index* indices, void* out, int64_t ou
   if (bad >= 0) return bad;
   const char* from = static_cast<const char*>(data);
   char* to = static_cast<char*>(out);
+  if (count <= kFewIndices && count > 0 && outer > 1) {
+    int64_t places[kFewIndices];  // bytes from the beginning of an `axis`
+    for (int64_t i = 0; i < count; ++i) places[i] = Wrap(indices[i], axis) * row_bytes;
+    const Slices slices = Slice(outer, count * (row_bytes / 16 + 1));
+    par.For(slices.tasks, [&](int64_t task) {
+      WithWidth(row_bytes, [&](auto width) {
+        for (int64_t o = slices.Begin(task); o < slices.End(task, outer); ++o) {
+          const char* line = from + o * axis * width;
+          char* copy = to + o * count * width;
+          for (int64_t i = 0; i < count; ++i) {
+            std::memcpy(copy + i * width, line + places[i], static_cast<size_t>(width));
+          }
+        }
+      });
+    });
+    return -1;
+  }
   const Slices slices = Slice(outer * count, row_bytes / 16 + 2);
   par.For(slices.tasks, [&](int64_t task) {
     WithWidth(row_bytes, [&](auto width) {
@@ -177,22 +203,30 @@ int64_t GatherNd(const void* data, const int64_t* indices, void* out, int64_t ba
                  std::span<const int64_t> dims, int64_t count, int64_t slice_bytes,
                  const Parallel& par) {
   const int64_t depth = static_cast<int64_t>(dims.size());
-  int64_t item = 1;
-  for (int64_t size : dims) item *= size;
-  for (int64_t i = 0; i < batch * count * depth; ++i) {
-    if (Wrap(indices[i], dims[i % depth]) < 0) return i;
+  for (int64_t i = 0; i < batch * count * depth; i += depth) {
+    for (int64_t k = 0; k < depth; ++k) {
+      if (Wrap(indices[i + k], dims[k]) < 0) return i + k;
+    }
   }
   const Slices slices = Slice(batch * count, slice_bytes / 16 + 2 * depth + 2);
   par.For(slices.tasks, [&](int64_t task) {
     WithWidth(slice_bytes, [&](auto width) {
-      for (int64_t i = slices.Begin(task); i < slices.End(task, batch * count); ++i) {
-        int64_t at = 0;
-        for (int64_t k = 0; k < depth; ++k) {
-          at = at * dims[k] + Wrap(indices[i * depth + k], dims[k]);
+      const int64_t end = slices.End(task, batch * count);
+      constexpr int64_t kBlock = 64;  // slices are asked for a block ahead of their copies
+      int64_t places[kBlock];
+      for (int64_t begin = slices.Begin(task); begin < end; begin += kBlock) {
+        const int64_t size = std::min(kBlock, end - begin);
+        for (int64_t i = 0; i < size; ++i) {
+          const int64_t* index = indices + (begin + i) * depth;
+          int64_t at = batch == 1 ? 0 : (begin + i) / count;
+          for (int64_t k = 0; k < depth; ++k) at = at * dims[k] + Wrap(index[k], dims[k]);
+          places[i] = at * width;
+          Prefetch(data, static_cast<uint64_t>(places[i]));
         }
-        std::memcpy(static_cast<char*>(out) + i * width,
-                    static_cast<const char*>(data) + (i / count * item + at) * width,
-                    static_cast<size_t>(width));
+        for (int64_t i = 0; i < size; ++i) {
+          std::memcpy(static_cast<char*>(out) + (begin + i) * width,
+                      static_cast<const char*>(data) + places[i], static_cast<size_t>(width));
+        }
       }
     });
   });
@@ -206,13 +240,18 @@ int64_t ScatterElements(T* out, const Index* indices, const T* updates,
   for (int64_t size : index_dims) {
     if (size == 0) return -1;
   }
+  constexpr int64_t kAhead = 32;  // elements are asked for before they are needed
   const IndexRows rows(data_dims, index_dims, axis);
+  const uint64_t stride = static_cast<uint64_t>(rows.axis_stride) * sizeof(T);
   for (int64_t row = 0; row < rows.count; ++row) {
     T* to = out + rows.Base(row);
     int64_t bad = -1;
     WithReduction(reduction, [&](auto fixed) {
       for (int64_t i = 0; i < rows.length; ++i) {
         const int64_t flat = row * rows.length + i;
+        if (i + kAhead < rows.length) {
+          Prefetch(to, static_cast<uint64_t>(indices[flat + kAhead]) * stride);
+        }
         const int64_t at = Wrap(indices[flat], data_dims[axis]);
         if (at < 0) return static_cast<void>(bad = flat);
         T& target = to[at * rows.axis_stride + i * rows.element_step];

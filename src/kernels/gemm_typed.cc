@@ -1,6 +1,8 @@
 #include "kernels/gemm_typed.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 #include "kernels/gemm_block.h"
 #include "kernels/targets.h"
@@ -108,7 +110,18 @@ HWY_NOINLINE void Tile(int64_t kc, const T* a, int64_t a_row, int64_t a_column,
 }
 
 template <typename T>
+using TileFunction = void (*)(int64_t, const T*, int64_t, int64_t, const T*, int64_t, T*, int64_t,
+                              int64_t, bool);
+
+// Tiles of all heights.
+template <typename T, int... kMinusOne>
+constexpr std::array<TileFunction<T>, kRows> TilesOf(std::integer_sequence<int, kMinusOne...>) {
+  return {&Tile<kMinusOne + 1, T>...};
+}
+
+template <typename T>
 void Multiply(const TypedPart& x) {
+  static constexpr auto kTiles = TilesOf<T>(std::make_integer_sequence<int, kRows>());
   constexpr int64_t kWidth = WidthOf<T>();
   for (int64_t n = x.n0; n < x.n1; n += kWidth) {
     const int64_t columns = std::min(kWidth, x.n - n);
@@ -121,18 +134,12 @@ void Multiply(const TypedPart& x) {
                             : static_cast<const T*>(x.packed) + n * x.k + k0 * b_row;
       const T* a = static_cast<const T*>(x.a) + k0 * x.a_column;
       T* c = static_cast<T*>(x.c) + n;
-      int64_t m = x.m0;
-      for (; m + kRows <= x.m1; m += kRows) {
-        Tile<kRows>(kc, a + m * x.a_row, x.a_row, x.a_column, b, b_row, c + m * x.ldc, x.ldc,
-                    columns, k0 > 0);
-      }
-      for (; m + 3 <= x.m1; m += 3) {
-        Tile<3>(kc, a + m * x.a_row, x.a_row, x.a_column, b, b_row, c + m * x.ldc, x.ldc, columns,
-                k0 > 0);
-      }
-      for (; m < x.m1; ++m) {
-        Tile<1>(kc, a + m * x.a_row, x.a_row, x.a_column, b, b_row, c + m * x.ldc, x.ldc, columns,
-                k0 > 0);
+      // Rows are spread evenly over the tiles, which keeps the last one from being thin.
+      const int64_t rows = x.m1 - x.m0, tiles = CeilDiv(rows, kRows);
+      for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t m = x.m0 + rows * t / tiles, end = x.m0 + rows * (t + 1) / tiles;
+        kTiles[end - m - 1](kc, a + m * x.a_row, x.a_row, x.a_column, b, b_row, c + m * x.ldc,
+                            x.ldc, columns, k0 > 0);
       }
       k0 += kc;
     } while (k0 < x.k);

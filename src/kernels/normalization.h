@@ -1,5 +1,5 @@
 #pragma once
-// Layer, RMS, instance and group normalisation, float32. y may be x everywhere. Variances are those
+// Layer, RMS, instance and group normalisation, float32, the first two in float64 as well. y may be x everywhere. Variances are those
 // of the whole group (divided by its size), taken around the mean.
 
 #include <cstddef>
@@ -18,6 +18,11 @@ void LayerNorm(const float* x, const float* scale, const float* bias, float* y, 
 // inv_rms is a [rows] output or null.
 void RmsNorm(const float* x, const float* scale, const float* bias, float* y, int64_t rows,
              int64_t n, float epsilon, float* inv_rms, const Parallel& par);
+
+void LayerNorm(const double* x, const double* scale, const double* bias, double* y, int64_t rows,
+               int64_t n, double epsilon, double* mean, double* inv_std_dev, const Parallel& par);
+void RmsNorm(const double* x, const double* scale, const double* bias, double* y, int64_t rows,
+             int64_t n, double epsilon, double* inv_rms, const Parallel& par);
 
 // Group normalisation of x [batch, channels, spatial]; groups == channels is instance
 // normalisation. scale and bias are per channel, [channels], or null.

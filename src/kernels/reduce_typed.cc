@@ -289,6 +289,25 @@ void Reduce(ReduceKind kind, const T* x, T* y, const ReduceShape& shape, const P
   ReduceElements(kind, x, y, shape, par);
 }
 
+namespace {
+
+constexpr int64_t kShortRow = 16;
+
+// FindInRow and the search for what it finds, without calls between; 2 <= n < kShortRow.
+template <typename T>
+int64_t BestOfShortRow(const T* x, int64_t n, bool largest, bool select_last) {
+  int64_t best = 0;
+  for (int64_t i = 1; i < n; ++i) {
+    const T a = x[i], b = x[best];
+    const bool beats = (largest ? a > b : a < b) | ((a != a) & (b == b));
+    const bool equals = (a == b) | ((a != a) & (b != b));
+    best = beats | (select_last & equals) ? i : best;
+  }
+  return best;
+}
+
+}  // namespace
+
 template <typename T>
 void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t outer, int64_t n,
                int64_t inner, const Parallel& par) {
@@ -301,7 +320,8 @@ void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t o
     for (int64_t i = slices.Begin(task); i < slices.End(task, outer * blocks); ++i) {
       if (inner == 1) {
         const T* row = x + i * n;
-        y[i] = loops.find_in_row(row, best.row(row, n), n, select_last);
+        y[i] = n < kShortRow ? BestOfShortRow(row, n, largest, select_last)
+                             : loops.find_in_row(row, best.row(row, n), n, select_last);
         continue;
       }
       const int64_t first = i % blocks * kColumns, count = std::min(kColumns, inner - first);

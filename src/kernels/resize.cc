@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/resize_row.h"
 #include "kernels/slices.h"
@@ -22,12 +23,84 @@ Slices RowSlices(const ResizePlan& plan, int64_t planes, int64_t channels) {
   return Slice(planes * depth.out * height.out, (vertical + across) * channels / 4 + 4);
 }
 
+// Floats of scratch a task has: a row of the input; of bytes also one of the output.
+template <typename T>
+int64_t TaskFloats(const ResizePlan& plan, int64_t channels) {
+  const int64_t in = RoundUp(plan.axes[2].in * channels);
+  return std::is_same_v<T, float> ? in : in + RoundUp(plan.axes[2].out * channels);
+}
+
+template <typename T>
+size_t ScratchBytes(const ResizePlan& plan, int64_t planes, int64_t channels) {
+  if (plan.nearest) return 0;
+  const int64_t tasks = RowSlices(plan, planes, channels).tasks;
+  return sizeof(float) * static_cast<size_t>(tasks * TaskFloats<T>(plan, channels));
+}
+
+// The weighted sum of the input rows that output row (d, h) of a plane reads: in `mixed`, or where
+// it is if that is a single row of weight 1.
+template <typename T>
+const float* MixRows(const ResizePlan& plan, const T* plane, int64_t d, int64_t h, int64_t in_row,
+                     float* mixed) {
+  const auto& [depth, height, width] = plan.axes;
+  const float* source = nullptr;
+  for (int i = 0; i < depth.taps; ++i) {
+    for (int j = 0; j < height.taps; ++j) {
+      const int64_t di = i * depth.out + d, hj = j * height.out + h;
+      const float weight = depth.weight[di] * height.weight[hj];
+      if (weight == 0.0f) continue;
+      const T* from = plane + (depth.index[di] * height.in + height.index[hj]) * in_row;
+      if constexpr (std::is_same_v<T, float>) {
+        if (source == nullptr && weight == 1.0f) {
+          source = from;
+          continue;
+        }
+        if (source != nullptr && source != mixed) std::copy_n(source, in_row, mixed);
+      }
+      AddRow(from, weight, mixed, in_row, source != nullptr);
+      source = mixed;
+    }
+  }
+  if (source != nullptr) return source;
+  std::fill_n(mixed, in_row, 0.0f);
+  return mixed;
+}
+
+template <typename T>
+void ResizeRows(const ResizePlan& plan, const T* x, T* y, int64_t planes, int64_t channels,
+                void* scratch, const Parallel& par) {
+  const auto& [depth, height, width] = plan.axes;
+  const int64_t in_row = width.in * channels, out_row = width.out * channels;
+  const int64_t rows = planes * depth.out * height.out;
+  const Slices slices = RowSlices(plan, planes, channels);
+  par.For(slices.tasks, [&](int64_t task) {
+    float* mixed = static_cast<float*>(scratch) + task * TaskFloats<T>(plan, channels);
+    for (int64_t row = slices.Begin(task); row < slices.End(task, rows); ++row) {
+      const int64_t h = row % height.out, d = row / height.out % depth.out;
+      float* to;
+      if constexpr (std::is_same_v<T, float>) {
+        to = y + row * out_row;
+      } else {
+        to = mixed + RoundUp(in_row);
+      }
+      if (Outside(height, h) || Outside(depth, d)) {
+        std::fill_n(to, out_row, plan.extrapolation_value);
+      } else {
+        const T* plane = x + row / height.out / depth.out * depth.in * height.in * in_row;
+        ResizeRow(width, MixRows(plan, plane, d, h, in_row, mixed), to, channels);
+        for (int64_t o = 0; o < static_cast<int64_t>(width.outside.size()); ++o) {
+          if (Outside(width, o)) std::fill_n(to + o * channels, channels, plan.extrapolation_value);
+        }
+      }
+      if constexpr (!std::is_same_v<T, float>) RoundRow(to, y + row * out_row, out_row);
+    }
+  });
+}
+
 }  // namespace
 
 size_t ResizeScratchBytes(const ResizePlan& plan, int64_t planes, int64_t channels) {
-  if (plan.nearest) return 0;
-  const int64_t tasks = RowSlices(plan, planes, channels).tasks;
-  return sizeof(float) * static_cast<size_t>(tasks * RoundUp(plan.axes[2].in * channels));
+  return ScratchBytes<float>(plan, planes, channels);
 }
 
 void Resize(const ResizePlan& plan, const float* x, float* y, int64_t planes, int64_t channels,
@@ -36,51 +109,22 @@ void Resize(const ResizePlan& plan, const float* x, float* y, int64_t planes, in
     ResizeNearestBytes(plan, x, y, planes, channels * 4, &plan.extrapolation_value, 4, par);
     return;
   }
-  const auto& [depth, height, width] = plan.axes;
-  const int64_t in_row = width.in * channels, out_row = width.out * channels;
-  const int64_t rows = planes * depth.out * height.out;
-  const Slices slices = RowSlices(plan, planes, channels);
-  par.For(slices.tasks, [&](int64_t task) {
-    float* mixed = static_cast<float*>(scratch) + task * RoundUp(in_row);
-    for (int64_t row = slices.Begin(task); row < slices.End(task, rows); ++row) {
-      float* to = y + row * out_row;
-      const int64_t h = row % height.out, d = row / height.out % depth.out;
-      if (Outside(height, h) || Outside(depth, d)) {
-        std::fill_n(to, out_row, plan.extrapolation_value);
-        continue;
-      }
-      const float* plane = x + row / height.out / depth.out * depth.in * height.in * in_row;
-      // The weighted sum of the input rows that this output row reads, then along the row. A single
-      // row of weight 1 is read where it is.
-      const float* source = nullptr;
-      bool is_mixed = false;
-      for (int i = 0; i < depth.taps; ++i) {
-        for (int j = 0; j < height.taps; ++j) {
-          const int64_t di = i * depth.out + d, hj = j * height.out + h;
-          const float weight = depth.weight[di] * height.weight[hj];
-          if (weight == 0.0f) continue;
-          const float* from = plane + (depth.index[di] * height.in + height.index[hj]) * in_row;
-          if (source == nullptr && weight == 1.0f) {
-            source = from;
-            continue;
-          }
-          if (source != nullptr && !is_mixed) std::copy_n(source, in_row, mixed);
-          AddRow(from, weight, mixed, in_row, source != nullptr);
-          source = mixed;
-          is_mixed = true;
-        }
-      }
-      if (source == nullptr) {
-        std::fill_n(mixed, in_row, 0.0f);
-        source = mixed;
-      }
-      ResizeRow(width, source, to, channels);
-      for (int64_t o = 0; o < static_cast<int64_t>(width.outside.size()); ++o) {
-        if (Outside(width, o)) std::fill_n(to + o * channels, channels, plan.extrapolation_value);
-      }
-    }
-  });
+  ResizeRows(plan, x, y, planes, channels, scratch, par);
 }
+
+size_t ResizeBytesScratchBytes(const ResizePlan& plan, int64_t planes, int64_t channels) {
+  return ScratchBytes<uint8_t>(plan, planes, channels);
+}
+
+template <typename T>
+void ResizeBytes(const ResizePlan& plan, const T* x, T* y, int64_t planes, int64_t channels,
+                 void* scratch, const Parallel& par) {
+  ResizeRows(plan, x, y, planes, channels, scratch, par);
+}
+template void ResizeBytes(const ResizePlan&, const uint8_t*, uint8_t*, int64_t, int64_t, void*,
+                          const Parallel&);
+template void ResizeBytes(const ResizePlan&, const int8_t*, int8_t*, int64_t, int64_t, void*,
+                          const Parallel&);
 
 void ResizeNearestBytes(const ResizePlan& plan, const void* x, void* y, int64_t planes,
                         int64_t pixel_bytes, const void* extrapolation, int element_bytes,
@@ -95,27 +139,28 @@ void ResizeNearestBytes(const ResizePlan& plan, const void* x, void* y, int64_t 
     }
   };
   par.For(slices.tasks, [&](int64_t task) {
-    const char* before = nullptr;  // what the row above this one was made of
-    for (int64_t row = slices.Begin(task); row < slices.End(task, rows); ++row) {
+    int64_t same = 1;  // rows that are made of the same one
+    for (int64_t row = slices.Begin(task); row < slices.End(task, rows); row += same) {
       char* to = static_cast<char*>(y) + row * out_row;
       const int64_t h = row % height.out, d = row / height.out % depth.out;
+      same = 1;
       if (Outside(height, h) || Outside(depth, d)) {
         fill(to, out_row);
-        before = nullptr;
         continue;
       }
       const int64_t plane = row / height.out / depth.out;
       const char* from =
           static_cast<const char*>(x) +
           ((plane * depth.in + depth.index[d]) * height.in + height.index[h]) * in_row;
-      if (from == before) {
-        std::memcpy(to, to - out_row, static_cast<size_t>(out_row));
-        continue;
+      while (row + same < slices.End(task, rows) && h + same < height.out &&
+             height.index[h + same] == height.index[h] && !Outside(height, h + same)) {
+        ++same;
       }
-      before = from;
-      CopyPixels(width, from, to, pixel_bytes);
+      CopyPixels(width, from, to, pixel_bytes, same);
       for (int64_t o = 0; o < static_cast<int64_t>(width.outside.size()); ++o) {
-        if (Outside(width, o)) fill(to + o * pixel_bytes, pixel_bytes);
+        for (int64_t i = 0; i < same && Outside(width, o); ++i) {
+          fill(to + i * out_row + o * pixel_bytes, pixel_bytes);
+        }
       }
     }
   });

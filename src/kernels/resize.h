@@ -66,6 +66,13 @@ size_t ResizeScratchBytes(const ResizePlan& plan, int64_t planes, int64_t channe
 void Resize(const ResizePlan& plan, const float* x, float* y, int64_t planes, int64_t channels,
             void* scratch, const Parallel& par);
 
+// The same for bytes, signed or not, rounded to the nearest, ties to even. The plan's mode is
+// linear: no result leaves the range.
+size_t ResizeBytesScratchBytes(const ResizePlan& plan, int64_t planes, int64_t channels);
+template <typename T>
+void ResizeBytes(const ResizePlan& plan, const T* x, T* y, int64_t planes, int64_t channels,
+                 void* scratch, const Parallel& par);
+
 // Nearest for elements of any type: pixel_bytes is channels * the size of an element. The plan's
 // mode must be nearest; `extrapolation` is one element of element_bytes, or null without
 // kTfCropAndResize.

@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -19,17 +20,57 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-void AddRowImpl(const float* in, float weight, float* out, int64_t count, bool accumulate) {
+// A vector of T as floats.
+template <typename T>
+HWY_INLINE V LoadAs(D d, const T* in) {
+  if constexpr (std::is_same_v<T, float>) {
+    return hn::LoadU(d, in);
+  } else {
+    const hn::Rebind<T, D> bytes;
+    const hn::RebindToSigned<D> words;
+    return hn::ConvertTo(d, hn::PromoteTo(words, hn::LoadU(bytes, in)));
+  }
+}
+
+template <typename T>
+void AddRowOf(const T* in, float weight, float* out, int64_t count, bool accumulate) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const V w = hn::Set(d, weight);
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
     const V sum = accumulate ? hn::LoadU(d, out + i) : hn::Zero(d);
-    hn::StoreU(hn::MulAdd(hn::LoadU(d, in + i), w, sum), d, out + i);
+    hn::StoreU(hn::MulAdd(LoadAs(d, in + i), w, sum), d, out + i);
   }
-  for (; i < count; ++i) out[i] = in[i] * weight + (accumulate ? out[i] : 0.0f);
+  for (; i < count; ++i) {
+    out[i] = static_cast<float>(in[i]) * weight + (accumulate ? out[i] : 0.0f);
+  }
 }
+
+void AddFloats(const float* in, float weight, float* out, int64_t count, bool accumulate) {
+  AddRowOf(in, weight, out, count, accumulate);
+}
+void AddUnsigned(const uint8_t* in, float weight, float* out, int64_t count, bool accumulate) {
+  AddRowOf(in, weight, out, count, accumulate);
+}
+void AddSigned(const int8_t* in, float weight, float* out, int64_t count, bool accumulate) {
+  AddRowOf(in, weight, out, count, accumulate);
+}
+
+template <typename T>
+HWY_INLINE void RoundRowOf(const float* in, T* out, int64_t count) {
+  const D d;
+  const hn::Rebind<T, D> bytes;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(hn::DemoteTo(bytes, hn::NearestInt(hn::LoadU(d, in + i))), bytes, out + i);
+  }
+  for (; i < count; ++i) out[i] = static_cast<T>(std::nearbyint(in[i]));
+}
+
+void RoundUnsigned(const float* in, uint8_t* out, int64_t count) { RoundRowOf(in, out, count); }
+void RoundSigned(const float* in, int8_t* out, int64_t count) { RoundRowOf(in, out, count); }
 
 // Pixels of one float: a vector of outputs at once, gathered.
 void ResizeSingle(const ResizeTable& table, const float* in, float* out) {
@@ -90,37 +131,88 @@ void ResizeRowImpl(const ResizeTable& table, const float* in, float* out, int64_
   }
 }
 
+// Pixels of one T, into equal rows. Where an axis grows, a vector of outputs reads a few
+// neighbours: one load from the first of them, whose lanes are spread.
+template <typename T>
+HWY_INLINE void SpreadPixels(const ResizeTable& table, const T* in, T* out, int64_t rows) {
+  const hn::ScalableTag<T> d;
+  const hn::ScalableTag<int32_t> di;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int32_t* index = table.index.data();
+  const auto copy = [&](int64_t begin, int64_t end) HWY_ATTR {
+    for (int64_t i = begin; i < end; ++i) {
+      for (int64_t row = 0; row < rows; ++row) out[row * table.out + i] = in[index[i]];
+    }
+  };
+  int64_t o = 0;
+  for (; o + lanes <= table.out; o += lanes) {
+    const int64_t first = index[o], last = index[o + lanes - 1];
+    if (last < first || last - first >= lanes || first + lanes > table.in) {
+      copy(o, o + lanes);
+      continue;
+    }
+    const auto steps = hn::Sub(hn::LoadU(di, index + o), hn::Set(di, index[o]));
+    const auto pixels =
+        hn::TableLookupLanes(hn::LoadU(d, in + first), hn::IndicesFromVec(d, steps));
+    for (int64_t row = 0; row < rows; ++row) hn::StoreU(pixels, d, out + row * table.out + o);
+  }
+  copy(o, table.out);
+}
+
+void SpreadWords(const ResizeTable& table, const void* in, void* out, int64_t rows) {
+  SpreadPixels(table, static_cast<const uint32_t*>(in), static_cast<uint32_t*>(out), rows);
+}
 }  // namespace sardonyx::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace sardonyx {
 
-HWY_EXPORT(AddRowImpl);
+HWY_EXPORT(AddFloats);
+HWY_EXPORT(AddUnsigned);
+HWY_EXPORT(AddSigned);
+HWY_EXPORT(RoundUnsigned);
+HWY_EXPORT(RoundSigned);
 HWY_EXPORT(ResizeRowImpl);
+HWY_EXPORT(SpreadWords);
 
 void AddRow(const float* in, float weight, float* out, int64_t count, bool accumulate) {
-  HWY_DYNAMIC_DISPATCH(AddRowImpl)(in, weight, out, count, accumulate);
+  HWY_DYNAMIC_DISPATCH(AddFloats)(in, weight, out, count, accumulate);
+}
+void AddRow(const uint8_t* in, float weight, float* out, int64_t count, bool accumulate) {
+  HWY_DYNAMIC_DISPATCH(AddUnsigned)(in, weight, out, count, accumulate);
+}
+void AddRow(const int8_t* in, float weight, float* out, int64_t count, bool accumulate) {
+  HWY_DYNAMIC_DISPATCH(AddSigned)(in, weight, out, count, accumulate);
+}
+void RoundRow(const float* in, uint8_t* out, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(RoundUnsigned)(in, out, count);
+}
+void RoundRow(const float* in, int8_t* out, int64_t count) {
+  HWY_DYNAMIC_DISPATCH(RoundSigned)(in, out, count);
 }
 void ResizeRow(const ResizeTable& table, const float* in, float* out, int64_t channels) {
   HWY_DYNAMIC_DISPATCH(ResizeRowImpl)(table, in, out, channels);
 }
 
-void CopyPixels(const ResizeTable& table, const char* in, char* out, int64_t pixel_bytes) {
+void CopyPixels(const ResizeTable& table, const char* in, char* out, int64_t pixel_bytes,
+                int64_t rows) {
+  if (pixel_bytes == 4) return HWY_DYNAMIC_DISPATCH(SpreadWords)(table, in, out, rows);
   const auto copy = [&](auto bytes) {
     for (int64_t o = 0; o < table.out; ++o) {
       std::memcpy(out + o * bytes, in + table.index[o] * bytes, static_cast<size_t>(bytes));
     }
   };
   switch (pixel_bytes) {
-    case 1: return copy(std::integral_constant<int64_t, 1>{});
-    case 2: return copy(std::integral_constant<int64_t, 2>{});
-    case 4: return copy(std::integral_constant<int64_t, 4>{});
-    case 8: return copy(std::integral_constant<int64_t, 8>{});
-    case 12: return copy(std::integral_constant<int64_t, 12>{});
-    case 16: return copy(std::integral_constant<int64_t, 16>{});
-    default: return copy(pixel_bytes);
+    case 1: copy(std::integral_constant<int64_t, 1>{}); break;
+    case 2: copy(std::integral_constant<int64_t, 2>{}); break;
+    case 8: copy(std::integral_constant<int64_t, 8>{}); break;
+    case 12: copy(std::integral_constant<int64_t, 12>{}); break;
+    case 16: copy(std::integral_constant<int64_t, 16>{}); break;
+    default: copy(pixel_bytes);
   }
+  const size_t row_bytes = static_cast<size_t>(table.out * pixel_bytes);
+  for (int64_t row = 1; row < rows; ++row) std::memcpy(out + row * row_bytes, out, row_bytes);
 }
 
 }  // namespace sardonyx

@@ -9,11 +9,18 @@ namespace sardonyx {
 
 // out = weight * in, or out += weight * in.
 void AddRow(const float* in, float weight, float* out, int64_t count, bool accumulate);
+void AddRow(const uint8_t* in, float weight, float* out, int64_t count, bool accumulate);
+void AddRow(const int8_t* in, float weight, float* out, int64_t count, bool accumulate);
+
+// To the nearest integers, ties to even; all are within the range.
+void RoundRow(const float* in, uint8_t* out, int64_t count);
+void RoundRow(const float* in, int8_t* out, int64_t count);
 
 // out[o, :] = sum over the taps of weight * in[index, :], for pixels of `channels` floats.
 void ResizeRow(const ResizeTable& table, const float* in, float* out, int64_t channels);
 
-// out[o] = in[index of o's first tap], for pixels of pixel_bytes.
-void CopyPixels(const ResizeTable& table, const char* in, char* out, int64_t pixel_bytes);
+// out[o] = in[index of o's first tap], for pixels of pixel_bytes, in `rows` equal rows.
+void CopyPixels(const ResizeTable& table, const char* in, char* out, int64_t pixel_bytes,
+                int64_t rows);
 
 }  // namespace sardonyx

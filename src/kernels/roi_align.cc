@@ -29,15 +29,16 @@ struct RegionAxis {
   }
 };
 
-// The taps of one output along one axis: those of a sample are a pixel and the next one. For means
-// taps of one pixel are joined, since the sum over samples of products is the product of sums.
+// The taps of one output along one axis: those of a sample are a pixel and the next one. Taps of
+// one pixel are joined. The sum over samples of products is the product of sums; the greatest
+// product of a pixel and a weight of rows and columns is one of the greatest or least weights.
 struct AxisTaps {
   Tap* taps;
   int32_t count = 0;
   bool outside = false;  // of some sample
 
-  void Add(int64_t pixel, float weight, bool join) {
-    for (int32_t i = std::max(0, count - 2); join && i < count; ++i) {
+  void Add(int64_t pixel, float weight) {
+    for (int32_t i = std::max(0, count - 2); i < count; ++i) {
       if (taps[i].pixel == pixel) {
         taps[i].weight += weight;
         return;
@@ -45,9 +46,22 @@ struct AxisTaps {
     }
     taps[count++] = {static_cast<int32_t>(pixel), weight};
   }
+
+  // Taps in pairs: a pixel's greatest weight, then its least.
+  void Widen(int64_t pixel, float weight) {
+    for (int32_t i = std::max(0, count - 4); i < count; i += 2) {
+      if (taps[i].pixel == pixel) {
+        taps[i].weight = std::max(taps[i].weight, weight);
+        taps[i + 1].weight = std::min(taps[i + 1].weight, weight);
+        return;
+      }
+    }
+    taps[count] = taps[count + 1] = {static_cast<int32_t>(pixel), weight};
+    count += 2;
+  }
 };
 
-AxisTaps ReadAxis(const RegionAxis& axis, int64_t output, int64_t size, bool join, Tap* taps) {
+AxisTaps ReadAxis(const RegionAxis& axis, int64_t output, int64_t size, bool largest, Tap* taps) {
   AxisTaps result{taps};
   for (int64_t i = 0; i < axis.samples; ++i) {
     const float at = axis.start + static_cast<float>(output) * axis.bin +
@@ -60,15 +74,16 @@ AxisTaps ReadAxis(const RegionAxis& axis, int64_t output, int64_t size, bool joi
     const int64_t low = std::min(static_cast<int64_t>(x), size - 1);
     const int64_t high = std::min(low + 1, size - 1);
     const float rest = high > low ? x - static_cast<float>(low) : 0;
-    result.Add(low, 1 - rest, join);
-    result.Add(high, rest, join);
+    const auto add = largest ? &AxisTaps::Widen : &AxisTaps::Add;
+    (result.*add)(low, 1 - rest);
+    (result.*add)(high, rest);
   }
   return result;
 }
 
-// The samples of an output ascend or descend, so joined taps are at most one a pixel.
+// The samples of an output ascend or descend, so each pixel is met once.
 int64_t MostTaps(const RoiAlignShape& shape, int64_t size) {
-  return shape.largest ? 2 * shape.samples : size + 2;
+  return (shape.largest ? 2 : 1) * (size + 2);
 }
 
 int64_t Rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -115,22 +130,22 @@ int64_t RoiAlign(const RoiAlignShape& shape, const float* x, const float* rois,
     const float* roi = rois + 4 * r;
     const RegionAxis columns(roi[0], roi[2], shape.columns, shape);
     const RegionAxis rows(roi[1], roi[3], shape.rows, shape);
-    const bool join = !shape.largest;
     Tap* row_taps = taps + shape.columns * MostTaps(shape, shape.width);
     for (int64_t i = 0; i < shape.columns; ++i) {
-      across[i] = ReadAxis(columns, i, shape.width, join, taps + i * MostTaps(shape, shape.width));
+      across[i] =
+          ReadAxis(columns, i, shape.width, shape.largest, taps + i * MostTaps(shape, shape.width));
     }
     const int64_t image = images[r] < 0 ? images[r] + shape.batch : images[r];
     const float* pixels = turned + image * shape.height * shape.width * shape.channels;
     const int64_t count = rows.samples * columns.samples;
     float* to = y + r * shape.channels * shape.rows * shape.columns;
     for (int64_t i = 0; i < shape.rows; ++i) {
-      const AxisTaps down = ReadAxis(rows, i, shape.height, join, row_taps);
+      const AxisTaps down = ReadAxis(rows, i, shape.height, shape.largest, row_taps);
       for (int64_t j = 0; j < shape.columns; ++j) {
         const TapWindow window{down.taps, across[j].taps, down.count, across[j].count};
         float* out = sums + j * shape.channels;
         if (shape.largest) {
-          const bool outside = down.outside || across[j].outside;
+          const bool outside = down.outside || across[j].outside || count == 0;
           MaxWindow(pixels, shape.width, shape.channels, window,
                     outside ? 0.0f : -std::numeric_limits<float>::infinity(), out);
         } else {

@@ -12,7 +12,7 @@ struct RoiAlignShape {
   int64_t batch, channels, height, width;
   int64_t regions, rows, columns;  // rows and columns of the output
   int64_t samples;                 // of an output along an axis; 0: as many as it has pixels
-  bool half_pixel, largest;        // largest needs a number of samples
+  bool half_pixel, largest;
   float scale;                     // from the coordinates of regions to pixels
 };
 

@@ -72,17 +72,20 @@ void OneHot(const Index* indices, const void* values, void* y, int64_t outer, in
   const int64_t block = depth * inner;  // of y, an index of `outer`
   const Slices slices = Slice(outer, block * element_bytes / 16 + inner * 4);
   par.For(slices.tasks, [&](int64_t task) {
-    const int64_t begin = slices.Begin(task), end = slices.End(task, outer);
-    char* const to = static_cast<char*>(y) + begin * block * element_bytes;
-    Fill(to, (end - begin) * block, off, element_bytes, Parallel{});
-    for (int64_t o = begin; o < end; ++o) {
-      for (int64_t i = 0; i < inner; ++i) {
-        Index at = indices[o * inner + i];
+    const int64_t end = slices.End(task, outer);
+    // As many vectors at a time as stay in the first-level cache.
+    const int64_t step = std::max<int64_t>(1, 8192 / std::max<int64_t>(1, block * element_bytes));
+    for (int64_t begin = slices.Begin(task); begin < end; begin += step) {
+      const int64_t count = std::min(step, end - begin);
+      char* const to = static_cast<char*>(y) + begin * block * element_bytes;
+      Fill(to, count * block, off, element_bytes, Parallel{});
+      for (int64_t i = 0; i < count * inner; ++i) {
+        Index at = indices[begin * inner + i];
         if (at < Index{0}) at += static_cast<Index>(depth);
         if (!(at >= Index{0} && at < static_cast<Index>(depth))) continue;
         const int64_t place = static_cast<int64_t>(at);
         if (static_cast<Index>(place) != at) continue;  // a fraction
-        std::memcpy(to + ((o - begin) * block + place * inner + i) * element_bytes, on,
+        std::memcpy(to + (i / inner * block + place * inner + i % inner) * element_bytes, on,
                     element_bytes);
       }
     }

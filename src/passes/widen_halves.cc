@@ -39,9 +39,10 @@ bool IsNearest(const Node& node) {
 // Computes in float32, and is worth it.
 bool Computes(const Node& node) {
   return IsProduct(node) ||
-         IsOneOf(node.op, {&core::matmul_nbits, &core::attention, &core::softmax, &core::layer_norm,
-                           &core::lstm, &core::gru, &core::rnn, &core::average_pool, &core::lp_pool,
-                           &core::max_pool, &core::reduce, &core::arg_reduce}) ||
+         IsOneOf(node.op,
+                 {&core::matmul_nbits, &core::attention, &core::rotary, &core::softmax,
+                  &core::layer_norm, &core::lstm, &core::gru, &core::rnn, &core::average_pool,
+                  &core::lp_pool, &core::max_pool, &core::reduce, &core::arg_reduce}) ||
          (node.op == &core::resize && !IsNearest(node));
 }
 

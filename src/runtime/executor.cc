@@ -42,6 +42,13 @@ bool IsPlace(const Datum& datum, DType dtype, const std::vector<int64_t>& dims) 
          datum.tensor()->dims() == dims;
 }
 
+Tensor OwnCopy(const Tensor& tensor, BufferPool& pool) {
+  if (tensor.dtype() == DType::kString) return Copy(tensor);
+  Tensor copy = pool.Allocate(tensor.dtype(), tensor.dims());
+  if (tensor.bytes() > 0) std::memcpy(copy.raw(), tensor.raw(), tensor.bytes());
+  return copy;
+}
+
 Type TypeOf(const Node& node, size_t i) { return node.inputs[i]->fact.type; }
 
 }  // namespace
@@ -191,7 +198,7 @@ void Executor::Store(int id, Datum datum, const Step& step) {
            Name(tensor->dtype()), PrintDims(tensor->dims()), Name(value.dtype),
            PrintDims(value.dims));
     }
-    if (!tensor->owner()) datum = Copy(*tensor);
+    if (!tensor->owner()) datum = OwnCopy(*tensor, *program_.buffers_);
     state_.bases[value.address.base] = static_cast<char*>(datum.tensor()->raw());
   }
   state_.dynamic[value.dynamic] = std::move(datum);
@@ -214,7 +221,7 @@ std::string_view Executor::RunDynamic(const Step& step) {
     inputs.push_back(id >= 0 ? Read(id) : Datum());
     const bool weight = id >= 0 && plan_.values[id].constant.defined();
     if (keeps && inputs[i].tensor() != nullptr && (weight || !inputs[i].tensor()->owner())) {
-      inputs[i] = Copy(*inputs[i].tensor());
+      inputs[i] = OwnCopy(*inputs[i].tensor(), *program_.buffers_);
     }
     facts.push_back(id >= 0 ? FactOf(inputs[i], TypeOf(node, i)) : Fact());
     pointers.push_back(id >= 0 ? &facts.back() : nullptr);
@@ -243,7 +250,7 @@ std::string_view Executor::RunDynamic(const Step& step) {
     std::vector<Tensor> tensors;
     for (const Fact& fact : inferred) {
       results.push_back({fact.type.dtype, KnownDims(fact)});
-      tensors.emplace_back(fact.type.dtype, results.back().dims);
+      tensors.push_back(program_.buffers_->Allocate(fact.type.dtype, results.back().dims));
     }
     const BindRequest request{node,
                               operands,

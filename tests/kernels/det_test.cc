@@ -37,7 +37,7 @@ TEST(Det, Sizes) {
     ForEachTarget([&] {
       std::vector<Floats> results;
       for (const Parallel& par : {OneThread(), TwoThreads()}) {
-        Floats y(count), scratch(DeterminantsScratchBytes(n, par.threads) / 4 + 16);
+        Floats y(count), scratch(DeterminantsScratchBytes(count, n, par.threads) / 4 + 16);
         Determinants(x.get(), count, n, y.get(), scratch.get(), par);
         ASSERT_TRUE(y.Intact() && scratch.Intact());
         for (int64_t i = 0; i < count; ++i) {
@@ -47,6 +47,37 @@ TEST(Det, Sizes) {
         results.push_back(std::move(y));
       }
       ASSERT_TRUE(results[0].SameBits(results[1]));
+    });
+  }
+}
+
+TEST(Inverse, TimesTheMatrixIsTheIdentity) {
+  for (int64_t n : {1, 2, 3, 5, 8, 17, 24, 40}) {
+    const int64_t count = n < 5 ? 1001 : 11;
+    const Floats noise = Floats::Random(count * n * n, 3);
+    std::vector<double> x(noise.get(), noise.get() + noise.size());
+    for (int64_t i = 0; i < count * n; ++i) {  // heavy, but off the diagonal: rows are exchanged
+      x[i * n + (i % n * 3 + 1) % n] += n % 3 == 0 ? 0.0 : 3.0;
+      x[i * n + (i + 1) % n] += n % 3 == 0 ? 4.0 : 0.0;
+    }
+    ForEachTarget([&] {
+      std::vector<std::vector<double>> results;
+      for (const Parallel& par : {OneThread(), TwoThreads()}) {
+        std::vector<double> y(x.size());
+        Floats scratch(InversesScratchBytes(count, n, par.threads) / 4 + 16);
+        Inverses(x.data(), count, n, y.data(), scratch.get(), par);
+        ASSERT_TRUE(scratch.Intact());
+        for (int64_t i = 0; i < count * n * n; ++i) {
+          const int64_t matrix = i / (n * n) * n * n, row = i / n % n, column = i % n;
+          double sum = 0;
+          for (int64_t k = 0; k < n; ++k) {
+            sum += x[matrix + row * n + k] * y[matrix + k * n + column];
+          }
+          ASSERT_NEAR(sum, row == column ? 1 : 0, 1e-8) << n << " at " << i;
+        }
+        results.push_back(std::move(y));
+      }
+      ASSERT_EQ(results[0], results[1]);
     });
   }
 }

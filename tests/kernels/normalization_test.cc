@@ -59,6 +59,42 @@ TEST(LayerNorm, AgreesWithDouble) {
   });
 }
 
+TEST(LayerNorm, OfDoubles) {
+  test::ForEachTarget([] {
+    for (int64_t n : {1, 3, 8, 31, 77, 1000}) {
+      const int64_t rows = 5;
+      const auto floats = test::RandomFloats(rows * n, 1, 9, 11), s = test::RandomFloats(n, 2);
+      const std::vector<double> x(floats.begin(), floats.end()), scale(s.begin(), s.end());
+      for (bool rms : {false, true}) {
+        std::vector<double> y(x.size()), two(x.size()), inv(rows);
+        if (rms) {
+          RmsNorm(x.data(), scale.data(), nullptr, y.data(), rows, n, 1e-5, inv.data(),
+                  test::Threads(1));
+          RmsNorm(x.data(), scale.data(), nullptr, two.data(), rows, n, 1e-5, nullptr,
+                  test::Threads(2));
+        } else {
+          LayerNorm(x.data(), scale.data(), scale.data(), y.data(), rows, n, 1e-5, nullptr,
+                    inv.data(), test::Threads(1));
+          LayerNorm(x.data(), scale.data(), scale.data(), two.data(), rows, n, 1e-5, nullptr,
+                    nullptr, test::Threads(2));
+        }
+        EXPECT_TRUE(test::SameBits(y, two));
+        for (int64_t r = 0; r < rows; ++r) {
+          double mean = 0, variance = 0;
+          for (int64_t i = 0; i < n && !rms; ++i) mean += x[r * n + i] / static_cast<double>(n);
+          for (int64_t i = 0; i < n; ++i) variance += std::pow(x[r * n + i] - mean, 2);
+          const double factor = 1 / std::sqrt(variance / static_cast<double>(n) + 1e-5);
+          EXPECT_NEAR(inv[r] / factor, 1, 1e-12);
+          for (int64_t i = 0; i < n; ++i) {
+            const double expected = (x[r * n + i] - mean) * factor * scale[i];
+            ASSERT_NEAR(y[r * n + i], expected + (rms ? 0 : scale[i]), 1e-11) << n << " at " << i;
+          }
+        }
+      }
+    }
+  });
+}
+
 TEST(RmsNorm, AgreesWithDouble) {
   test::ForEachTarget([] {
     for (int64_t n : {1, 5, 16, 100, 4096}) {

@@ -157,6 +157,19 @@ TEST(Resize, LinearAndCubic) {
   });
 }
 
+TEST(Resize, NearestAcrossVectors) {
+  test::ForEachTarget([] {
+    for (const auto& [in, out] :
+         {std::pair<int64_t, int64_t>{30, 60}, {30, 71}, {50, 33}, {97, 97}}) {
+      ResizeOptions options;
+      Check({Axis(3, 6), Axis(in, out)}, options, 2, 1);
+      options.coordinates = ResizeCoordinates::kTfCropAndResize;
+      options.extrapolation_value = 0.5f;
+      Check({Axis(3, 6), Axis(in, out)}, options, 2, 1);
+    }
+  });
+}
+
 TEST(Resize, Nearest) {
   for (ResizeCoordinates coordinates : kCoordinates) {
     for (ResizeNearest nearest : {ResizeNearest::kRoundPreferFloor, ResizeNearest::kRoundPreferCeil,
@@ -172,6 +185,35 @@ TEST(Resize, Nearest) {
   options.coordinates = ResizeCoordinates::kTfHalfPixelForNearest;
   options.nearest = ResizeNearest::kFloor;
   CheckShapes(options);
+}
+
+TEST(Resize, LinearOfBytes) {
+  test::ForEachTarget([] {
+    for (int64_t channels : {1, 3, 20}) {
+      const std::vector<ResizeAxis> axes = {Axis(5, 9), Axis(37, 70)};
+      ResizeOptions options;
+      options.mode = ResizeMode::kLinear;
+      const ResizePlan plan = PrepareResize(axes, options);
+      const auto random = test::RandomFloats(2 * 5 * 37 * channels, 1, -128, 127);
+      const auto check = [&](auto type) {
+        using T = decltype(type);
+        std::vector<T> x;
+        std::vector<float> floats;
+        for (float value : random) x.push_back(static_cast<T>(static_cast<int>(value)));
+        for (T value : x) floats.push_back(value);
+        const auto expected = Expected(axes, options, floats, 2, channels);
+        std::vector<T> one(expected.size()), two(expected.size());
+        const Floats scratch(ResizeBytesScratchBytes(plan, 2, channels) / 4);
+        ResizeBytes(plan, x.data(), one.data(), 2, channels, scratch.get(), OneThread());
+        ResizeBytes(plan, x.data(), two.data(), 2, channels, scratch.get(), TwoThreads());
+        ASSERT_TRUE(scratch.Intact());
+        ASSERT_EQ(one, two);
+        for (size_t i = 0; i < one.size(); ++i) ASSERT_NEAR(one[i], expected[i], 0.5001);
+      };
+      check(uint8_t{});
+      check(int8_t{});
+    }
+  });
 }
 
 TEST(Resize, NearestOfBytes) {

@@ -99,6 +99,20 @@ TEST(Infer, ConvTransposeAndPools) {
       "float[n,4,4,64]");
 }
 
+TEST(Infer, Rotary) {
+  Facts f;
+  Value* x = f.Input({"n", "8", "s", "64"});
+  Value* angles = f.Input({"n", "1", "t", "16"});
+  const Attributes part{{"turned", int64_t{32}}};
+  EXPECT_EQ(f.Infer(core::rotary, {x, angles, angles}, part), "float[n,8,s,64]");
+  EXPECT_EQ(f.Error(core::rotary, {x, angles, angles}, {{"turned", int64_t{66}}}),
+            "[n,8,s,64] has no 66 features to turn");
+  EXPECT_EQ(f.Error(core::rotary, {x, angles, angles}, {{"turned", int64_t{3}}}),
+            "3 features cannot be turned in pairs");
+  EXPECT_EQ(f.Error(core::rotary, {x, f.Input({"n", "2", "s", "16"}), angles}, part),
+            "cosines [n,2,s,16] do not fit [n,8,s,64] with 32 features to turn");
+}
+
 TEST(Infer, ReshapeOfComputedShapes) {
   Facts f;
   Value* x = f.Input({"batch", "seq", "768"});

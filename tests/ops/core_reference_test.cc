@@ -275,6 +275,17 @@ TEST(Normalisation, SoftmaxAndLayerNorm) {
       {1, 2}, {3 / std::sqrt(12.5), 4 / std::sqrt(12.5)});
 }
 
+TEST(Normalisation, Rotary) {
+  // A quarter of a turn for the first pair, none for the second; the last feature stays.
+  const Tensor x = Floats({1, 1, 1, 5}, {1, 2, 3, 4, 5});
+  const Tensor cosine = Floats({1, 1, 1, 2}, {0, 1}), sine = Floats({1, 1, 1, 2}, {1, 0});
+  ExpectTensor(Compute(core::rotary, {x, cosine, sine}, {{"turned", int64_t{4}}}), {1, 1, 1, 5},
+               {-3, 2, 1, 4, 5});
+  ExpectTensor(Compute(core::rotary, {x, cosine, sine},
+                       {{"turned", int64_t{4}}, {"interleaved", int64_t{1}}}),
+               {1, 1, 1, 5}, {-2, 1, 3, 4, 5});
+}
+
 TEST(Copies, TransposeSliceExpandTile) {
   const Tensor x = Counting({2, 3});
   ExpectTensor(Compute(core::transpose, {x}, {{"perm", Axes({1, 0})}}), {3, 2}, {0, 3, 1, 4, 2, 5});
@@ -513,6 +524,18 @@ TEST(Sequences, InsertEraseJoinCut) {
   ASSERT_EQ(cut.sequence()->size(), 3u);
   ExpectTensor(*(*cut.sequence())[2].tensor(), {1}, {4});
   EXPECT_THROW(Compute(core::sequence_at, {sequence, MakeScalar<int64_t>(2)}), Error);
+  const Tensor matrix = Counting({4, 3});
+  const Datum rows = RunAll(core::split_to_sequence, {matrix, Ints({1, 3})})[0];
+  EXPECT_EQ((*rows.sequence())[1].tensor()->raw(), matrix.data<float>() + 3);  // a view
+  const Datum columns = RunAll(core::split_to_sequence, {matrix},
+                               {{"axis", int64_t{1}}, {"keepdims", int64_t{0}}})[0];
+  ExpectTensor(*(*columns.sequence())[2].tensor(), {4}, {2, 5, 8, 11});
+  ExpectTensor(Compute(core::concat_from_sequence, {columns},
+                       {{"axis", int64_t{-1}}, {"new_axis", int64_t{1}}}),
+               {4, 3}, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+  EXPECT_THROW(Compute(core::concat_from_sequence, {columns},
+                       {{"axis", int64_t{2}}, {"new_axis", int64_t{1}}}),
+               Error);
 }
 
 TEST(Sequences, Optionals) {

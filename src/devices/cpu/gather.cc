@@ -121,6 +121,27 @@ bool WithScatterType(DType dtype, ScatterReduction reduction, Body&& body) {
   }
 }
 
+// The data that updates are scattered over, into the output. Zeros are not read.
+class Canvas {
+ public:
+  explicit Canvas(const Operand& x) : bytes_(static_cast<size_t>(ByteSize(x.dtype, x.size()))) {
+    if (x.constant == nullptr || x.constant->raw() == nullptr || bytes_ == 0) return;
+    const auto* data = static_cast<const char*>(x.constant->raw());
+    is_zero_ = data[0] == 0 && std::memcmp(data, data + 1, bytes_ - 1) == 0;
+  }
+  void Fill(void* out, const void* in) const {
+    if (is_zero_) {
+      std::memset(out, 0, bytes_);
+    } else if (out != in) {
+      std::memcpy(out, in, bytes_);
+    }
+  }
+
+ private:
+  size_t bytes_;
+  bool is_zero_ = false;
+};
+
 BindResult BindScatterElements(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Operand& indices = request.inputs[1];
@@ -131,8 +152,8 @@ BindResult BindScatterElements(const BindRequest& request) {
   const bool known = WithScatterType(x.dtype, reduction, [&](auto tag) {
     using T = typename decltype(tag)::type;
     bound.run = [=, dims = x.dims, index_dims = indices.dims, axis = AxisOf(request),
-                 type = indices.dtype, bytes = ByteSize(x.dtype, x.size())](const StepArgs& args) {
-      if (args.out[0] != args.in[0]) std::memcpy(args.out[0], args.in[0], bytes);
+                 type = indices.dtype, canvas = Canvas(x)](const StepArgs& args) {
+      canvas.Fill(args.out[0], args.in[0]);
       Check(WithIndices(type, args.in[1], [&](const auto* at) {
         return ScatterElements(static_cast<T*>(args.out[0]), at, static_cast<const T*>(args.in[2]),
                                dims, index_dims, axis, reduction);
@@ -157,9 +178,8 @@ BindResult BindScatterNd(const BindRequest& request) {
   bound.inplace = 1;
   const bool known = WithScatterType(x.dtype, reduction, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    bound.run = [=, count = indices.size() / depth,
-                 bytes = ByteSize(x.dtype, x.size())](const StepArgs& args) {
-      if (args.out[0] != args.in[0]) std::memcpy(args.out[0], args.in[0], bytes);
+    bound.run = [=, count = indices.size() / depth, canvas = Canvas(x)](const StepArgs& args) {
+      canvas.Fill(args.out[0], args.in[0]);
       Check(ScatterNd(static_cast<T*>(args.out[0]), static_cast<const int64_t*>(args.in[1]),
                       static_cast<const T*>(args.in[2]), dims, count, slice, reduction));
     };

@@ -6,7 +6,9 @@ namespace {
 
 BindResult BindRows(const BindRequest& request) {
   const Operand& x = request.inputs[0];
-  if (x.dtype != DType::kFloat32) return Refuse("element type is {}", Name(x.dtype));
+  if (x.dtype != DType::kFloat32 && x.dtype != DType::kFloat64) {
+    return Refuse("element type is {}", Name(x.dtype));
+  }
   if (x.size() == 0) return Refuse("no elements");
   const Attributes& attributes = request.node.attributes;
   int64_t axis = attributes.Int("axis", -1);
@@ -17,34 +19,38 @@ BindResult BindRows(const BindRequest& request) {
   for (size_t i = 1; i < request.inputs.size(); ++i) {
     const Operand& parameter = request.inputs[i];
     if (!parameter.present()) continue;
-    if (parameter.dtype != DType::kFloat32 || parameter.size() != n) {
-      return Refuse("scale or bias is {}{}, not float of {} elements", Name(parameter.dtype),
-                    PrintDims(parameter.dims), n);
+    if (parameter.dtype != x.dtype || parameter.size() != n) {
+      return Refuse("scale or bias is {}{}, not {} of {} elements", Name(parameter.dtype),
+                    PrintDims(parameter.dims), Name(x.dtype), n);
     }
   }
   const bool rms = attributes.Int("rms") != 0;
-  const float epsilon = static_cast<float>(attributes.Float("epsilon", 1e-5));
+  const double epsilon = attributes.Float("epsilon", 1e-5);
   const bool scale = request.inputs.size() > 1 && request.inputs[1].present();
   const bool bias = request.inputs.size() > 2 && request.inputs[2].present();
   const size_t outputs = request.outputs.size();
   for (const Operand& output : request.outputs) {
-    if (output.dtype != DType::kFloat32) return Refuse("an output is {}", Name(output.dtype));
+    if (output.dtype != x.dtype) return Refuse("an output is {}", Name(output.dtype));
   }
+  if (rms && outputs == 2) return Refuse("the mean of RMS normalisation is asked for");
   Bound bound;
   bound.inplace = 1;
-  bound.run = [=](const StepArgs& args) {
-    auto in = [&](size_t i) { return static_cast<const float*>(args.in[i]); };
-    auto out = [&](size_t i) { return i < outputs ? static_cast<float*>(args.out[i]) : nullptr; };
-    if (rms) {
-      RmsNorm(in(0), scale ? in(1) : nullptr, bias ? in(2) : nullptr, out(0), rows, n, epsilon,
-              out(2), args.parallel);
-    } else {
-      LayerNorm(in(0), scale ? in(1) : nullptr, bias ? in(2) : nullptr, out(0), rows, n, epsilon,
-                out(1), out(2), args.parallel);
-    }
+  const auto with = [&](auto tag) -> BindResult {
+    using T = typename decltype(tag)::type;
+    bound.run = [=, epsilon = static_cast<T>(epsilon)](const StepArgs& args) {
+      auto in = [&](size_t i) { return static_cast<const T*>(args.in[i]); };
+      auto out = [&](size_t i) { return i < outputs ? static_cast<T*>(args.out[i]) : nullptr; };
+      if (rms) {
+        RmsNorm(in(0), scale ? in(1) : nullptr, bias ? in(2) : nullptr, out(0), rows, n, epsilon,
+                out(2), args.parallel);
+      } else {
+        LayerNorm(in(0), scale ? in(1) : nullptr, bias ? in(2) : nullptr, out(0), rows, n, epsilon,
+                  out(1), out(2), args.parallel);
+      }
+    };
+    return std::move(bound);
   };
-  if (rms && outputs == 2) return Refuse("the mean of RMS normalisation is asked for");
-  return bound;
+  return x.dtype == DType::kFloat32 ? with(TypeTag<float>{}) : with(TypeTag<double>{});
 }
 
 constexpr Implementation kList[] = {{"rows", BindRows}};

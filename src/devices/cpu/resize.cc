@@ -56,7 +56,9 @@ BindResult BindSeparable(const BindRequest& request) {
   if (attributes.String("keep_aspect_ratio_policy", "stretch") != "stretch") {
     return Refuse("keeps the aspect ratio");
   }
-  if (options.mode != ResizeMode::kNearest && x.dtype != DType::kFloat32) {
+  const bool bytes =
+      options.mode == ResizeMode::kLinear && (x.dtype == DType::kUInt8 || x.dtype == DType::kInt8);
+  if (options.mode != ResizeMode::kNearest && x.dtype != DType::kFloat32 && !bytes) {
     return Refuse("element type is {}", Name(x.dtype));
   }
   options.cubic_coefficient = static_cast<float>(attributes.Float("cubic_coeff_a", -0.75));
@@ -107,6 +109,18 @@ BindResult BindSeparable(const BindRequest& request) {
                          args.parallel);
     };
     return bound;
+  }
+  if (bytes) {
+    bound.scratch_bytes = static_cast<int64_t>(ResizeBytesScratchBytes(*plan, planes, channels));
+    const auto with = [&](auto tag) -> BindResult {
+      using T = typename decltype(tag)::type;
+      bound.run = [plan, planes, channels](const StepArgs& args) {
+        ResizeBytes(*plan, static_cast<const T*>(args.in[0]), static_cast<T*>(args.out[0]), planes,
+                    channels, args.scratch, args.parallel);
+      };
+      return std::move(bound);
+    };
+    return x.dtype == DType::kUInt8 ? with(TypeTag<uint8_t>{}) : with(TypeTag<int8_t>{});
   }
   bound.scratch_bytes = static_cast<int64_t>(ResizeScratchBytes(*plan, planes, channels));
   bound.run = [plan, planes, channels](const StepArgs& args) {

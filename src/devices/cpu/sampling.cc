@@ -74,8 +74,6 @@ BindResult BindRoiAlign(const BindRequest& request) {
                             .largest = attributes.String("mode") == "max",
                             .scale = static_cast<float>(attributes.Float("spatial_scale", 1))};
   if (shape.height * shape.width > kMostPixels) return Refuse("the images are too large");
-  if (shape.samples > 64) return Refuse("{} samples an axis", shape.samples);
-  if (shape.largest && shape.samples == 0) return Refuse("greatest of any number of samples");
   Bound bound;
   bound.scratch_bytes = RoiAlignScratchBytes(shape, request.threads);
   bound.run = [shape](const StepArgs& args) {

@@ -49,6 +49,27 @@ AxisSplit SplitAt(std::span<const int64_t> dims, int axis) {
 
 void CopyStrided(const Tensor& from, int64_t from_offset, Walk::Strides from_strides, Tensor& to,
                  int64_t to_offset, Walk::Strides to_strides, const std::vector<int64_t>& dims) {
+  // The last axes, if they lie in one piece on both sides, are copied as such.
+  int64_t run = 1;
+  size_t outer = dims.size();
+  while (outer > 0 && (dims[outer - 1] == 1 ||
+                       (from_strides[outer - 1] == run && to_strides[outer - 1] == run))) {
+    run *= dims[--outer];
+  }
+  const int64_t width = BitWidth(from.dtype()) / 8;
+  if (run > 1 && from.dtype() != DType::kString && !IsPacked(from.dtype())) {
+    from_strides.resize(outer);
+    to_strides.resize(outer);
+    const auto* source = static_cast<const char*>(from.raw()) + from_offset * width;
+    char* target = static_cast<char*>(to.raw()) + to_offset * width;
+    Walk walk({dims.begin(), dims.begin() + static_cast<int64_t>(outer)},
+              {std::move(from_strides), std::move(to_strides)});
+    for (; !walk.done(); walk.Next()) {
+      std::memcpy(target + walk[1] * width, source + walk[0] * width,
+                  static_cast<size_t>(run * width));
+    }
+    return;
+  }
   Walk walk(dims, {std::move(from_strides), std::move(to_strides)});
   CopyElements(from, to, ElementCount(dims), [&](int64_t) {
     const std::pair<int64_t, int64_t> at(from_offset + walk[0], to_offset + walk[1]);

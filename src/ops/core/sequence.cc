@@ -107,9 +107,14 @@ void InferSequenceInsert(InferContext& context) {
 }
 
 void ComputeSequenceInsert(ComputeContext& context) {
-  Sequence items = SequenceOf(context, 0);
-  const int64_t size = static_cast<int64_t>(items.size());
-  items.insert(items.begin() + Position(context, 2, size, size + 1, size), context.datum(1));
+  const Sequence& old = SequenceOf(context, 0);
+  const int64_t size = static_cast<int64_t>(old.size());
+  const auto at = old.begin() + Position(context, 2, size, size + 1, size);
+  Sequence items;
+  items.reserve(old.size() + 1);
+  items.assign(old.begin(), at);
+  items.push_back(context.datum(1));
+  items.insert(items.end(), at, old.end());
   SetSequence(context, std::move(items));
 }
 
@@ -134,20 +139,24 @@ void InferConcatFromSequence(InferContext& context) {
   context.Set(0, ElementOf(context, 0, Type::Kind::kSequence).dtype, {});
 }
 
-// The nodes unsqueeze and concat, run by their own reference computes.
+// The node concat, run by its own reference compute, of the items or views of them.
 void ComputeConcatFromSequence(ComputeContext& context) {
-  std::vector<Datum> parts;
+  std::vector<Datum> parts = SequenceOf(context, 0);
   const int64_t axis = context.attributes().Int("axis");
-  const bool new_axis = context.attributes().Int("new_axis") != 0;
+  for (Datum& part : parts) {
+    if (context.attributes().Int("new_axis") == 0) break;
+    std::vector<int64_t> dims = part.tensor()->dims();
+    const int64_t rank = part.tensor()->rank() + 1;
+    if (axis < -rank || axis >= rank) {
+      Fail(ErrorCode::kInvalidArgument, "axis {} is out of range for rank {}", axis, rank);
+    }
+    dims.insert(dims.begin() + (axis < 0 ? axis + rank : axis), 1);
+    part = part.tensor()->Reshaped(std::move(dims));
+  }
+  if (parts.empty()) Fail(ErrorCode::kInvalidArgument, "cannot concatenate an empty sequence");
   Value result;
   Node node;
   node.outputs = {&result};
-  node.op = &unsqueeze;
-  node.attributes.Set("axes", std::vector<int64_t>{axis});
-  for (const Datum& item : SequenceOf(context, 0)) {
-    parts.push_back(new_axis ? RunReference(node, std::span(&item, 1))[0] : item);
-  }
-  if (parts.empty()) Fail(ErrorCode::kInvalidArgument, "cannot concatenate an empty sequence");
   node.op = &concat;
   node.attributes = {{"axis", axis}};
   context.Set(0, RunReference(node, parts)[0]);
@@ -184,13 +193,23 @@ void ComputeSplitToSequence(ComputeContext& context) {
   }
   const bool squeezes = !context.has(1) && context.attributes().Int("keepdims", 1) == 0;
   const std::vector<int64_t> strides = RowMajorStrides(x.dims());
+  const auto slice = [&](int64_t first, const std::vector<int64_t>& dims) {
+    // Parts of what lies in one piece are views: items of a sequence are never written to.
+    const bool whole = SplitAt(x.dims(), static_cast<int>(axis)).outer == 1;
+    if (whole && x.owner() && x.dtype() != DType::kString && !IsPacked(x.dtype())) {
+      char* from = static_cast<char*>(x.raw()) + ByteSize(x.dtype(), first * strides[axis]);
+      return Tensor(x.dtype(), dims, from, x.owner());
+    }
+    Tensor item(x.dtype(), dims);
+    CopyStrided(x, first * strides[axis], strides, item, 0, RowMajorStrides(dims), dims);
+    return item;
+  };
   Sequence items;
   int64_t position = 0;
   for (int64_t part : sizes) {
     std::vector<int64_t> dims = x.dims();
     dims[axis] = part;
-    Tensor item(x.dtype(), dims);
-    CopyStrided(x, position * strides[axis], strides, item, 0, RowMajorStrides(dims), dims);
+    Tensor item = slice(position, dims);
     if (squeezes) {
       dims.erase(dims.begin() + axis);
       item = item.Reshaped(dims);

@@ -135,6 +135,24 @@ void LayerNormBackward(Backward& node) {
   node.Add(0, inverse * (rms ? along : along - mean(scaled)));
 }
 
+// The other way round; and of the tables, what each pair has to do with its angle.
+void RotaryBackward(Backward& node) {
+  const Val x = node.in(0), cosine = node.in(1), sine = node.in(2), g = node.grad();
+  if (node.wants(0)) {
+    node.Add(0, x.builder->Make(core::rotary, {g, cosine, -sine}, node.attributes()));
+  }
+  if (!node.wants(1) && !node.wants(2)) return;
+  const int64_t turned = node.attributes().Int("turned");
+  const bool interleaved = node.attributes().Int("interleaved") != 0;
+  const auto half = [&](Val value, int64_t which) {
+    if (interleaved) return Slice(value, {which}, {turned}, {3}, {2});
+    return Slice(value, {which * turned / 2}, {(which + 1) * turned / 2}, {3});
+  };
+  const Val a = half(x, 0), b = half(x, 1), real = half(g, 0), imaginary = half(g, 1);
+  node.Add(1, real * a + imaginary * b);
+  node.Add(2, imaginary * a - real * b);
+}
+
 void SumToBackward(Backward& node) { node.Add(0, Expand(node.grad(), ShapeOf(node.in(0)))); }
 
 }  // namespace
@@ -144,6 +162,7 @@ std::span<const GradientRule> ReductionRules() {
       {&core::matmul, MatmulBackward},         {&core::reduce, ReduceBackward},
       {&core::cumulative, CumulativeBackward}, {&core::softmax, SoftmaxBackward},
       {&core::layer_norm, LayerNormBackward},  {&core::sum_to, SumToBackward},
+      {&core::rotary, RotaryBackward},
   };
   return kRules;
 }

@@ -55,6 +55,11 @@ Val Translate(Lowering& op, Val x, const Tensor& keys, Val values, Repeated repe
   const Val sorted = Gather(builder.Constant(keys), builder.Ints(order), 0);
   order.push_back(keys.size());
   const Val found = builder.Make(core::lookup, {x, sorted}, {{"required", int64_t{required}}});
+  if (!values) {
+    const bool same = std::is_sorted(order.begin(), order.end()) &&
+                      static_cast<int64_t>(order.size()) == keys.size() + 1;
+    return same ? found : Gather(builder.Ints(order), found, 0);
+  }
   return Gather(Gather(values, builder.Ints(order), 0), found, 0);
 }
 

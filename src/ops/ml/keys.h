@@ -8,7 +8,8 @@ namespace sardonyx::ops::ml {
 enum class Repeated { kFirst, kLast };  // which of equal keys counts
 
 // For each element of x the row of `values` that stands where the element stands in `keys`, or the
-// last row, one behind the keys', if it is not there. `required`: that is an error.
+// last row, one behind the keys', if it is not there. Without values: the position itself.
+// `required`: an element that is not there is an error.
 Val Translate(Lowering& op, Val x, const Tensor& keys, Val values, Repeated repeated,
               bool required = false);
 

@@ -8,9 +8,7 @@ Outputs LowerOneHotEncoder(Lowering& op) {
   const Tensor keys = StringsOrInts(op, "cats_strings", "cats_int64s");
   const Val x = op.in(0).dtype() == DType::kString ? op.in(0) : Cast(op.in(0), DType::kInt64);
   const Val count = builder.Constant(MakeScalar(keys.size()));
-  const Val behind = builder.Ints({keys.size() + 1});
-  const Val position =
-      Translate(op, x, keys, Positions(behind), Repeated::kLast, op.Int("zeros", 1) == 0);
+  const Val position = Translate(op, x, keys, Val(), Repeated::kLast, op.Int("zeros", 1) == 0);
   const Val off_on = builder.Constant(MakeVector(std::vector<float>{0, 1}));
   return builder.Make(core::one_hot, {position, count, off_on}, {{"axis", int64_t{-1}}});
 }

@@ -47,7 +47,8 @@ Outputs LowerNormalizer(Lowering& op) {
   } else {
     op.Fail("norm must be MAX, L1 or L2, not '{}'", norm);
   }
-  return Cast(Where(Equal(divisor, 0.0), x, x / divisor), DType::kFloat32);
+  const Val one = op.builder().Scalar(x.dtype(), 1);
+  return Cast(x / Where(Equal(divisor, 0.0), one, divisor), DType::kFloat32);
 }
 
 Outputs LowerImputer(Lowering& op) {

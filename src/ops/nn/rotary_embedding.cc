@@ -21,26 +21,9 @@ Outputs LowerRotaryEmbedding(Lowering& op) {
   cosine = Unsqueeze(cosine, {flat ? 2 : 1});
   sine = Unsqueeze(sine, {flat ? 2 : 1});
 
-  const int64_t features = x.size(-1), end = INT64_MAX;
-  int64_t turned = op.Int("rotary_embedding_dim");
-  if (turned == 0) turned = features;
-  Val first, second;
-  if (op.Int("interleaved") != 0) {
-    first = Slice(x, {0}, {turned}, {3}, {2});
-    second = Slice(x, {1}, {turned}, {3}, {2});
-  } else {
-    first = Slice(x, {0}, {turned / 2}, {3});
-    second = Slice(x, {turned / 2}, {turned}, {3});
-  }
-  const Val real = first * cosine - second * sine, imaginary = first * sine + second * cosine;
-  Val y;
-  if (op.Int("interleaved") != 0) {
-    const Val pairs = Concat({Unsqueeze(real, {4}), Unsqueeze(imaginary, {4})}, 4);
-    y = Reshape(pairs, std::vector<int64_t>{0, 0, 0, -1});
-  } else {
-    y = Concat({real, imaginary}, 3);
-  }
-  if (turned < features) y = Concat({y, Slice(x, {turned}, {end}, {3})}, 3);
+  const int64_t given = op.Int("rotary_embedding_dim"), turned = given == 0 ? x.size(-1) : given;
+  const Val y = op.builder().Make(core::rotary, {x, cosine, sine},
+                                  {{"turned", turned}, {"interleaved", op.Int("interleaved")}});
   return flat ? Reshape(y, ShapeOf(op.in(0)), true) : y;
 }
 

@@ -16,6 +16,9 @@ void AddSeed(const Lowering& op, Attributes* attributes);
 // The stream of a core operation by its attribute `seed`.
 RandomStream StreamOf(const Attributes& attributes);
 
+// What core operation `random` with these attributes makes of `count` elements.
+void DrawElements(const Attributes& attributes, int64_t count, void* out);
+
 // Infers output 0 of an operation whose input 0 is the shape of what it draws.
 void SetDrawnShape(InferContext& context, DType dtype);
 

@@ -1,5 +1,7 @@
 // RandomNormal, RandomUniform and their forms that take the shape from an input.
 
+#include <algorithm>
+
 #include "ops/random/draw.h"
 
 namespace sardonyx {
@@ -30,7 +32,40 @@ Val DrawLike(Lowering& op, std::string_view kind) {
   return Draw(op, kind, ShapeOf(op.in(0)), op.DTypeAttribute("dtype", op.in(0).dtype()));
 }
 
+// Rounded at each step, as arithmetic on arrays of the result's type is.
+template <typename T>
+void DrawAs(const Attributes& attributes, int64_t count, T* out) {
+  using C = ComputeType<T>;
+  constexpr int64_t kBlock = 512;
+  const C scale = static_cast<C>(attributes.Float("scale"));
+  const C offset = static_cast<C>(attributes.Float("offset"));
+  const bool normal = attributes.String("kind") == "normal";
+  RandomStream stream = StreamOf(attributes);
+  double drawn[kBlock];
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t size = std::min(kBlock, count - begin);
+    if (normal) {
+      stream.Normal(drawn, size);
+    } else {
+      for (int64_t i = 0; i < size; ++i) drawn[i] = stream.Uniform();
+    }
+    for (int64_t i = 0; i < size; ++i) {
+      const T scaled = static_cast<T>(static_cast<C>(static_cast<T>(drawn[i])) * scale);
+      out[begin + i] = static_cast<T>(static_cast<C>(scaled) + offset);
+    }
+  }
+}
+
 }  // namespace
+
+void DrawElements(const Attributes& attributes, int64_t count, void* out) {
+  switch (static_cast<DType>(attributes.Int("dtype"))) {
+    case DType::kFloat64: return DrawAs(attributes, count, static_cast<double*>(out));
+    case DType::kFloat16: return DrawAs(attributes, count, static_cast<Half*>(out));
+    case DType::kBFloat16: return DrawAs(attributes, count, static_cast<BFloat16*>(out));
+    default: return DrawAs(attributes, count, static_cast<float*>(out));
+  }
+}
 
 Outputs LowerRandomNormal(Lowering& op) { return DrawShape(op, "normal"); }
 Outputs LowerRandomUniform(Lowering& op) { return DrawShape(op, "uniform"); }
@@ -46,33 +81,9 @@ void InferRandom(InferContext& context) {
   ops::SetDrawnShape(context, static_cast<DType>(context.attributes().Int("dtype")));
 }
 
-// Rounded at each step, as arithmetic on arrays of the result's type is.
 void ComputeRandom(ComputeContext& context) {
   Tensor& y = context.Allocate(0);
-  const Attributes& attributes = context.attributes();
-  const bool normal = attributes.String("kind") == "normal";
-  RandomStream stream = ops::StreamOf(attributes);
-  const auto fill = [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    using C = ComputeType<T>;
-    const C scale = static_cast<C>(attributes.Float("scale"));
-    const C offset = static_cast<C>(attributes.Float("offset"));
-    T* out = y.data<T>();
-    const auto draw = [&](auto&& next) {
-      for (int64_t i = 0; i < y.size(); ++i) {
-        const T drawn = static_cast<T>(next());
-        const T scaled = static_cast<T>(static_cast<C>(drawn) * scale);
-        out[i] = static_cast<T>(static_cast<C>(scaled) + offset);
-      }
-    };
-    normal ? draw([&] { return stream.Normal(); }) : draw([&] { return stream.Uniform(); });
-  };
-  switch (y.dtype()) {
-    case DType::kFloat64: return fill(TypeTag<double>{});
-    case DType::kFloat16: return fill(TypeTag<Half>{});
-    case DType::kBFloat16: return fill(TypeTag<BFloat16>{});
-    default: return fill(TypeTag<float>{});
-  }
+  ops::DrawElements(context.attributes(), y.size(), y.raw());
 }
 
 }  // namespace

@@ -100,22 +100,27 @@ struct Groups {
 // Slices of one key, by open addressing.
 Groups GroupKeys(const std::vector<uint64_t>& keys, bool sorted) {
   constexpr uint64_t kGolden = 0x9E3779B97F4A7C15U;  // Knuth, volume 3, section 6.4
+  constexpr size_t kAhead = 8;                       // slots are asked for before they are needed
   const int log = std::bit_width(keys.size()) + 1;
-  std::vector<int64_t> table(size_t{1} << log, -1);  // groups
+  struct Slot {
+    uint64_t key;
+    int64_t group;  // negative: free
+  };
+  std::vector<Slot> table(size_t{1} << log, Slot{0, -1});
+  const auto home = [&](size_t i) { return keys[i] * kGolden >> (64 - log); };
   Groups groups;
-  groups.inverse.reserve(keys.size());
+  groups.inverse.resize(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
-    size_t at = keys[i] * kGolden >> (64 - log);
-    while (table[at] >= 0 && keys[groups.first[table[at]]] != keys[i]) {
-      at = (at + 1) & (table.size() - 1);
-    }
-    if (table[at] < 0) {
-      table[at] = static_cast<int64_t>(groups.first.size());
+    if (i + kAhead < keys.size()) __builtin_prefetch(&table[home(i + kAhead)], 1);
+    size_t at = home(i);
+    while (table[at].group >= 0 && table[at].key != keys[i]) at = (at + 1) & (table.size() - 1);
+    if (table[at].group < 0) {
+      table[at] = {keys[i], static_cast<int64_t>(groups.first.size())};
       groups.first.push_back(static_cast<int64_t>(i));
       groups.count.push_back(0);
     }
-    ++groups.count[table[at]];
-    groups.inverse.push_back(table[at]);
+    ++groups.count[table[at].group];
+    groups.inverse[i] = table[at].group;
   }
   if (!sorted) return groups;
   std::vector<std::pair<uint64_t, int64_t>> order(groups.first.size());
@@ -229,10 +234,14 @@ void ComputeUnique(ComputeContext& context) {
   dims[axis] = static_cast<int64_t>(groups.first.size());
   Tensor& y = context.Allocate(0, x.dtype(), dims);
   const int64_t row = dims[axis] * split.inner;
-  CopyElements(x, y, y.size(), [&](int64_t i) {
-    const int64_t slice = groups.first[i % row / split.inner];
-    return std::pair((i / row * split.size + slice) * split.inner + i % split.inner, i);
-  });
+  if (x.rank() == 1) {
+    CopyElements(x, y, y.size(), [&](int64_t i) { return std::pair(groups.first[i], i); });
+  } else {
+    CopyElements(x, y, y.size(), [&](int64_t i) {
+      const int64_t slice = groups.first[i % row / split.inner];
+      return std::pair((i / row * split.size + slice) * split.inner + i % split.inner, i);
+    });
+  }
   const std::vector<int64_t>* lists[] = {&groups.first, &groups.inverse, &groups.count};
   for (size_t i = 1; i < context.output_count(); ++i) context.Set(i, MakeVector(*lists[i - 1]));
 }
