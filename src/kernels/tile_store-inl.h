@@ -101,6 +101,20 @@ HWY_INLINE void StoreTile(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const T
   }
 }
 
+// What is stored at columns j on of a row of FinishPartial; `load` reads a vector.
+template <class D, class Load>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> FinishedAt(D d, const float* tile, int64_t j, const float* c,
+                                                 const float* residual, const TileStore& store,
+                                                 Load&& load) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  auto value = hn::LoadU(d, tile + j);
+  if (store.accumulate) value = hn::Add(value, load(c + j));
+  if (store.bias != nullptr) value = hn::Add(value, load(store.bias + j));
+  if (residual != nullptr) value = hn::Add(value, load(residual + j));
+  if (store.clamp) value = hn::Min(hn::Set(d, store.hi), hn::Max(hn::Set(d, store.lo), value));
+  return RoundTo(d, store.rounding, value);
+}
+
 // One row of FinishPartial, columns [j, ...) as far as whole vectors of `d` go; returns where it
 // ended.
 template <class D>
@@ -108,15 +122,9 @@ HWY_INLINE int64_t FinishRow(D d, const float* tile, int64_t j, int64_t columns,
                              const float* residual, const TileStore& store) {
   namespace hn = hwy::HWY_NAMESPACE;
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  const auto load = [d](const float* from) HWY_ATTR { return hn::LoadU(d, from); };
   for (; j + kL <= columns; j += kL) {
-    auto value = hn::LoadU(d, tile + j);
-    if (store.accumulate) value = hn::Add(value, hn::LoadU(d, c + j));
-    if (store.bias != nullptr) value = hn::Add(value, hn::LoadU(d, store.bias + j));
-    if (residual != nullptr) value = hn::Add(value, hn::LoadU(d, residual + j));
-    if (store.clamp) {
-      value = hn::Min(hn::Set(d, store.hi), hn::Max(hn::Set(d, store.lo), value));
-    }
-    hn::StoreU(RoundTo(d, store.rounding, value), d, c + j);
+    hn::StoreU(FinishedAt(d, tile, j, c, residual, store, load), d, c + j);
   }
   return j;
 }
@@ -130,8 +138,17 @@ inline void FinishPartial(const float* tile, int64_t tile_ld, int64_t rows, int6
         store.residual == nullptr ? nullptr : store.residual + r * store.residual_ld;
     int64_t j = FinishRow(hn::ScalableTag<float>(), tile, 0, columns, c, residual, store);
     j = FinishRow(hn::CappedTag<float, 8>(), tile, j, columns, c, residual, store);
+#if HWY_TARGET == HWY_AVX3  // elsewhere it is slow to store a part of a vector
+    if (j == columns) continue;
+    const hn::CappedTag<float, 8> d;
+    const auto part = hn::FirstN(d, static_cast<size_t>(columns - j));
+    const auto load = [d, part](const float* from)
+                          HWY_ATTR { return hn::MaskedLoad(part, d, from); };
+    hn::BlendedStore(FinishedAt(d, tile, j, c, residual, store, load), part, d, c + j);
+#else
     j = FinishRow(hn::CappedTag<float, 4>(), tile, j, columns, c, residual, store);
     FinishRow(hn::CappedTag<float, 1>(), tile, j, columns, c, residual, store);
+#endif
   }
 }
 
