@@ -52,9 +52,15 @@ HWY_INLINE V Polynomial(D d, V x, const float (&c)[kCount]) {
 // exp(x) for -104 <= x <= 89 or NaN: 2^n * exp(r), |r| <= ln(2) / 2 (Cody and Waite).
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecExpInRange(D d, V x) {
-  const hn::RebindToSigned<D> di;
-  const auto exponent = hn::NearestInt(hn::Mul(x, hn::Set(d, 1.44269504088896341f)));
-  const V n = hn::ConvertTo(d, exponent);
+  const V t = hn::Mul(x, hn::Set(d, 1.44269504088896341f));
+#if HWY_TARGET <= HWY_AVX3
+  const V n = hn::Round(t);
+#else
+  // Added to that number, t is rounded to an integer, in the low bits.
+  const V magic = hn::Set(d, 12582912.0f);
+  const V shifted = hn::Add(t, magic);
+  const V n = hn::Sub(shifted, magic);
+#endif
   V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
   r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
   const V high = Polynomial(d, r,
@@ -62,10 +68,11 @@ HWY_INLINE V VecExpInRange(D d, V x) {
                              0.008368780836462975f, 0.001381446490995586f});
   const V p = hn::Add(hn::MulAdd(hn::Mul(r, r), high, r), hn::Set(d, 1.0f));
 #if HWY_TARGET <= HWY_AVX3
-  (void)di;
   return V{_mm512_scalef_ps(p.raw, n.raw)};
 #else
   // In two steps, since 2^128 and 2^-149 are no normal numbers.
+  const hn::RebindToSigned<D> di;
+  const auto exponent = hn::Sub(hn::BitCast(di, shifted), hn::BitCast(di, magic));
   const auto half = hn::ShiftRight<1>(exponent);
   const auto power = [&](auto e) HWY_ATTR {
     return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(e, hn::Set(di, 127))));
