@@ -183,32 +183,31 @@ void Gather(const ConvShape& s, const Cut& cut, int64_t group, const uint8_t* x,
   }
 }
 
-// Columns [n0, n1) of a group, one panel, and the sums of its columns.
+// Columns [n0, n1) of a group, one panel of elements T in groups of kGroup, and the sums of its
+// columns. Position by position of the kernel, so that what is written stays in the cache.
+template <typename T, uint64_t kGroup>
 void PackPanel(const Cut& cut, const ConvShape& s, const Int8Weights& weights, int64_t n0,
                int64_t n1, std::byte* panel, int32_t* sums) {
-  const int64_t channels = s.cin / s.groups;
-  const int64_t width = Int8PanelWidth(), group = Int8GroupSize();
+  const int64_t channels = s.cin / s.groups, width = Int8PanelWidth();
   std::memset(panel, 0, static_cast<size_t>(cut.PanelBytes()));
   std::memset(sums, 0, static_cast<size_t>(width) * 4);
   const uint8_t flip = weights.is_signed ? 0 : 0x80;
-  for (int64_t n = n0; n < n1; ++n) {
-    const uint8_t* from = static_cast<const uint8_t*>(weights.data) + n * weights.n_stride;
-    int32_t sum = 0;
-    for (int64_t t = 0; t < s.KernelSize(); ++t) {
-      int64_t k = t / s.kernel[2] * cut.segment_k + t % s.kernel[2] * channels;
-      for (int64_t c = 0; c < channels; ++c, ++k) {
-        const auto value =
-            static_cast<int8_t>(from[c * weights.c_stride + t * weights.t_stride] ^ flip);
+  for (int64_t t = 0; t < s.KernelSize(); ++t) {
+    const auto first =
+        static_cast<uint64_t>(t / s.kernel[2] * cut.segment_k + t % s.kernel[2] * channels);
+    for (int64_t n = n0; n < n1; ++n) {
+      const uint8_t* from =
+          static_cast<const uint8_t*>(weights.data) + n * weights.n_stride + t * weights.t_stride;
+      T* to = reinterpret_cast<T*>(panel) + static_cast<uint64_t>(n - n0) * kGroup;
+      int32_t sum = 0;
+      for (int64_t c = 0; c < channels; ++c) {
+        const auto value = static_cast<int8_t>(from[c * weights.c_stride] ^ flip);
+        const uint64_t k = first + static_cast<uint64_t>(c);
+        to[k / kGroup * kGroup * static_cast<uint64_t>(width) + k % kGroup] = value;
         sum += value;
-        const int64_t at = (k / group * width + n - n0) * group + k % group;
-        if (group == 4) {
-          reinterpret_cast<int8_t*>(panel)[at] = value;
-        } else {
-          reinterpret_cast<int16_t*>(panel)[at] = value;
-        }
       }
+      sums[n - n0] += sum;
     }
-    sums[n - n0] = sum;
   }
 }
 
@@ -260,15 +259,16 @@ void ConvInt8Pack(const ConvShape& shape, const Int8Weights& weights, void* pack
   const int64_t all = cut.panels * shape.groups;
   const int64_t parts =
       std::clamp<int64_t>(shape.cout * cut.k / 65536, 1, std::min<int64_t>(all, 32));
+  const auto pack = Int8GroupSize() == 4 ? PackPanel<int8_t, 4> : PackPanel<int16_t, 2>;
   par.For(parts, [&](int64_t part) {
     for (int64_t i = all * part / parts; i < all * (part + 1) / parts; ++i) {
       const int64_t group = i / cut.panels, panel = i % cut.panels;
       std::byte* to = static_cast<std::byte*>(packed) + group * cut.GroupBytes();
       Int8Weights own = weights;
       own.data = static_cast<const uint8_t*>(weights.data) + group * cut.n * weights.n_stride;
-      PackPanel(cut, shape, own, panel * width, std::min(cut.n, (panel + 1) * width),
-                to + panel * cut.PanelBytes(),
-                reinterpret_cast<int32_t*>(to + cut.SumsOffset()) + panel * width);
+      pack(cut, shape, own, panel * width, std::min(cut.n, (panel + 1) * width),
+           to + panel * cut.PanelBytes(),
+           reinterpret_cast<int32_t*>(to + cut.SumsOffset()) + panel * width);
     }
   });
 }

@@ -77,13 +77,21 @@ PackedDirection Layout(const RecurrentOptions& options, void* packed, int64_t di
 
 // Rows [gates * hidden, hidden] of r as the panels of RecurrentBlocks.
 void PackPanels(const float* r, int64_t hidden, int64_t gates, float* packed) {
+  constexpr int64_t kTogether = 32;  // inputs whose panels stay in the cache
   for (int64_t block = 0; block < UnitBlocks(hidden); ++block) {
-    for (int64_t i = 0; i < hidden; ++i) {
+    for (int64_t first = 0; first < hidden; first += kTogether) {
+      const int64_t count = std::min(kTogether, hidden - first);
       for (int64_t gate = 0; gate < gates; ++gate) {
-        for (int64_t unit = block * kUnits; unit < (block + 1) * kUnits; ++unit) {
-          *packed++ = unit < hidden ? r[(gate * hidden + unit) * hidden + i] : 0.0f;
+        for (int64_t lane = 0; lane < kUnits; ++lane) {
+          const int64_t unit = block * kUnits + lane;
+          const float* from = r + (gate * hidden + unit) * hidden + first;
+          float* to = packed + gate * kUnits + lane;
+          for (int64_t i = 0; i < count; ++i) {
+            to[i * gates * kUnits] = unit < hidden ? from[i] : 0.0f;
+          }
         }
       }
+      packed += count * gates * kUnits;
     }
   }
 }

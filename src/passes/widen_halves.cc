@@ -11,7 +11,6 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "ops/core/products.h"
 #include "passes/expressions.h"
 #include "passes/passes.h"
 
@@ -132,7 +131,7 @@ class WideExpression {
 
 class Widening {
  public:
-  explicit Widening(Graph& graph) : graph_(graph) {}
+  explicit Widening(PassContext& context) : context_(context), graph_(context.graph) {}
 
   int Run() {
     std::vector<Node*> nodes;
@@ -195,7 +194,12 @@ class Widening {
 
   Value* Cast(Value* value, DType to, const Node* like) {
     if (value->is_constant()) {
-      return graph_.AddConstant(core::ConvertedTo(Aligned(value->fact.constant), to));
+      Node cast;
+      cast.op = &core::Elementwise(Fn::kCast);
+      cast.inputs = {value};
+      cast.outputs = {nullptr};
+      cast.attributes.Set("to", static_cast<int64_t>(to));
+      return graph_.AddConstant(context_.fold(cast, {value->fact.constant}).at(0));
     }
     made_.push_back(graph_.MakeNode(core::Elementwise(Fn::kCast), {value},
                                     {{"to", static_cast<int64_t>(to)}}, 1,
@@ -306,6 +310,7 @@ class Widening {
     }
   }
 
+  PassContext& context_;
   Graph& graph_;
   std::unordered_set<const Value*> needed_;
   std::unordered_set<const Node*> is_widened_;
@@ -315,6 +320,6 @@ class Widening {
 
 }  // namespace
 
-int WidenHalves(PassContext& context) { return Widening(context.graph).Run(); }
+int WidenHalves(PassContext& context) { return Widening(context).Run(); }
 
 }  // namespace sardonyx::passes
