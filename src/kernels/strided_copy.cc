@@ -210,15 +210,37 @@ void TransposeWords(const void* in_words, int64_t in_stride, void* out_words, in
   TransposeTiles(in, in_stride, out, out_stride, rows, cols);
 }
 
+template <typename T>
+HWY_INLINE void TransposeNarrow(const T* in, int64_t in_stride, T* out, int64_t out_stride,
+                                int64_t rows, int64_t cols) {
+#if HWY_TARGET != HWY_SCALAR
+  // Pictures, as above.
+  const hn::CappedTag<T, 16 / sizeof(T)> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (cols == 3 && out_stride == 3) {
+    int64_t i = 0;
+    for (; i + lanes <= rows; i += lanes) {
+      hn::StoreInterleaved3(hn::LoadU(d, in + i), hn::LoadU(d, in + in_stride + i),
+                            hn::LoadU(d, in + 2 * in_stride + i), d, out + i * 3);
+    }
+    for (; i < rows; ++i) {
+      for (int64_t j = 0; j < 3; ++j) out[i * 3 + j] = in[j * in_stride + i];
+    }
+    return;
+  }
+#endif
+  TransposeTiles(in, in_stride, out, out_stride, rows, cols);
+}
+
 void TransposeBytes(const void* in, int64_t in_stride, void* out, int64_t out_stride, int64_t rows,
                     int64_t cols) {
-  TransposeTiles(static_cast<const uint8_t*>(in), in_stride, static_cast<uint8_t*>(out), out_stride,
-                 rows, cols);
+  TransposeNarrow(static_cast<const uint8_t*>(in), in_stride, static_cast<uint8_t*>(out),
+                  out_stride, rows, cols);
 }
 void TransposeHalves(const void* in, int64_t in_stride, void* out, int64_t out_stride, int64_t rows,
                      int64_t cols) {
-  TransposeTiles(static_cast<const uint16_t*>(in), in_stride, static_cast<uint16_t*>(out),
-                 out_stride, rows, cols);
+  TransposeNarrow(static_cast<const uint16_t*>(in), in_stride, static_cast<uint16_t*>(out),
+                  out_stride, rows, cols);
 }
 
 // `count` copies of an element of 1, 2, 4 or 8 bytes, of any alignment.

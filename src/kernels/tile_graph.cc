@@ -32,6 +32,8 @@ bool IsReal(DType type) {
   }
 }
 
+bool IsByte(DType type) { return type == DType::kInt8 || type == DType::kUInt8; }
+
 bool IsLogical(Fn fn) {
   return fn == Fn::kNot || fn == Fn::kAnd || fn == Fn::kOr || fn == Fn::kXor;
 }
@@ -117,7 +119,56 @@ int TileGraph::Clamp(int x, double lo, double hi) {
                  {x, Constant(DType::kFloat32, lo), Constant(DType::kFloat32, hi)});
 }
 
+int TileGraph::Dequantized(int product, int scale) {
+  const Node& real = nodes[product];
+  if (real.kind != Kind::kCast || real.uses != 1 || nodes[scale].type != DType::kFloat32) return -1;
+  const Node& whole = nodes[real.args[0]];
+  if (whole.type != DType::kInt32 || whole.uses != 1) return -1;
+  const bool shifted = Is(real.args[0], TileOpcode::kSub);
+  const Node& wide = shifted ? nodes[whole.args[0]] : whole;
+  if (wide.kind != Kind::kCast || !IsByte(nodes[wide.args[0]].type)) return -1;
+  const int byte = wide.args[0];
+  const int zero = shifted ? whole.args[1] : Constant(DType::kInt32, 0);
+  return Op(TileOpcode::kDequantize, DType::kFloat32, {byte, zero, scale});
+}
+
+int TileGraph::Quantized(int clamp, DType type) {
+  if (!Absorbable(clamp, TileOpcode::kClamp)) return -1;
+  const Node bounded = nodes[clamp];
+  const double least = type == DType::kInt8 ? -128 : 0;
+  const double lo = nodes[bounded.args[1]].value, hi = nodes[bounded.args[2]].value;
+  if (!(lo >= least && lo <= hi && hi <= least + 255)) return -1;
+  if (lo != std::rint(lo) || hi != std::rint(hi)) return -1;
+  int rounded = bounded.args[0], zero = -1;
+  if (Absorbable(rounded, TileOpcode::kAdd)) {
+    const auto& args = nodes[rounded].args;
+    const int i = Is(args[0], TileOpcode::kRound) ? 0 : 1;
+    zero = args[1 - i];
+    rounded = args[i];
+    // Whole numbers alone may be added after rounding to integers.
+    const Node& z = nodes[zero];
+    const bool is_byte = z.kind == Kind::kCast && IsByte(nodes[z.args[0]].type);
+    const bool is_whole =
+        IsConstant(zero) && std::abs(z.value) < 1e5 && z.value == std::rint(z.value);
+    if (!is_byte && !is_whole) return -1;
+  }
+  if (!Absorbable(rounded, TileOpcode::kRound)) return -1;
+  int x = nodes[rounded].args[0], scale = -1;
+  if (Absorbable(x, TileOpcode::kDiv)) {
+    scale = nodes[x].args[1];
+    x = nodes[x].args[0];
+  }
+  if (zero < 0) zero = Constant(DType::kFloat32, 0);
+  if (scale < 0) scale = Constant(DType::kFloat32, 1);
+  return Op(TileOpcode::kQuantize, type, {x, scale, zero, bounded.args[1], bounded.args[2]});
+}
+
 int TileGraph::Add(int a, int b) {
+  for (const auto& [product, addend] : {std::pair{a, b}, std::pair{b, a}}) {
+    if (!Absorbable(product, TileOpcode::kDequantize)) continue;
+    const auto args = nodes[product].args;
+    return FloatOp(TileOpcode::kDequantizeAdd, {args[0], args[1], args[2], addend});
+  }
   for (const auto& [product, addend] : {std::pair{a, b}, std::pair{b, a}}) {
     if (!Absorbable(product, TileOpcode::kMul)) continue;
     return FloatOp(TileOpcode::kFma, {nodes[product].args[0], nodes[product].args[1], addend});
@@ -254,6 +305,10 @@ int TileGraph::Gated(int x, int gate, double* scale) {
 }
 
 int TileGraph::Mul(int a, int b) {
+  for (const auto& [product, scale] : {std::pair{a, b}, std::pair{b, a}}) {
+    const int dequantized = Dequantized(product, scale);
+    if (dequantized >= 0) return dequantized;
+  }
   for (const auto& [square, x] : {std::pair{a, b}, std::pair{b, a}}) {
     if (Absorbable(square, TileOpcode::kMul) && nodes[square].args[0] == x &&
         nodes[square].args[1] == x) {
@@ -357,7 +412,8 @@ std::string_view TileGraph::Build(const Expression& expression) {
     for (int i = 0; i < arity; ++i) args[i] = map[instruction.args[i]];
     int made = -1;
     if (instruction.fn == Fn::kCast) {
-      made = Cast(args[0], type);
+      if (IsByte(type) && nodes[args[0]].type == DType::kFloat32) made = Quantized(args[0], type);
+      if (made < 0) made = Cast(args[0], type);
       const bool is_result = reg == expression.registers() - 1;
       const DType from = expression.RegisterType(instruction.args[0]);
       if (IsHalf(instruction.type) && from != instruction.type && !is_result) {

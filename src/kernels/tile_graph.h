@@ -47,6 +47,10 @@ struct TileGraph {
   int Mul(int a, int b);
   int Pow(DType type, int a, int b);
   int Clamp(int x, double lo, double hi);
+  // (byte - zero point) * scale as one operation, or -1; `scale` may be any factor.
+  int Dequantized(int product, int scale);
+  // A clamp of rounded values cast to bytes, likewise.
+  int Quantized(int clamp, DType type);
 
   struct Product {
     int factors[3];

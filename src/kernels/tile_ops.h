@@ -19,8 +19,11 @@ enum class TileOpcode : uint8_t {
   kCube,
   kGelu,  // x / 2 * (1 + erf(factor * x)), two operands
   kGeluTanh,
-  kSwish,      // x / (1 + exp(minus_alpha * x)), two operands
-  kHardSwish,  // x * min(max(x * a + b, lo), hi), five operands
+  kSwish,          // x / (1 + exp(minus_alpha * x)), two operands
+  kHardSwish,      // x * min(max(x * a + b, lo), hi), five operands
+  kDequantize,     // (x - zero) * scale: a byte, int32, float32
+  kDequantizeAdd,  // the same + t, rounded once or twice
+  kQuantize,       // a byte: min(max(round(x / scale) + zero, lo), hi), lo and hi uniform
 };
 inline TileOpcode OpcodeOf(Fn fn) { return static_cast<TileOpcode>(fn); }
 
@@ -30,6 +33,10 @@ TileFn FloatTileFn(TileOpcode op, unsigned uniform);
 
 // Float32 operations on tiles that are computed in float64, null for the others.
 TileFn WideTileFn(TileOpcode op);
+
+// kDequantize, kDequantizeAdd and kQuantize from or to bytes of that type; `uniform` as above. Null
+// if there is no such variant.
+TileFn QuantizeTileFn(TileOpcode op, DType bytes, unsigned uniform);
 
 // Operation on operands of a computed type (of 16-bit floats kIsNaN and kIsInf alone), `uniform` as
 // above, null if the type has no such function or variant. kWhere: `type` is that of the values;

@@ -1,6 +1,11 @@
 #include "kernels/elementwise.h"
 
+#include <algorithm>
+#include <array>
+#include <numeric>
+
 #include "devices/cpu/families.h"
+#include "kernels/byte_table.h"
 #include "kernels/narrow.h"
 
 namespace sardonyx::cpu {
@@ -32,7 +37,55 @@ BindResult BindTiles(const BindRequest& request) {
   return bound;
 }
 
-constexpr Implementation kList[] = {{"tiles", BindTiles}};
+bool IsByte(DType type) { return type == DType::kInt8 || type == DType::kUInt8; }
+
+// A function of one tensor of bytes and of scalars, with bytes as results: its 256 values first.
+BindResult BindByteTable(const BindRequest& request) {
+  constexpr int64_t kLeast = 2048;  // below, making the table does not pay
+  const Operand& output = request.outputs[0];
+  if (!IsByte(output.dtype)) return Refuse("results are not bytes");
+  if (output.size() < kLeast) return Refuse("fewer elements than a table is worth");
+  size_t at = request.inputs.size();
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    const Operand& input = request.inputs[i];
+    if (input.size() == 1) continue;
+    if (at != request.inputs.size()) return Refuse("several inputs");
+    if (!IsByte(input.dtype)) return Refuse("the input is not bytes");
+    if (input.size() != output.size()) return Refuse("the input is broadcast");
+    at = i;
+  }
+  if (at == request.inputs.size()) return Refuse("no input is as large as the output");
+  std::vector<DType> types;
+  for (const Operand& input : request.inputs) types.push_back(input.dtype);
+  const Expression expression = request.node.op->expression(request.node, types);
+  if (expression.inputs.size() != request.inputs.size()) return Refuse("no expression says it");
+  const auto widens = [&](const Instruction& step) { return BitWidth(step.type) > 8; };
+  if (std::none_of(expression.code.begin(), expression.code.end(), widens)) {
+    return Refuse("tiles of bytes are as fast");
+  }
+  std::vector<int64_t> strides(request.inputs.size(), 0);
+  strides[at] = 1;
+  std::string why;
+  const ElementwiseKernel kernel =
+      PrepareElementwise(expression, std::array<int64_t, 1>{256}, strides, &why);
+  if (!kernel) return why;
+  Bound bound;
+  bound.run = [kernel, at, inputs = request.inputs.size(),
+               size = output.size()](const StepArgs& args) {
+    std::array<uint8_t, 256> all, table;
+    std::iota(all.begin(), all.end(), uint8_t{0});
+    std::array<const void*, TileProgram::kMaxInputs> in;
+    std::copy_n(args.in, inputs, in.begin());
+    in[at] = all.data();
+    RunElementwise(kernel, in.data(), table.data(), Parallel{});
+    LookUpBytes(table.data(), static_cast<const uint8_t*>(args.in[at]), size,
+                static_cast<uint8_t*>(args.out[0]), args.parallel);
+  };
+  bound.inplace = at < 32 ? 1u << at : 0;
+  return bound;
+}
+
+constexpr Implementation kList[] = {{"byte table", BindByteTable}, {"tiles", BindTiles}};
 
 }  // namespace
 

@@ -1,0 +1,237 @@
+// Tiles of bytes to the real numbers they stand for, and back.
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/tile_ops_quantize.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+
+#include "kernels/int8_products-inl.h"
+#include "kernels/tile_ops.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+namespace {
+
+using D = hn::ScalableTag<float>;
+using DI = hn::RebindToSigned<D>;
+using V = hn::Vec<D>;
+using VI = hn::Vec<DI>;
+constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
+
+// The elements behind the last whole vector, copied so that a vector can be read; a uniform operand
+// as it is.
+template <bool kUniform, typename T>
+HWY_INLINE const T* Rest(const void* from, int64_t i, int64_t count, T* copy) {
+  if (kUniform) return static_cast<const T*>(from);
+  std::memcpy(copy, static_cast<const T*>(from) + i, static_cast<size_t>(count) * sizeof(T));
+  return copy;
+}
+
+// ---- (x - zero point) * scale, and what is added to it ----
+
+template <typename T, bool kZero, bool kScale, bool kAdds>  // uniform: zero point, scale
+struct Dequantizer {
+  VI zero;
+  V scale;
+  Dequantizer(const int32_t* z, const float* s)
+      : zero(hn::Set(DI(), *z)), scale(hn::Set(D(), *s)) {}
+  HWY_INLINE void Do(const T* x, const int32_t* z, const float* s, [[maybe_unused]] const float* t,
+                     float* y) const {
+    const D d;
+    const DI di;
+    const VI whole = hn::PromoteTo(di, hn::LoadU(hn::Rebind<T, D>(), x));
+    const V centred = hn::ConvertTo(d, hn::Sub(whole, kZero ? zero : hn::LoadU(di, z)));
+    const V factor = kScale ? scale : hn::LoadU(d, s);
+    if constexpr (kAdds) {
+      hn::StoreU(hn::MulAdd(centred, factor, hn::LoadU(d, t)), d, y);
+    } else {
+      hn::StoreU(hn::Mul(centred, factor), d, y);
+    }
+  }
+};
+
+template <typename T, bool kZero, bool kScale, bool kAdds>
+void Dequantize(const TileArgs& args) {
+  const auto* x = static_cast<const T*>(args.in[0]);
+  const auto* z = static_cast<const int32_t*>(args.in[1]);
+  const auto* s = static_cast<const float*>(args.in[2]);
+  const auto* t = kAdds ? static_cast<const float*>(args.in[3]) : nullptr;
+  auto* y = static_cast<float*>(args.out);
+  const Dequantizer<T, kZero, kScale, kAdds> dequantizer(z, s);
+  int64_t i = 0;
+  for (; i + kLanes <= args.count; i += kLanes) {
+    dequantizer.Do(x + i, z + (kZero ? 0 : i), s + (kScale ? 0 : i), kAdds ? t + i : t, y + i);
+  }
+  const int64_t rest = args.count - i;
+  if (rest == 0) return;
+  T last_x[kLanes] = {};
+  int32_t last_z[kLanes] = {};
+  float last_s[kLanes] = {}, last_t[kLanes] = {}, last_y[kLanes];
+  dequantizer.Do(Rest<false>(x, i, rest, last_x), Rest<kZero>(z, i, rest, last_z),
+                 Rest<kScale>(s, i, rest, last_s), Rest<!kAdds>(t, i, rest, last_t), last_y);
+  std::memcpy(y + i, last_y, static_cast<size_t>(rest) * sizeof(float));
+}
+
+// ---- min(max(round(x / scale) + zero point, low), high), as a byte; NaN gives 0 ----
+
+// Rounding the quotient of a reciprocal once more makes it what division gives, where nothing
+// overflows (Markstein, IBM Journal of Research and Development 34, 1990).
+HWY_INLINE bool DividesByReciprocal([[maybe_unused]] float scale) {
+#if HWY_TARGET == HWY_NEON || HWY_TARGET <= HWY_AVX2  // fused multiply-add
+  return std::abs(scale) > 1e-15f && std::abs(scale) < 1e15f;
+#else
+  return false;
+#endif
+}
+
+template <typename T, bool kZero, bool kScale, bool kReciprocal, bool kBounds>
+struct Quantizer {
+  V scale, reciprocal, most;
+  VI zero, low, high;
+  Quantizer(const float* s, const float* z, const float* lo, const float* hi)
+      : scale(hn::Set(D(), *s)),
+        reciprocal(hn::Set(D(), 1 / *s)),
+        most(hn::Set(D(), std::abs(*s) * 1e6f)),
+        zero(hn::Set(DI(), static_cast<int32_t>(*z))),
+        low(hn::Set(DI(), static_cast<int32_t>(*lo))),
+        high(hn::Set(DI(), static_cast<int32_t>(*hi))) {}
+
+  HWY_INLINE VI Whole(V x, const float* s, const float* z) const {
+    const D d;
+    const DI di;
+    V quotient;
+    hn::Mask<D> is_number;
+    if constexpr (kReciprocal) {
+      is_number = hn::Eq(x, x);
+      const V bounded = hn::Min(hn::Max(x, hn::Neg(most)), most);
+      const V near = hn::Mul(bounded, reciprocal);
+      quotient = hn::MulAdd(hn::NegMulAdd(near, scale, bounded), reciprocal, near);
+    } else {
+      quotient = hn::Div(x, kScale ? scale : hn::LoadU(d, s));
+      is_number = hn::Eq(quotient, quotient);
+      quotient = hn::Min(hn::Max(quotient, hn::Set(d, -1e6f)), hn::Set(d, 1e6f));
+    }
+    const VI shift = kZero ? zero : hn::ConvertTo(di, hn::LoadU(d, z));
+    VI whole = hn::Add(Nearest(quotient), shift);
+    if constexpr (kBounds) whole = hn::Min(hn::Max(whole, low), high);
+    return hn::IfThenElseZero(hn::RebindMask(di, is_number), whole);
+  }
+  HWY_INLINE void Do(const float* x, const float* s, const float* z, T* y) const {
+    const VI whole = Whole(hn::LoadU(D(), x), s, z);
+    hn::StoreU(hn::DemoteTo(hn::Rebind<T, D>(), whole), hn::Rebind<T, D>(), y);
+  }
+};
+
+template <typename T, bool kZero, bool kScale, bool kReciprocal, bool kBounds>
+HWY_INLINE void RunQuantize(const TileArgs& args) {
+  const auto* x = static_cast<const float*>(args.in[0]);
+  const auto* s = static_cast<const float*>(args.in[1]);
+  const auto* z = static_cast<const float*>(args.in[2]);
+  auto* y = static_cast<T*>(args.out);
+  const Quantizer<T, kZero, kScale, kReciprocal, kBounds> quantizer(
+      s, z, static_cast<const float*>(args.in[3]), static_cast<const float*>(args.in[4]));
+  const auto advance = [](const float* p, bool uniform, int64_t i) { return uniform ? p : p + i; };
+  int64_t i = 0;
+  if constexpr (kLanes > 4) {  // four vectors fill one of bytes, though not in order
+    const hn::Repartition<T, D> bytes;
+    const hn::RebindToUnsigned<DI> words;
+    HWY_ALIGN int32_t order[kLanes];
+    for (int64_t l = 0; l < kLanes; ++l) {
+      order[l] = static_cast<int32_t>(l % (kLanes / 4) * 4 + l / (kLanes / 4));
+    }
+    const auto indices = hn::SetTableIndices(words, order);
+    for (; i + 4 * kLanes <= args.count; i += 4 * kLanes) {
+      VI whole[4];
+#pragma GCC unroll 4
+      for (int v = 0; v < 4; ++v) {
+        const int64_t at = i + v * kLanes;
+        whole[v] =
+            quantizer.Whole(hn::LoadU(D(), x + at), advance(s, kScale, at), advance(z, kZero, at));
+      }
+      const auto packed = PackBytes<T>(whole[0], whole[1], whole[2], whole[3]);
+      const auto ordered = hn::TableLookupLanes(hn::BitCast(words, packed), indices);
+      hn::StoreU(hn::BitCast(bytes, ordered), bytes, y + i);
+    }
+  }
+  for (; i + kLanes <= args.count; i += kLanes) {
+    quantizer.Do(x + i, advance(s, kScale, i), advance(z, kZero, i), y + i);
+  }
+  const int64_t rest = args.count - i;
+  if (rest == 0) return;
+  float last_x[kLanes] = {}, last_s[kLanes] = {}, last_z[kLanes] = {};
+  T last_y[kLanes];
+  quantizer.Do(Rest<false>(x, i, rest, last_x), Rest<kScale>(s, i, rest, last_s),
+               Rest<kZero>(z, i, rest, last_z), last_y);
+  std::memcpy(y + i, last_y, static_cast<size_t>(rest) * sizeof(T));
+}
+
+template <typename T, bool kScale, bool kZero>
+void Quantize(const TileArgs& args) {
+  const float low = *static_cast<const float*>(args.in[3]);
+  const float high = *static_cast<const float*>(args.in[4]);
+  const bool bounds = low > static_cast<float>(std::numeric_limits<T>::min()) ||
+                      high < static_cast<float>(std::numeric_limits<T>::max());
+  if constexpr (kScale) {
+    if (DividesByReciprocal(*static_cast<const float*>(args.in[1]))) {
+      return bounds ? RunQuantize<T, kZero, kScale, true, true>(args)
+                    : RunQuantize<T, kZero, kScale, true, false>(args);
+    }
+  }
+  bounds ? RunQuantize<T, kZero, kScale, false, true>(args)
+         : RunQuantize<T, kZero, kScale, false, false>(args);
+}
+
+template <typename T>
+TileFn FindOf(TileOpcode op, unsigned uniform) {
+  switch (op) {
+    case TileOpcode::kDequantize:
+      switch (uniform) {
+        case 0: return Dequantize<T, false, false, false>;
+        case 2: return Dequantize<T, true, false, false>;
+        case 4: return Dequantize<T, false, true, false>;
+        case 6: return Dequantize<T, true, true, false>;
+        default: return nullptr;
+      }
+    case TileOpcode::kDequantizeAdd:
+      switch (uniform) {
+        case 0: return Dequantize<T, false, false, true>;
+        case 6: return Dequantize<T, true, true, true>;
+        default: return nullptr;
+      }
+    case TileOpcode::kQuantize:
+      switch (uniform) {
+        case 0:
+        case 24: return Quantize<T, false, false>;
+        case 26: return Quantize<T, true, false>;
+        case 28: return Quantize<T, false, true>;
+        case 30: return Quantize<T, true, true>;
+        default: return nullptr;
+      }
+    default: return nullptr;
+  }
+}
+
+TileFn Find(TileOpcode op, DType bytes, unsigned uniform) {
+  return bytes == DType::kInt8 ? FindOf<int8_t>(op, uniform) : FindOf<uint8_t>(op, uniform);
+}
+
+}  // namespace
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(Find);
+TileFn QuantizeTileFn(TileOpcode op, DType bytes, unsigned uniform) {
+  return HWY_DYNAMIC_DISPATCH(Find)(op, bytes, uniform);
+}
+
+}  // namespace sardonyx
+#endif
