@@ -143,6 +143,9 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const uint8_t* HWY_RESTRICT a, int64_t
   const Sums d;
   const hn::Repartition<uint8_t, Sums> bytes;
   const auto high = hn::BitCast(d, hn::Set(bytes, uint8_t{0x80}));
+  if (to.kind == TileResult::Kind::kBytesWithResidual) {
+    for (int r = 0; r < kM; ++r) __builtin_prefetch(to.residual + r * to.residual_stride);
+  }
   Lanes acc[kM][2];
 #pragma GCC unroll 16
   for (int r = 0; r < kM; ++r) {
@@ -251,7 +254,14 @@ void Block(const Int8BlockArgs& args) {
       to.scale = to.rescale->scale + args.first_column + n;
       to.offset = to.rescale->offset + args.first_column + n;
     }
-    for (int64_t t = 0; t < count * args.lines; ++t) {
+    // Each tile fetches its share of the next panel into the second-level cache.
+    const int64_t tiles_here = count * args.lines;
+    const int64_t panel_bytes = n + kWidth < args.n1 ? kWidth * args.groups * args.segments * 4 : 0;
+    for (int64_t t = 0; t < tiles_here; ++t) {
+      const int64_t fetched = panel_bytes * (t + 1) / tiles_here;
+      for (int64_t at = panel_bytes * t / tiles_here; at < fetched; at += 64) {
+        __builtin_prefetch(b + panel_bytes + at, 0, 2);
+      }
       // Tiles of even height.
       const int64_t line = t / count, i = t % count;
       const int64_t first = args.rows * i / count, rows = args.rows * (i + 1) / count - first;

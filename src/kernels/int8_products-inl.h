@@ -108,6 +108,16 @@ HWY_INLINE auto Nearest(V v) {
   }
 }
 
+// Rounded towards zero, for values inside the range of int32.
+template <class V>
+HWY_INLINE auto Truncated(V v) {
+  const hn::RebindToSigned<hn::DFromV<V>> d;
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX3  // Highway's looks after values outside too
+  if constexpr (sizeof(V) == 64) return hn::Vec<decltype(d)>{_mm512_cvttps_epi32(v.raw)};
+#endif
+  return hn::ConvertTo(d, v);
+}
+
 }  // namespace
 }  // namespace sardonyx::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

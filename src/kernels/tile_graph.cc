@@ -119,17 +119,15 @@ int TileGraph::Clamp(int x, double lo, double hi) {
                  {x, Constant(DType::kFloat32, lo), Constant(DType::kFloat32, hi)});
 }
 
-int TileGraph::Dequantized(int product, int scale) {
-  const Node& real = nodes[product];
-  if (real.kind != Kind::kCast || real.uses != 1 || nodes[scale].type != DType::kFloat32) return -1;
-  const Node& whole = nodes[real.args[0]];
-  if (whole.type != DType::kInt32 || whole.uses != 1) return -1;
-  const bool shifted = Is(real.args[0], TileOpcode::kSub);
-  const Node& wide = shifted ? nodes[whole.args[0]] : whole;
+int TileGraph::Centred(int whole) {
+  const Node node = nodes[whole];
+  if (node.type != DType::kInt32 || node.uses != 1) return -1;
+  const bool shifted = Is(whole, TileOpcode::kSub);
+  const Node& wide = shifted ? nodes[node.args[0]] : node;
   if (wide.kind != Kind::kCast || !IsByte(nodes[wide.args[0]].type)) return -1;
   const int byte = wide.args[0];
-  const int zero = shifted ? whole.args[1] : Constant(DType::kInt32, 0);
-  return Op(TileOpcode::kDequantize, DType::kFloat32, {byte, zero, scale});
+  const int zero = shifted ? node.args[1] : Constant(DType::kInt32, 0);
+  return FloatOp(TileOpcode::kDequantize, {byte, zero, Constant(DType::kFloat32, 1)});
 }
 
 int TileGraph::Quantized(int clamp, DType type) {
@@ -145,12 +143,6 @@ int TileGraph::Quantized(int clamp, DType type) {
     const int i = Is(args[0], TileOpcode::kRound) ? 0 : 1;
     zero = args[1 - i];
     rounded = args[i];
-    // Whole numbers alone may be added after rounding to integers.
-    const Node& z = nodes[zero];
-    const bool is_byte = z.kind == Kind::kCast && IsByte(nodes[z.args[0]].type);
-    const bool is_whole =
-        IsConstant(zero) && std::abs(z.value) < 1e5 && z.value == std::rint(z.value);
-    if (!is_byte && !is_whole) return -1;
   }
   if (!Absorbable(rounded, TileOpcode::kRound)) return -1;
   int x = nodes[rounded].args[0], scale = -1;
@@ -305,9 +297,9 @@ int TileGraph::Gated(int x, int gate, double* scale) {
 }
 
 int TileGraph::Mul(int a, int b) {
-  for (const auto& [product, scale] : {std::pair{a, b}, std::pair{b, a}}) {
-    const int dequantized = Dequantized(product, scale);
-    if (dequantized >= 0) return dequantized;
+  for (const auto& [x, scale] : {std::pair{a, b}, std::pair{b, a}}) {
+    if (!Absorbable(x, TileOpcode::kDequantize) || !IsConstant(nodes[x].args[2], 1)) continue;
+    return FloatOp(TileOpcode::kDequantize, {nodes[x].args[0], nodes[x].args[1], scale});
   }
   for (const auto& [square, x] : {std::pair{a, b}, std::pair{b, a}}) {
     if (Absorbable(square, TileOpcode::kMul) && nodes[square].args[0] == x &&
@@ -413,6 +405,7 @@ std::string_view TileGraph::Build(const Expression& expression) {
     int made = -1;
     if (instruction.fn == Fn::kCast) {
       if (IsByte(type) && nodes[args[0]].type == DType::kFloat32) made = Quantized(args[0], type);
+      if (type == DType::kFloat32) made = Centred(args[0]);
       if (made < 0) made = Cast(args[0], type);
       const bool is_result = reg == expression.registers() - 1;
       const DType from = expression.RegisterType(instruction.args[0]);

@@ -47,8 +47,8 @@ struct TileGraph {
   int Mul(int a, int b);
   int Pow(DType type, int a, int b);
   int Clamp(int x, double lo, double hi);
-  // (byte - zero point) * scale as one operation, or -1; `scale` may be any factor.
-  int Dequantized(int product, int scale);
+  // byte - zero point, in int32, as one operation to float32, or -1; a product scales it.
+  int Centred(int whole);
   // A clamp of rounded values cast to bytes, likewise.
   int Quantized(int clamp, DType type);
 

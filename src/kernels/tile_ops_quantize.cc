@@ -80,47 +80,51 @@ void Dequantize(const TileArgs& args) {
 
 // ---- min(max(round(x / scale) + zero point, low), high), as a byte; NaN gives 0 ----
 
+enum class Division : uint8_t { kNone, kReciprocal, kDivide };
+
 // Rounding the quotient of a reciprocal once more makes it what division gives, where nothing
 // overflows (Markstein, IBM Journal of Research and Development 34, 1990).
-HWY_INLINE bool DividesByReciprocal([[maybe_unused]] float scale) {
+Division DivisionBy([[maybe_unused]] float scale) {
+  if (scale == 1) return Division::kNone;
 #if HWY_TARGET == HWY_NEON || HWY_TARGET <= HWY_AVX2  // fused multiply-add
-  return std::abs(scale) > 1e-15f && std::abs(scale) < 1e15f;
-#else
-  return false;
+  if (std::abs(scale) > 1e-15f && std::abs(scale) < 1e15f) return Division::kReciprocal;
 #endif
+  return Division::kDivide;
 }
 
-template <typename T, bool kZero, bool kScale, bool kReciprocal, bool kBounds>
+// kZero, kScale: these are uniform; kBounds: narrower than the type.
+template <typename T, bool kZero, bool kScale, Division kDivision, bool kBounds>
 struct Quantizer {
-  V scale, reciprocal, most;
-  VI zero, low, high;
+  const V scale, reciprocal, most, zero, low, high;
   Quantizer(const float* s, const float* z, const float* lo, const float* hi)
       : scale(hn::Set(D(), *s)),
         reciprocal(hn::Set(D(), 1 / *s)),
         most(hn::Set(D(), std::abs(*s) * 1e6f)),
-        zero(hn::Set(DI(), static_cast<int32_t>(*z))),
-        low(hn::Set(DI(), static_cast<int32_t>(*lo))),
-        high(hn::Set(DI(), static_cast<int32_t>(*hi))) {}
+        zero(hn::Set(D(), *z)),
+        low(hn::Set(D(), *lo)),
+        high(hn::Set(D(), *hi)) {}
+
+  HWY_INLINE V Bounded(V x, V bound) const { return hn::Min(hn::Max(x, hn::Neg(bound)), bound); }
 
   HWY_INLINE VI Whole(V x, const float* s, const float* z) const {
     const D d;
     const DI di;
     V quotient;
-    hn::Mask<D> is_number;
-    if constexpr (kReciprocal) {
-      is_number = hn::Eq(x, x);
-      const V bounded = hn::Min(hn::Max(x, hn::Neg(most)), most);
+    hn::Mask<D> is_number = hn::Eq(x, x);
+    if constexpr (kDivision == Division::kReciprocal) {
+      const V bounded = Bounded(x, most);
       const V near = hn::Mul(bounded, reciprocal);
       quotient = hn::MulAdd(hn::NegMulAdd(near, scale, bounded), reciprocal, near);
-    } else {
+    } else if constexpr (kDivision == Division::kDivide) {
       quotient = hn::Div(x, kScale ? scale : hn::LoadU(d, s));
       is_number = hn::Eq(quotient, quotient);
-      quotient = hn::Min(hn::Max(quotient, hn::Set(d, -1e6f)), hn::Set(d, 1e6f));
+      quotient = Bounded(quotient, hn::Set(d, 1e6f));
+    } else {
+      quotient = Bounded(x, most);
     }
-    const VI shift = kZero ? zero : hn::ConvertTo(di, hn::LoadU(d, z));
-    VI whole = hn::Add(Nearest(quotient), shift);
-    if constexpr (kBounds) whole = hn::Min(hn::Max(whole, low), high);
-    return hn::IfThenElseZero(hn::RebindMask(di, is_number), whole);
+    V value = hn::Add(hn::Round(quotient), kZero ? zero : hn::LoadU(d, z));
+    if constexpr (kBounds) value = hn::Min(hn::Max(value, low), high);
+    return hn::IfThenElseZero(hn::RebindMask(di, is_number), Truncated(value));
   }
   HWY_INLINE void Do(const float* x, const float* s, const float* z, T* y) const {
     const VI whole = Whole(hn::LoadU(D(), x), s, z);
@@ -128,13 +132,13 @@ struct Quantizer {
   }
 };
 
-template <typename T, bool kZero, bool kScale, bool kReciprocal, bool kBounds>
+template <typename T, bool kZero, bool kScale, Division kDivision, bool kBounds>
 HWY_INLINE void RunQuantize(const TileArgs& args) {
   const auto* x = static_cast<const float*>(args.in[0]);
   const auto* s = static_cast<const float*>(args.in[1]);
   const auto* z = static_cast<const float*>(args.in[2]);
   auto* y = static_cast<T*>(args.out);
-  const Quantizer<T, kZero, kScale, kReciprocal, kBounds> quantizer(
+  const Quantizer<T, kZero, kScale, kDivision, kBounds> quantizer(
       s, z, static_cast<const float*>(args.in[3]), static_cast<const float*>(args.in[4]));
   const auto advance = [](const float* p, bool uniform, int64_t i) { return uniform ? p : p + i; };
   int64_t i = 0;
@@ -177,14 +181,18 @@ void Quantize(const TileArgs& args) {
   const float high = *static_cast<const float*>(args.in[4]);
   const bool bounds = low > static_cast<float>(std::numeric_limits<T>::min()) ||
                       high < static_cast<float>(std::numeric_limits<T>::max());
+  const auto run = [&]<Division kDivision>() HWY_ATTR {
+    bounds ? RunQuantize<T, kZero, kScale, kDivision, true>(args)
+           : RunQuantize<T, kZero, kScale, kDivision, false>(args);
+  };
   if constexpr (kScale) {
-    if (DividesByReciprocal(*static_cast<const float*>(args.in[1]))) {
-      return bounds ? RunQuantize<T, kZero, kScale, true, true>(args)
-                    : RunQuantize<T, kZero, kScale, true, false>(args);
+    switch (DivisionBy(*static_cast<const float*>(args.in[1]))) {
+      case Division::kNone: return run.template operator()<Division::kNone>();
+      case Division::kReciprocal: return run.template operator()<Division::kReciprocal>();
+      case Division::kDivide: break;
     }
   }
-  bounds ? RunQuantize<T, kZero, kScale, false, true>(args)
-         : RunQuantize<T, kZero, kScale, false, false>(args);
+  run.template operator()<Division::kDivide>();
 }
 
 template <typename T>
