@@ -84,6 +84,7 @@ HWY_NOINLINE void Dots(int64_t k, const float* a, int64_t lda, const float* b, i
     for (int r = 0; r < kM; ++r) av[r] = hn::LoadU(d, a + r * lda + i);
 #pragma GCC unroll 4
     for (int j = 0; j < kN; ++j) {
+      __builtin_prefetch(b + (kN + j) * ldb + i, 0, 2);  // the next rows
       const V bv = hn::LoadU(d, b + j * ldb + i);
 #pragma GCC unroll 4
       for (int r = 0; r < kM; ++r) acc[r][j] = hn::MulAdd(av[r], bv, acc[r][j]);

@@ -14,21 +14,23 @@ Val Power(Val x, double power) {
 }  // namespace
 
 // x / (bias + alpha / size * sum of squares over `size` channels around)^beta. The window slides
-// over the channels: an average pool that sees [N,C,spatial] as N rows of C positions.
+// over the channels: an average pool of one channel that sees [N,C,spatial] as [N,pixels,C,1].
 Outputs LowerLRN(Lowering& op) {
   const Val x = op.in(0);
   const int64_t size = op.Int("size");
-  const Val squares = Reshape(x * x, {0, 0, -1});
-  const Val mean = op.builder().Make(core::average_pool, {squares},
-                                     {{"kernel", std::vector<int64_t>{size}},
-                                      {"strides", std::vector<int64_t>{1}},
-                                      {"dilations", std::vector<int64_t>{1}},
-                                      {"pads", std::vector<int64_t>{(size - 1) / 2, size / 2}},
-                                      {"auto_pad", std::string("NOTSET")},
-                                      {"ceil_mode", int64_t{0}},
-                                      {"count_include_pad", int64_t{1}}});
-  const Val base = op.Float("bias", 1) + op.Float("alpha", 1e-4) * mean;
-  return x / Reshape(Power(base, op.Float("beta", 0.75)), ShapeOf(x), true);
+  const Val pixels = Transpose(Reshape(x * x, {0, 0, -1}), {0, 2, 1});
+  const Val mean =
+      op.builder().Make(core::average_pool, {Reshape(pixels, {0, 0, 0, 1})},
+                        {{"kernel", std::vector<int64_t>{1, size}},
+                         {"strides", std::vector<int64_t>{1, 1}},
+                         {"dilations", std::vector<int64_t>{1, 1}},
+                         {"pads", std::vector<int64_t>{0, (size - 1) / 2, 0, size / 2}},
+                         {"auto_pad", std::string("NOTSET")},
+                         {"ceil_mode", int64_t{0}},
+                         {"count_include_pad", int64_t{1}}});
+  const Val base = op.Float("bias", 1) + op.Float("alpha", 1e-4) * Reshape(mean, {0, 0, 0});
+  const Val divisor = Transpose(Power(base, op.Float("beta", 0.75)), {0, 2, 1});
+  return x / Reshape(divisor, ShapeOf(x), true);
 }
 
 }  // namespace sardonyx::ops
