@@ -44,9 +44,10 @@ double WinogradCost(const ConvShape& s, int m) {
   const double tiles = static_cast<double>(s.batch * CeilDiv(s.out[1], m) * CeilDiv(s.out[2], m));
   const double positions = (m + 2) * (m + 2);
   const auto cin = static_cast<double>(s.cin), cout = static_cast<double>(s.cout);
-  const double product = 2 * tiles * positions * cin * cout * 1.0e-5;
+  const double size = positions * cin * cout / static_cast<double>(s.groups);
+  const double product = 2 * tiles * size * 1.0e-5;
   const double transforms = tiles * positions * (cin + cout) * 4 * 4.0e-5;
-  const double weights = WeightCost(positions * cin * cout * 4);
+  const double weights = WeightCost(size * 4);
   return std::max(product, weights) + 0.3 * std::min(product, weights) + transforms;
 }
 

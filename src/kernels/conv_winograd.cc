@@ -14,20 +14,21 @@ namespace sardonyx {
 
 namespace {
 
-// What a block of tiles may take of the second-level cache.
-constexpr int64_t kBlockBytes = 768 << 10;
+// What the transformed values of a block of tiles may take of the second-level cache.
+constexpr int64_t kBlockBytes = 640 << 10;
+// Tiles that are multiplied by a panel before their products are transformed back.
+constexpr int64_t kProductTiles = 56;
 
-// Two ways through the three steps: block by block, each block's values staying in the cache while
-// the weights stream by; or step by step over all tiles, which reads the weights once.
+// Panel by panel of the weights, whose products of all positions are transformed back at once. Two
+// ways of cutting: blocks of tiles, whose transformed input stays in the cache while all weights
+// pass; or all tiles are transformed first, and a task is a panel, so that weights are read once.
 struct Cut {
+  int64_t cin = 0, cout = 0, panels = 0;  // of a group
   bool blocks = true;
-  int64_t count = 1;  // blocks
-  int64_t tiles = 0;  // of a block, at most
-  int64_t in_ld = 0, out_ld = 0, in_stride = 0, out_stride = 0;
-
-  size_t Bytes(int positions) const {
-    return AlignBytes(FloatBytes(positions * (in_stride + out_stride)));
-  }
+  int64_t parts = 1;  // blocks, or parts of the tiles for each panel
+  int64_t tiles = 0;  // of those that are transformed together, at most
+  int64_t in_ld = 0, in_stride = 0, out_stride = 0;
+  size_t in_bytes = 0, out_bytes = 0;
 };
 
 // A stride at which consecutive rows do not fall into the same cache lines.
@@ -36,62 +37,46 @@ int64_t Spread(int64_t floats) { return CeilDiv(floats, 16) / 2 * 32 + 16; }
 Cut CutTiles(const ConvShape& s, int m) {
   const int64_t positions = static_cast<int64_t>(m + 2) * (m + 2);
   const int64_t all = WinogradTiles(s, m).count;
-  const int64_t tile = GemmTileRows();
+  const int64_t tile = GemmTileRows(), panel = GemmPanelWidth();
   Cut cut;
+  cut.cin = s.cin / s.groups;
+  cut.cout = s.cout / s.groups;
+  cut.panels = CeilDiv(cut.cout, panel);
   cut.in_ld = s.cin % 512 == 0 ? s.cin + 16 : s.cin;
-  cut.out_ld = s.cout;
-  const int64_t tile_bytes = positions * (s.cin + s.cout) * 4;
-  const int64_t weight_bytes = positions * s.cin * s.cout * 4;
-  const int64_t most = std::max(RoundUp(24, tile), kBlockBytes / tile_bytes / tile * tile);
-  // An even number, so that two threads get the same share.
-  cut.count = RoundUp(CeilDiv(all, most), 2);
-  const int64_t value_bytes = all * tile_bytes;
-  // Values beyond the last cache level's share cost more.
-  const int64_t step_cost = weight_bytes + value_bytes * (value_bytes > (8 << 20) ? 6 : 2);
-  cut.blocks = cut.count > 4 && cut.count * weight_bytes <= step_cost;
-  cut.tiles = cut.blocks ? CeilDiv(all, cut.count) : all;
-  if (!cut.blocks) cut.count = 1;
+  const int64_t value_bytes = positions * cut.in_ld * 4;  // of a tile
+  const int64_t fitting = std::min(kBlockBytes / value_bytes, kProductTiles) / tile * tile;
+  cut.blocks = fitting >= 2 * std::max<int64_t>(tile, 14) || all * value_bytes > (8 << 20);
+  if (cut.blocks) {
+    // An even number, so that two threads get the same share.
+    cut.parts = RoundUp(CeilDiv(all, std::max(fitting, RoundUp(12, tile))), 2);
+    cut.tiles = CeilDiv(all, cut.parts);
+  } else {
+    const double flops = 2.0 * static_cast<double>(all * positions * cut.cin * s.cout);
+    const int64_t wanted = CeilDiv(WantedTasks(flops, 0), s.groups * cut.panels);
+    cut.parts = std::clamp<int64_t>(wanted, 1, CeilDiv(all, 2 * tile));
+    cut.tiles = all;
+  }
   cut.in_stride = Spread(cut.tiles * cut.in_ld);
-  cut.out_stride = Spread(cut.tiles * cut.out_ld);
+  cut.out_stride = Spread(std::min(cut.tiles, kProductTiles) * panel);
+  cut.in_bytes = AlignBytes(FloatBytes(positions * cut.in_stride));
+  cut.out_bytes = AlignBytes(FloatBytes(positions * cut.out_stride));
   return cut;
 }
 
-int64_t MatrixFloats(const ConvShape& s) {
-  return static_cast<int64_t>(GemmPackedBytes(s.cin, s.cout) / sizeof(float));
+int64_t GroupFloats(const Cut& cut, int m) {
+  return (m + 2) * (m + 2) *
+         static_cast<int64_t>(GemmPackedBytes(cut.cin, cut.cout) / sizeof(float));
 }
 
-// The product at position t for `rows` tiles and columns [n0, n1).
-void Multiply(const ConvShape& s, const Cut& cut, int64_t t, int64_t rows, int64_t n0, int64_t n1,
-              const float* packed, const WinogradValues& in, const WinogradValues& out) {
-  GemmBlockArgs args{};
-  args.lda = in.ld;
-  args.rows = rows;
-  args.b = packed + t * MatrixFloats(s);
-  args.k_total = s.cin;
-  args.n_total = s.cout;
-  args.n0 = n0;
-  args.n1 = n1;
-  args.c = out.data + t * cut.out_stride;
-  args.ldc = out.ld;
-  const int64_t step = s.cin <= 640 ? s.cin : CeilDiv(s.cin, CeilDiv(s.cin, 448));
-  for (int64_t k0 = 0; k0 < s.cin; k0 += step) {
-    args.a = in.data + t * cut.in_stride + k0;
-    args.k0 = k0;
-    args.kc = std::min(step, s.cin - k0);
-    args.accumulate = k0 > 0;
-    GemmBlock(args);
-  }
-}
-
-// Transforms back and finishes tiles first ... first + count - 1.
+// Transforms back and finishes tiles first ... first + count - 1 of columns [n, n + columns).
 template <int kM>
-void Finish(const ConvShape& s, const WinogradValues& out, int64_t first, int64_t count, float* y,
-            const PreparedEpilogue& prepared) {
+void Finish(const ConvShape& s, const WinogradValues& products, int64_t first, int64_t count,
+            int64_t n, int64_t columns, float* y, const PreparedEpilogue& prepared) {
   if (prepared.InRegisters()) {
-    WinogradOutput<kM>(s, out, first, count, y, prepared.Tile(0, 0));
+    WinogradOutput<kM>(s, products, first, count, columns, y + n, prepared.Tile(0, n));
     return;
   }
-  WinogradOutput<kM>(s, out, first, count, y, TileEpilogue());
+  WinogradOutput<kM>(s, products, first, count, columns, y + n, TileEpilogue());
   // Runs of tiles within one row of tiles: their output lines are contiguous.
   const WinogradTiles tiles(s, kM);
   for (int64_t i = first; i < first + count;) {
@@ -101,17 +86,62 @@ void Finish(const ConvShape& s, const WinogradValues& out, int64_t first, int64_
     const int64_t h0 = line % tiles.rows * kM, h1 = std::min(h0 + kM, s.out[1]);
     for (int64_t h = h0; h < h1; ++h) {
       const int64_t pixel = (line / tiles.rows * s.out[1] + h) * s.out[2] + w;
-      prepared.Apply(y + pixel * s.y_stride, s.y_stride, pixel, pixels, 0, s.cout);
+      prepared.Apply(y + pixel * s.y_stride + n, s.y_stride, pixel, pixels, n, columns);
     }
     i += run;
   }
 }
 
+// One call of Run.
+template <int kM>
+struct Work {
+  static constexpr int kPositions = (kM + 2) * (kM + 2);
+  const ConvShape& s;
+  const Cut& cut;
+  const float* packed;
+  float* y;
+  const PreparedEpilogue& prepared;
+
+  // Tiles [first, last), whose values begin at in.data, times panel `index` of all groups.
+  void Multiply(const WinogradValues& in, int64_t first, int64_t last, int64_t index,
+                float* products) const {
+    const int64_t panel = GemmPanelWidth(), group = index / cut.panels;
+    const int64_t n = index % cut.panels * panel, columns = std::min(panel, cut.cout - n);
+    const int64_t width = RoundUp(columns, kPanelGranule);
+    const float* const weights = packed + group * GroupFloats(cut, kM) + n * cut.cin * kPositions;
+    const int64_t k_parts = cut.cin <= 640 ? 1 : CeilDiv(cut.cin, 448);
+    const int64_t k_step = CeilDiv(cut.cin, k_parts);
+    const WinogradValues out{products, cut.out_stride, width};
+    const int64_t chunks = CeilDiv(last - first, kProductTiles);
+    for (int64_t chunk = 0; chunk < chunks; ++chunk) {
+      const int64_t begin = (last - first) * chunk / chunks;
+      const int64_t count = (last - first) * (chunk + 1) / chunks - begin;
+      for (int64_t t = 0; t < kPositions; ++t) {
+        GemmBlockArgs args{};
+        args.lda = in.ld;
+        args.rows = count;
+        args.b = weights + t * cut.cin * width;
+        args.k_total = cut.cin;
+        args.n_total = args.n1 = args.ldc = width;
+        args.c = products + t * out.t_stride;
+        for (int64_t k0 = 0; k0 < cut.cin; k0 += k_step) {
+          args.a = in.data + t * in.t_stride + begin * in.ld + group * cut.cin + k0;
+          args.k0 = k0;
+          args.kc = std::min(k_step, cut.cin - k0);
+          args.accumulate = k0 > 0;
+          GemmBlock(args);
+        }
+      }
+      Finish<kM>(s, out, first + begin, count, group * cut.cout + n, columns, y, prepared);
+    }
+  }
+};
+
 }  // namespace
 
 template <int kM>
 std::string_view ConvWinograd<kM>::Refusal(const ConvShape& s) {
-  if (s.groups != 1) return "has groups";
+  if (s.groups > 1 && std::min(s.cin, s.cout) / s.groups < 16) return "groups of few channels";
   if (s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1) return "has three spatial dimensions";
   if (s.kernel[1] != 3 || s.kernel[2] != 3) return "kernel is not 3 x 3";
   if (s.stride[1] != 1 || s.stride[2] != 1) return "stride is not 1";
@@ -121,72 +151,65 @@ std::string_view ConvWinograd<kM>::Refusal(const ConvShape& s) {
 
 template <int kM>
 size_t ConvWinograd<kM>::PackedBytes(const ConvShape& s) {
-  return (kM + 2) * (kM + 2) * GemmPackedBytes(s.cin, s.cout);
+  return FloatBytes(s.groups * GroupFloats(CutTiles(s, kM), kM));
 }
 
 template <int kM>
 void ConvWinograd<kM>::Pack(const ConvShape& s, const float* weights, float* packed,
                             const Parallel& par) {
+  const Cut cut = CutTiles(s, kM);
   const int64_t panel = GemmPanelWidth();
-  par.For(CeilDiv(s.cout, panel),
-          [&](int64_t i) { WinogradWeights<kM>(s, weights, i * panel, packed, MatrixFloats(s)); });
+  par.For(s.groups * cut.panels, [&](int64_t i) {
+    const int64_t group = i / cut.panels, n = i % cut.panels * panel;
+    WinogradWeights<kM>(cut.cin, std::min(panel, cut.cout - n),
+                        weights + (group * cut.cout + n) * cut.cin * 9,
+                        packed + group * GroupFloats(cut, kM) + n * cut.cin * (kM + 2) * (kM + 2));
+  });
 }
 
 template <int kM>
 size_t ConvWinograd<kM>::ScratchBytes(const ConvShape& s, int threads) {
   const Cut cut = CutTiles(s, kM);
-  const size_t bytes = cut.Bytes((kM + 2) * (kM + 2));
-  return cut.blocks ? bytes * static_cast<size_t>(ScratchSlots::CountFor(threads)) : bytes;
+  const auto slots = static_cast<size_t>(ScratchSlots::CountFor(threads));
+  return cut.in_bytes * (cut.blocks ? slots : 1) + cut.out_bytes * slots;
 }
 
 template <int kM>
 void ConvWinograd<kM>::Run(const ConvShape& s, const float* x, const float* packed, float* y,
                            const Epilogue& epilogue, void* scratch, const Parallel& par) {
-  constexpr int kPositions = (kM + 2) * (kM + 2);
   const Cut cut = CutTiles(s, kM);
   const PreparedEpilogue prepared(epilogue);
-  const int64_t all = WinogradTiles(s, kM).count;
+  const Work<kM> work{s, cut, packed, y, prepared};
+  const int64_t all = WinogradTiles(s, kM).count, panels = s.groups * cut.panels;
+  auto* const bytes = static_cast<std::byte*>(scratch);
   if (cut.blocks) {
-    ScratchSlots slots(scratch, cut.Bytes(kPositions), ScratchSlots::CountFor(par.threads));
-    par.For(cut.count, [&](int64_t block) {
+    ScratchSlots slots(bytes, cut.in_bytes + cut.out_bytes, ScratchSlots::CountFor(par.threads));
+    par.For(cut.parts, [&](int64_t block) {
       const ScratchSlots::Lease lease(slots);
-      const int64_t first = all * block / cut.count;
-      const int64_t count = all * (block + 1) / cut.count - first;
+      const int64_t first = all * block / cut.parts, last = all * (block + 1) / cut.parts;
       const WinogradValues in{lease.floats(), cut.in_stride, cut.in_ld};
-      const WinogradValues out{lease.floats() + kPositions * cut.in_stride, cut.out_stride,
-                               cut.out_ld};
-      WinogradInput<kM>(s, x, first, count, in);
-      for (int64_t t = 0; t < kPositions; ++t) {
-        Multiply(s, cut, t, count, 0, s.cout, packed, in, out);
-      }
-      Finish<kM>(s, out, first, count, y, prepared);
+      float* const products = lease.floats() + cut.in_bytes / sizeof(float);
+      WinogradInput<kM>(s, x, first, last - first, in);
+      for (int64_t i = 0; i < panels; ++i) work.Multiply(in, first, last, i, products);
     });
     return;
   }
-  auto* const base = static_cast<float*>(scratch);
-  const WinogradValues in{base, cut.in_stride, cut.in_ld};
-  const WinogradValues out{base + kPositions * cut.in_stride, cut.out_stride, cut.out_ld};
-  const double values = static_cast<double>(all * kPositions) * 4;
-  const int64_t in_parts =
-      std::min(all, WantedTasks(0, 2 * values * static_cast<double>(s.cin), 16));
+  const auto At = [&](int64_t tile) {
+    return WinogradValues{static_cast<float*>(scratch) + tile * cut.in_ld, cut.in_stride,
+                          cut.in_ld};
+  };
+  const double value_bytes = static_cast<double>(all * work.kPositions * s.cin) * 4;
+  const int64_t in_parts = std::min(all, WantedTasks(0, 2 * value_bytes, 16));
   par.For(in_parts, [&](int64_t part) {
     const int64_t first = all * part / in_parts, last = all * (part + 1) / in_parts;
-    WinogradInput<kM>(s, x, first, last - first, {in.data + first * in.ld, in.t_stride, in.ld});
+    WinogradInput<kM>(s, x, first, last - first, At(first));
   });
-  const double flops = 2.0 * static_cast<double>(all * kPositions * s.cin * s.cout);
-  const double bytes = 4.0 * static_cast<double>(kPositions * s.cin * s.cout);
-  const int64_t tasks = WantedTasks(flops, bytes) == 1 ? 1 : kPositions;
-  par.For(tasks, [&](int64_t task) {
-    for (int64_t t = kPositions * task / tasks; t < kPositions * (task + 1) / tasks; ++t) {
-      Multiply(s, cut, t, all, 0, s.cout, packed, in, out);
-    }
-  });
-  const int64_t out_parts =
-      std::min(all, WantedTasks(0, 2 * values * static_cast<double>(s.cout), 16));
-  par.For(out_parts, [&](int64_t part) {
-    const int64_t first = all * part / out_parts, last = all * (part + 1) / out_parts;
-    Finish<kM>(s, {out.data + first * out.ld, out.t_stride, out.ld}, first, last - first, y,
-               prepared);
+  ScratchSlots slots(bytes + cut.in_bytes, cut.out_bytes, ScratchSlots::CountFor(par.threads));
+  par.For(panels * cut.parts, [&](int64_t task) {
+    const ScratchSlots::Lease lease(slots);
+    const int64_t part = task % cut.parts;
+    const int64_t first = all * part / cut.parts, last = all * (part + 1) / cut.parts;
+    if (first < last) work.Multiply(At(first), first, last, task / cut.parts, lease.floats());
   });
 }
 

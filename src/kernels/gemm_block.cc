@@ -80,11 +80,21 @@ HWY_NOINLINE void Tile(D d, const Rows& rows, const float* HWY_RESTRICT b, float
   constexpr int kFetch = kLanes == 16 ? 1 : 2, kSteps = std::max(kSplit, kFetch);
   const char *ahead0 = rows.ahead[0], *ahead1 = rows.ahead[1];
   const int64_t step0 = kFetch * rows.ahead_step[0], step1 = kFetch * rows.ahead_step[1];
-  const int64_t lda = rows.ld, run = rows.run;
-  const float* HWY_RESTRICT a = rows.a;
+  const int64_t lda = rows.ld;
+  const float* a = rows.a;
   for (int64_t piece = rows.pieces; piece > 0; --piece, a += rows.step) {
-    int64_t k = 0;
-    for (; k + kSteps <= run; k += kSteps) {
+    // Every third row has a pointer: one for each are more than there are general registers.
+    const float* at[(kM + 2) / 3];
+    const auto advance = [&](int64_t steps) {
+#pragma GCC unroll 6
+      for (const float*& third : at) {
+        third += steps;
+        asm("" : "+r"(third));  // or the compiler makes up the other pointers again
+      }
+    };
+#pragma GCC unroll 6
+    for (int i = 0; i < (kM + 2) / 3; ++i) at[i] = a + 3 * i * lda;
+    for (int64_t left = rows.run / kSteps; left > 0; --left) {
 #pragma GCC unroll 4
       for (int s = 0; s < kSteps; ++s) {
         if (s % kFetch == 0) {
@@ -98,25 +108,27 @@ HWY_NOINLINE void Tile(D d, const Rows& rows, const float* HWY_RESTRICT b, float
         for (int v = 0; v < kNV; ++v) bv[v] = hn::LoadU(d, b + (s * kNV + v) * kL);
 #pragma GCC unroll 16
         for (int r = 0; r < kM; ++r) {
-          const V av = hn::Set(d, a[r * lda + k + s]);
+          const V av = hn::Set(d, at[r / 3][r % 3 * lda + s]);
 #pragma GCC unroll 4
           for (int v = 0; v < kNV; ++v) {
             acc[s % kSplit][r][v] = hn::MulAdd(av, bv[v], acc[s % kSplit][r][v]);
           }
         }
       }
+      advance(kSteps);
       b += kSteps * kNV * kL;
     }
     if constexpr (kSteps > 1) {
-      for (; k < run; ++k) {
+      for (int64_t left = rows.run % kSteps; left > 0; --left) {
 #pragma GCC unroll 16
         for (int r = 0; r < kM; ++r) {
-          const V av = hn::Set(d, a[r * lda + k]);
+          const V av = hn::Set(d, at[r / 3][r % 3 * lda]);
 #pragma GCC unroll 4
           for (int v = 0; v < kNV; ++v) {
             acc[0][r][v] = hn::MulAdd(av, hn::LoadU(d, b + v * kL), acc[0][r][v]);
           }
         }
+        advance(1);
         b += kNV * kL;
       }
     }

@@ -196,7 +196,7 @@ HWY_INLINE int64_t OutputChannels(D d, const float* from, int64_t t_stride, int6
 
 template <int kM>
 HWY_NOINLINE void Output(const ConvShape& s, const WinogradValues& values, int64_t first,
-                         int64_t count, float* y, const TileEpilogue& e) {
+                         int64_t count, int64_t channels, float* y, const TileEpilogue& e) {
   const WinogradTiles tiles(s, kM);
   const int64_t line = s.out[2] * s.y_stride, residual_line = s.out[2] * e.residual_ld;
   for (int64_t r = 0; r < count; ++r) {
@@ -208,33 +208,31 @@ HWY_NOINLINE void Output(const ConvShape& s, const WinogradValues& values, int64
     float* to = y + pixel * s.y_stride;
     const float* residual = e.residual == nullptr ? nullptr : e.residual + pixel * e.residual_ld;
     int64_t c =
-        OutputChannels<kM>(Wide(), from, values.t_stride, 0, s.cout, rows, columns, to, line,
+        OutputChannels<kM>(Wide(), from, values.t_stride, 0, channels, rows, columns, to, line,
                            s.y_stride, e.bias, residual, residual_line, e.residual_ld, e);
-    c = OutputChannels<kM>(Narrow(), from, values.t_stride, c, s.cout, rows, columns, to, line,
+    c = OutputChannels<kM>(Narrow(), from, values.t_stride, c, channels, rows, columns, to, line,
                            s.y_stride, e.bias, residual, residual_line, e.residual_ld, e);
-    OutputChannels<kM>(One(), from, values.t_stride, c, s.cout, rows, columns, to, line, s.y_stride,
-                       e.bias, residual, residual_line, e.residual_ld, e);
+    OutputChannels<kM>(One(), from, values.t_stride, c, channels, rows, columns, to, line,
+                       s.y_stride, e.bias, residual, residual_line, e.residual_ld, e);
     if (e.activation.kind == Activation::Kind::kNone) continue;
     for (int i = 0; i < rows; ++i) {
-      ApplyActivation(e.activation, to + i * line, s.y_stride, columns, s.cout);
+      ApplyActivation(e.activation, to + i * line, s.y_stride, columns, channels);
     }
   }
 }
 
 template <int kM>
-HWY_NOINLINE void Weights(const ConvShape& s, const float* weights, int64_t n0, float* packed,
-                          int64_t matrix_floats) {
+HWY_NOINLINE void Weights(int64_t cin, int64_t columns, const float* weights, float* packed) {
   constexpr int kT = kM + 2;
   const Narrow d;
   using V = hn::Vec<Narrow>;
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(Narrow()));
-  const int64_t columns = std::min(GemmPanelWidth(), s.cout - n0);
   const int64_t width = RoundUp(columns, kPanelGranule);
   HWY_ALIGN float kernel[9 * kL];
-  for (int64_t c = 0; c < s.cin; ++c) {
+  for (int64_t c = 0; c < cin; ++c) {
     for (int64_t j = 0; j < width; j += kL) {
       for (int64_t lane = 0; lane < kL; ++lane) {
-        const float* from = weights + ((n0 + j + lane) * s.cin + c) * 9;
+        const float* from = weights + ((j + lane) * cin + c) * 9;
         for (int64_t i = 0; i < 9; ++i) {
           kernel[i * kL + lane] = j + lane < columns ? from[i] : 0.0f;
         }
@@ -254,7 +252,7 @@ HWY_NOINLINE void Weights(const ConvShape& s, const float* weights, int64_t n0, 
           V sum = hn::Mul(hn::Set(d, g[0]), half[i][0]);
           sum = hn::MulAdd(hn::Set(d, g[1]), half[i][1], sum);
           sum = hn::MulAdd(hn::Set(d, g[2]), half[i][2], sum);
-          hn::StoreU(sum, d, packed + (i * kT + k) * matrix_floats + n0 * s.cin + c * width + j);
+          hn::StoreU(sum, d, packed + ((i * kT + k) * cin + c) * width + j);
         }
       }
     }
@@ -269,19 +267,19 @@ void Input2(const ConvShape& s, const float* x, int64_t first, int64_t count,
             const WinogradValues& to) {
   Input<2>(s, x, first, count, to);
 }
-void Output4(const ConvShape& s, const WinogradValues& from, int64_t first, int64_t count, float* y,
-             const TileEpilogue& e) {
-  Output<4>(s, from, first, count, y, e);
+void Output4(const ConvShape& s, const WinogradValues& from, int64_t first, int64_t count,
+             int64_t channels, float* y, const TileEpilogue& e) {
+  Output<4>(s, from, first, count, channels, y, e);
 }
-void Output2(const ConvShape& s, const WinogradValues& from, int64_t first, int64_t count, float* y,
-             const TileEpilogue& e) {
-  Output<2>(s, from, first, count, y, e);
+void Output2(const ConvShape& s, const WinogradValues& from, int64_t first, int64_t count,
+             int64_t channels, float* y, const TileEpilogue& e) {
+  Output<2>(s, from, first, count, channels, y, e);
 }
-void Weights4(const ConvShape& s, const float* weights, int64_t n0, float* packed, int64_t floats) {
-  Weights<4>(s, weights, n0, packed, floats);
+void Weights4(int64_t cin, int64_t columns, const float* weights, float* packed) {
+  Weights<4>(cin, columns, weights, packed);
 }
-void Weights2(const ConvShape& s, const float* weights, int64_t n0, float* packed, int64_t floats) {
-  Weights<2>(s, weights, n0, packed, floats);
+void Weights2(int64_t cin, int64_t columns, const float* weights, float* packed) {
+  Weights<2>(cin, columns, weights, packed);
 }
 
 }  // namespace
@@ -311,23 +309,21 @@ void WinogradInput<2>(const ConvShape& s, const float* x, int64_t first, int64_t
 }
 template <>
 void WinogradOutput<4>(const ConvShape& s, const WinogradValues& from, int64_t first, int64_t count,
-                       float* y, const TileEpilogue& e) {
-  HWY_DYNAMIC_DISPATCH(Output4)(s, from, first, count, y, e);
+                       int64_t channels, float* y, const TileEpilogue& e) {
+  HWY_DYNAMIC_DISPATCH(Output4)(s, from, first, count, channels, y, e);
 }
 template <>
 void WinogradOutput<2>(const ConvShape& s, const WinogradValues& from, int64_t first, int64_t count,
-                       float* y, const TileEpilogue& e) {
-  HWY_DYNAMIC_DISPATCH(Output2)(s, from, first, count, y, e);
+                       int64_t channels, float* y, const TileEpilogue& e) {
+  HWY_DYNAMIC_DISPATCH(Output2)(s, from, first, count, channels, y, e);
 }
 template <>
-void WinogradWeights<4>(const ConvShape& s, const float* weights, int64_t n0, float* packed,
-                        int64_t matrix_floats) {
-  HWY_DYNAMIC_DISPATCH(Weights4)(s, weights, n0, packed, matrix_floats);
+void WinogradWeights<4>(int64_t cin, int64_t columns, const float* weights, float* packed) {
+  HWY_DYNAMIC_DISPATCH(Weights4)(cin, columns, weights, packed);
 }
 template <>
-void WinogradWeights<2>(const ConvShape& s, const float* weights, int64_t n0, float* packed,
-                        int64_t matrix_floats) {
-  HWY_DYNAMIC_DISPATCH(Weights2)(s, weights, n0, packed, matrix_floats);
+void WinogradWeights<2>(int64_t cin, int64_t columns, const float* weights, float* packed) {
+  HWY_DYNAMIC_DISPATCH(Weights2)(cin, columns, weights, packed);
 }
 
 }  // namespace sardonyx

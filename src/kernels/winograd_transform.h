@@ -31,16 +31,15 @@ template <int kM>
 void WinogradInput(const ConvShape& shape, const float* x, int64_t first, int64_t count,
                    const WinogradValues& to);
 
-// Transforms products back and stores the output pixels of the tiles, with bias, residual and clamp
-// of `epilogue`, which begins at pixel 0 of the whole output, as y does.
+// Transforms products of `channels` channels back and stores the output pixels of the tiles, with
+// the epilogue; y and the epilogue begin at the first of these channels of pixel 0.
 template <int kM>
 void WinogradOutput(const ConvShape& shape, const WinogradValues& from, int64_t first,
-                    int64_t count, float* y, const TileEpilogue& epilogue);
+                    int64_t count, int64_t channels, float* y, const TileEpilogue& epilogue);
 
-// Transforms the weights of panel `n0` ... of all input channels into the (m + 2)^2 packed matrices
-// [cin, cout], which lie matrix_floats apart.
+// Transforms weights [columns, cin, 3, 3] into (m + 2)^2 packed panels [cin, columns], one behind
+// the other.
 template <int kM>
-void WinogradWeights(const ConvShape& shape, const float* weights, int64_t n0, float* packed,
-                     int64_t matrix_floats);
+void WinogradWeights(int64_t cin, int64_t columns, const float* weights, float* packed);
 
 }  // namespace sardonyx
