@@ -97,7 +97,7 @@ HWY_NOINLINE void Tile(D d, const Rows& rows, const float* HWY_RESTRICT b, float
     for (int64_t left = rows.run / kSteps; left > 0; --left) {
 #pragma GCC unroll 4
       for (int s = 0; s < kSteps; ++s) {
-        if (s % kFetch == 0) {
+        if (kNV > 1 && s % kFetch == 0) {  // a narrow tile has no time beside its loads
           __builtin_prefetch(ahead0, 0, 2);
           __builtin_prefetch(ahead1, 0, 2);
           ahead0 += step0;
