@@ -11,6 +11,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/rounding-inl.h"
+#include "kernels/vector_math-inl.h"
 
 #ifndef SARDONYX_CONV_DEPTHWISE_ONCE
 #define SARDONYX_CONV_DEPTHWISE_ONCE
@@ -58,7 +59,7 @@ HWY_INLINE void Finish(D d, V value, const DepthwiseLine& line, int64_t pixel, i
   if (e.residual != nullptr) {
     value = hn::Add(value, hn::LoadU(d, e.residual + pixel * e.residual_ld + c));
   }
-  if (e.clamp) value = hn::Min(hn::Set(d, e.hi), hn::Max(hn::Set(d, e.lo), value));
+  if (e.clamp) value = AtMost(d, hn::Set(d, e.hi), AtLeast(d, hn::Set(d, e.lo), value));
   hn::StoreU(RoundTo(d, e.rounding, value), d, line.y + pixel * line.s.y_stride + c);
 }
 
@@ -115,7 +116,7 @@ HWY_INLINE void FixedPixels(D d, const DepthwiseLine& line, const KernelLines& l
   if (e.clamp) {
     const V lo = hn::Set(d, e.lo), hi = hn::Set(d, e.hi);
 #pragma GCC unroll 8
-    for (int p = 0; p < kP; ++p) acc[p] = hn::Min(hi, hn::Max(lo, acc[p]));
+    for (int p = 0; p < kP; ++p) acc[p] = AtMost(d, hi, AtLeast(d, lo, acc[p]));
   }
   if (e.rounding != DType::kFloat32) {
 #pragma GCC unroll 8
@@ -232,7 +233,7 @@ HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t
     if (e.clamp) {
       const V lo = hn::Set(d, e.lo), hi = hn::Set(d, e.hi);
 #pragma GCC unroll 8
-      for (int p = 0; p < kP; ++p) acc[i][p] = hn::Min(hi, hn::Max(lo, acc[i][p]));
+      for (int p = 0; p < kP; ++p) acc[i][p] = AtMost(d, hi, AtLeast(d, lo, acc[i][p]));
     }
     if (e.rounding != DType::kFloat32) {
 #pragma GCC unroll 8

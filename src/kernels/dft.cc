@@ -28,6 +28,9 @@ struct Complex {
   using V = hn::Vec<D>;
   V re, im;
 
+  // Vectors of NEON have constructors, which only functions of the target may call.
+  HWY_ATTR Complex() {}
+  HWY_ATTR Complex(V real, V imaginary) : re(real), im(imaginary) {}
   static HWY_ATTR Complex Load(const T* p) {
     const D d;
     return {hn::Load(d, p), hn::Load(d, p + hn::Lanes(d))};

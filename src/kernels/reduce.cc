@@ -24,8 +24,8 @@ using V = hn::Vec<D>;
 // Elements a lane adds in float32 before the sum goes into a wider or compensated one.
 constexpr int64_t kChunk = 64;
 
-// How one element joins an accumulator. NaN is returned by x86's min and max only as the second
-// operand, so kMax and kMin look for it themselves.
+// How one element joins an accumulator. AtLeast and AtMost pass a NaN of x alone, so kMax and kMin
+// keep one that is there themselves.
 template <ReduceKind kKind>
 HWY_INLINE V Join(V acc, V x) {
   if constexpr (kKind == ReduceKind::kSum) return hn::Add(acc, x);
@@ -33,9 +33,9 @@ HWY_INLINE V Join(V acc, V x) {
   if constexpr (kKind == ReduceKind::kSumSquare) return hn::MulAdd(x, x, acc);
   if constexpr (kKind == ReduceKind::kProd) return hn::Mul(acc, x);
   if constexpr (kKind == ReduceKind::kMax)
-    return hn::IfThenElse(hn::IsNaN(acc), acc, hn::Max(acc, x));
+    return hn::IfThenElse(hn::IsNaN(acc), acc, AtLeast(D(), acc, x));
   if constexpr (kKind == ReduceKind::kMin)
-    return hn::IfThenElse(hn::IsNaN(acc), acc, hn::Min(acc, x));
+    return hn::IfThenElse(hn::IsNaN(acc), acc, AtMost(D(), acc, x));
 }
 
 template <ReduceKind kKind>

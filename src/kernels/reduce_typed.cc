@@ -10,6 +10,7 @@
 
 #include "kernels/reduce_typed.h"
 #include "kernels/tile_loop.h"
+#include "kernels/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
@@ -41,10 +42,11 @@ HWY_INLINE V Join(D d, V acc, V x) {
     const hn::RebindToSigned<D> ds;
     return hn::Add(acc, hn::BitCast(d, hn::Abs(hn::BitCast(ds, x))));
   }
-  const V joined = kKind == ReduceKind::kMax ? hn::Max(acc, x) : hn::Min(acc, x);
-  // x86 returns its second operand if either is NaN.
-  if constexpr (kIsFloat) return hn::IfThenElse(hn::IsNaN(acc), acc, joined);
-  return joined;
+  constexpr bool kMax = kKind == ReduceKind::kMax;
+  if constexpr (kIsFloat) {
+    return hn::IfThenElse(hn::IsNaN(acc), acc, kMax ? AtLeast(d, acc, x) : AtMost(d, acc, x));
+  }
+  return kMax ? hn::Max(acc, x) : hn::Min(acc, x);
 }
 
 // How results of parts join: squares are not squared again.

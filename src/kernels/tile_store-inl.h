@@ -11,6 +11,7 @@
 #include "hwy/highway.h"
 #include "kernels/gemm_block.h"
 #include "kernels/rounding-inl.h"
+#include "kernels/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx {
@@ -82,8 +83,7 @@ HWY_INLINE void StoreTile(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const T
     for (int r = 0; r < kM; ++r) {
 #pragma GCC unroll 4
       for (int v = 0; v < kNV; ++v) {
-        // x86 returns the second operand if one is NaN: so NaN passes through.
-        acc[r][v] = hn::Min(hi, hn::Max(lo, acc[r][v]));
+        acc[r][v] = AtMost(d, hi, AtLeast(d, lo, acc[r][v]));
       }
     }
   }
@@ -111,7 +111,7 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> FinishedAt(D d, const float* tile, int64_t
   if (store.accumulate) value = hn::Add(value, load(c + j));
   if (store.bias != nullptr) value = hn::Add(value, load(store.bias + j));
   if (residual != nullptr) value = hn::Add(value, load(residual + j));
-  if (store.clamp) value = hn::Min(hn::Set(d, store.hi), hn::Max(hn::Set(d, store.lo), value));
+  if (store.clamp) value = AtMost(d, hn::Set(d, store.hi), AtLeast(d, hn::Set(d, store.lo), value));
   return RoundTo(d, store.rounding, value);
 }
 

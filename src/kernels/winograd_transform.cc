@@ -10,6 +10,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/rounding-inl.h"
+#include "kernels/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx {
@@ -186,7 +187,7 @@ HWY_INLINE int64_t OutputChannels(D d, const float* from, int64_t t_stride, int6
           value =
               hn::Add(value, hn::LoadU(d, residual + i * residual_line + j * residual_pixel + c));
         }
-        if (e.clamp) value = hn::Min(hi, hn::Max(lo, value));
+        if (e.clamp) value = AtMost(d, hi, AtLeast(d, lo, value));
         hn::StoreU(RoundTo(d, e.rounding, value), d, y + i * line + j * pixel + c);
       }
     }

@@ -1,6 +1,7 @@
 #include "kernels/conv.h"
 
 #include <cmath>
+#include <limits>
 #include <string>
 
 #include "each_target.h"
@@ -296,6 +297,33 @@ TEST(ConvTranspose, Overlapping) {
   CheckTransposed(Transposed(Shape(2, 9, 12, one), one));
   const std::vector<Axis> three = {{3, 3, 2, 1, 1, 1}, {4, 2, 2}, {5, 3, 1, 1, 1, 1}};
   CheckTransposed(Transposed(Shape(1, 6, 8, three), three));
+}
+
+TEST(Conv, NotANumberPassesThroughClamp) {
+  const Expression relu = Expression::Parse("(float) relu(0):float");
+  for (const int64_t groups : {1, 12}) {
+    const ConvShape s = Shape(1, 12, 12, {{9, 3, 1, 1, 1, 1}, {9, 3, 1, 1, 1, 1}}, groups);
+    const Floats x = Floats::Random(s.InPixels() * s.cin, 1);
+    const Floats w = Floats::Random(s.cout * s.cin / groups * 9, 2);
+    x[40 * 12] = std::numeric_limits<float>::quiet_NaN();
+    for (int a = 0; a < kConvAlgorithmCount; ++a) {
+      const auto algorithm = static_cast<ConvAlgorithm>(a);
+      if (!ConvRefusal(algorithm, s).empty()) continue;
+      SCOPED_TRACE(std::string(Name(algorithm)) + " groups " + std::to_string(groups));
+      ForEachTarget([&] {
+        const Floats packed(static_cast<int64_t>(ConvPackedBytes(algorithm, s) / sizeof(float)));
+        const Floats scratch(
+            static_cast<int64_t>(ConvScratchBytes(algorithm, s, 1) / sizeof(float)));
+        const Floats y(s.OutPixels() * s.cout);
+        ConvPack(algorithm, s, w.get(), packed.get(), OneThread());
+        Conv(algorithm, s, x.get(), packed.get(), y.get(), {&relu, nullptr}, scratch.get(),
+             OneThread());
+        for (const int64_t pixel : {30, 40, 50}) {
+          EXPECT_TRUE(std::isnan(y[pixel * s.cout])) << "pixel " << pixel;
+        }
+      });
+    }
+  }
 }
 
 TEST(Conv, Choice) {

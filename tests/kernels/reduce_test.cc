@@ -130,6 +130,20 @@ TEST(Reduce, NanAndInfinity) {
   });
 }
 
+TEST(Reduce, NanOfDoubles) {
+  test::ForEachTarget([] {
+    for (const int64_t place : {0, 3, 16, 36}) {
+      std::vector<double> x(37, 1.0);
+      x[static_cast<size_t>(place)] = std::nan("");
+      for (const ReduceKind kind : kKinds) {
+        double y = 0;
+        Reduce(kind, x.data(), &y, {1, 37, 1, 1}, test::Threads(1));
+        EXPECT_TRUE(std::isnan(y)) << static_cast<int>(kind);
+      }
+    }
+  });
+}
+
 TEST(Reduce, NothingToReduce) {
   float y[3];
   const auto reduce = [&](ReduceKind kind) {
