@@ -1,6 +1,7 @@
 #include "base/mapped_file.h"
 #include "engine/engine_file.h"
 #include "kernels/targets.h"
+#include "onnx/deferred.h"
 #include "sardonyx/sardonyx.hpp"
 
 namespace sardonyx {
@@ -29,7 +30,7 @@ std::string DescribeEngine(const std::string& path) {
     if (!provenance.winograd) text += "  compiled without Winograd's transforms\n";
     const std::string why = file->Mismatch(MachineName());
     if (!why.empty()) return text + fmt::format("  cannot be used here: {}\n", why);
-    file->Decode();
+    file->Decode(onnx::CheckDeferred);
     file->CheckAll();
     return text + fmt::format(
                       "  {} nodes, {} packed weights, {} measured choices, {} bytes: all as "

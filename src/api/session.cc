@@ -12,6 +12,7 @@
 #include "engine/engine_file.h"
 #include "ir/text.h"
 #include "kernels/targets.h"
+#include "onnx/deferred.h"
 #include "onnx/external_data.h"
 #include "onnx/importer.h"
 #include "onnx/validate.h"
@@ -126,7 +127,7 @@ struct Session::State {
                   const Options& given) {
     engine = std::move(given_engine);
     name = path;
-    engine->Decode();
+    engine->Decode(onnx::CheckDeferred);
     SetOptions(given, engine->choices());
     // The graph is what these left of it; should it be made again, they hold again.
     options.disabled_passes = engine->provenance().disabled_passes;
@@ -467,7 +468,7 @@ std::shared_ptr<engine::EngineFile> OpenEngine(const std::shared_ptr<const Mappe
   std::string why = engine->Mismatch(MachineName());
   if (why.empty() && options.recompile) {
     try {
-      engine->Decode();
+      engine->Decode(onnx::CheckDeferred);
       engine->CheckAll();
     } catch (const Error& error) {
       why = error.what();

@@ -31,7 +31,10 @@ constexpr std::array<Row, kDTypeCount> kRows = {{
     {"float6e3m2", 6, Family::kFloat},
 }};
 
-const Row& RowOf(DType type) { return kRows[static_cast<size_t>(type)]; }
+// What is no element type is undefined.
+const Row& RowOf(DType type) {
+  return kRows[static_cast<int>(type) < kDTypeCount ? static_cast<size_t>(type) : 0];
+}
 
 }  // namespace
 

@@ -120,7 +120,7 @@ std::string EngineFile::Mismatch(std::string_view machine) const {
   return "";
 }
 
-void EngineFile::Decode() {
+void EngineFile::Decode(const std::function<void(const Node&)>& check) {
   ByteReader from(body_);
   blocks_.resize(from.Count(sizeof(Block)));
   uint64_t end = sizeof(Header);
@@ -143,13 +143,19 @@ void EngineFile::Decode() {
   description_.default_inputs = from.Texts();
   description_.metadata = ReadMap(from);
   ByteReader graph_bytes(from.Aligned(from.Number<uint64_t>(), kAlignment));
-  GraphReader graphs(graph_bytes, owner_, [&](uint32_t number, int64_t bytes, bool lazy) -> void* {
+  const auto load = [&](uint32_t number, int64_t bytes, bool lazy) -> void* {
     if (number == kNoData && lazy) return nullptr;
     void* data = BlockData(number, bytes);
     if (!lazy) CheckBlock(number);
     return data;
-  });
-  graph_ = graphs.Read();
+  };
+  GraphReader graphs(graph_bytes, owner_, load, check);
+  try {
+    graph_ = graphs.Read();
+  } catch (const Error& error) {
+    if (std::string_view(error.what()).starts_with("the engine file")) throw;
+    Fail(ErrorCode::kInvalidModel, "the engine file is damaged: {}", error.what());
+  }
   if (!graph_bytes.at_end()) ByteReader::Damaged();
   if (description_.input_names.size() != graph_->inputs.size() ||
       description_.outputs.size() != graph_->outputs.size()) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -68,8 +69,9 @@ class EngineFile {
   // Why a process of this build on that machine cannot use the file, empty if it can.
   std::string Mismatch(std::string_view machine) const;
 
-  // Decodes the rest; once, and only without a mismatch. Throws kInvalidModel.
-  void Decode();
+  // Decodes the rest; once, and only without a mismatch. Throws kInvalidModel, as `check` does if
+  // a deferred node is none that its operator's schema allows.
+  void Decode(const std::function<void(const Node&)>& check);
   const Description& description() const { return description_; }
   const std::shared_ptr<Graph>& graph() const { return graph_; }
   const Tuner::Choices& choices() const { return choices_; }

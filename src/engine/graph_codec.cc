@@ -4,6 +4,8 @@
 
 #include "ir/tensor.h"
 #include "ops/core/core.h"
+#include "ops/core/signature.h"
+#include "ops/core/tables.h"
 
 namespace sardonyx::engine {
 namespace {
@@ -150,23 +152,6 @@ void GraphWriter::WriteOrigin(const Origin* origin) {
 
 // ---- reading
 
-namespace {
-
-// Control flow looks at its bodies before anything else.
-void CheckBodies(const CoreOp& op, const Attributes& attributes) {
-  const auto need = [&](const char* name) {
-    const Attribute* found = attributes.Find(name);
-    if (found == nullptr || !std::holds_alternative<std::shared_ptr<Graph>>(*found)) {
-      ByteReader::Damaged();
-    }
-  };
-  if (&op == &core::loop || &op == &core::scan) need("body");
-  if (&op == &core::if_) need("then_branch");
-  if (&op == &core::if_) need("else_branch");
-}
-
-}  // namespace
-
 std::shared_ptr<Graph> GraphReader::ReadGraph(const std::shared_ptr<SymbolTable>& symbols,
                                               int depth) {
   if (depth > kMaxDepth) ByteReader::Damaged();
@@ -214,9 +199,17 @@ void GraphReader::ReadNode(Graph& graph, std::vector<Value*>* values, int depth)
     const std::string name = from_.Text();
     attributes.Set(name, ReadAttribute(graph.shared_symbols(), depth));
   }
-  CheckBodies(*op, attributes);
+  core::CheckSignature(*op, inputs, attributes, names.size());
+  if (op == &core::deferred) {
+    Node seen;
+    seen.op = op;
+    seen.inputs = inputs;
+    seen.attributes = attributes;
+    check_deferred_(seen);
+  }
   Node* node = graph.Append(graph.MakeNode(*op, std::move(inputs), std::move(attributes),
                                            static_cast<int>(names.size()), std::move(origin)));
+  core::CheckTables(*node);
   for (size_t i = 0; i < names.size(); ++i) {
     node->outputs[i]->name = names[i];
     values->push_back(node->outputs[i]);
@@ -251,7 +244,18 @@ Fact GraphReader::ReadFact(SymbolTable& symbols) {
       ByteReader::Damaged();
     }
   }
-  if (from_.Number<uint8_t>() != 0) fact.elements = ReadDims(symbols);
+  if (from_.Number<uint8_t>() != 0) {
+    fact.elements = ReadDims(symbols);
+    const bool integers = fact.type.is_tensor() &&
+                          (fact.type.dtype == DType::kInt64 || fact.type.dtype == DType::kInt32 ||
+                           fact.type.dtype == DType::kBool);
+    if (!integers || !fact.ranked() || fact.rank() > 1 ||
+        (fact.rank() == 0 && fact.elements->size() != 1) ||
+        (fact.rank() == 1 &&
+         !(fact.shape->front() == static_cast<int64_t>(fact.elements->size())))) {
+      ByteReader::Damaged();
+    }
+  }
   return fact;
 }
 

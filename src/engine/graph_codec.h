@@ -54,9 +54,15 @@ class GraphReader {
   // Gives the memory of a large tensor by its number (kNoData: none), checked to have at least
   // `bytes`. `lazy`: whoever reads the elements checks them against their digest.
   using Load = std::function<void*(uint32_t number, int64_t bytes, bool lazy)>;
+  // Throws if a deferred node is none that its operator's schema allows. Of the node it sees
+  // inputs and attributes.
+  using CheckDeferred = std::function<void(const Node& node)>;
   // `owner` keeps the bytes that `from` reads.
-  GraphReader(ByteReader& from, std::shared_ptr<const void> owner, Load load)
-      : from_(from), owner_(std::move(owner)), load_(std::move(load)) {}
+  GraphReader(ByteReader& from, std::shared_ptr<const void> owner, Load load, CheckDeferred check)
+      : from_(from),
+        owner_(std::move(owner)),
+        load_(std::move(load)),
+        check_deferred_(std::move(check)) {}
   std::shared_ptr<Graph> Read() { return ReadGraph(std::make_shared<SymbolTable>(), 0); }
 
   // By graph and number, as ValuePlace names them.
@@ -74,6 +80,7 @@ class GraphReader {
   ByteReader& from_;
   std::shared_ptr<const void> owner_;
   Load load_;
+  CheckDeferred check_deferred_;
   std::vector<std::vector<Value*>> values_;
   std::vector<std::shared_ptr<const Origin>> origins_;
   std::unordered_map<int32_t, Dim> symbols_;  // by their number in the file

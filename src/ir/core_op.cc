@@ -13,6 +13,14 @@ decltype(auto) Named(const Node& node, Body&& body) {
   }
 }
 
+// An attribute may have said anything.
+void CheckElementTypes(const Type& type) {
+  if (static_cast<int>(type.dtype) >= kDTypeCount) {
+    Fail(ErrorCode::kInvalidModel, "there is no element type {}", static_cast<int>(type.dtype));
+  }
+  if (type.element != nullptr) CheckElementTypes(*type.element);
+}
+
 }  // namespace
 
 const Dims* InferContext::elements(size_t i) const {
@@ -82,12 +90,18 @@ std::vector<Fact> Infer(const Node& node, std::span<const Fact* const> inputs,
                         SymbolTable& symbols) {
   std::vector<Fact> outputs(node.outputs.size());
   InferContext context(node, inputs, outputs, symbols);
-  Named(node, [&] { node.op->infer(context); });
+  Named(node, [&] {
+    node.op->infer(context);
+    for (const Fact& output : outputs) CheckElementTypes(output.type);
+  });
   return outputs;
 }
 
 Tensor& ComputeContext::Allocate(size_t output) {
   const Fact& fact = inferred_[output];
+  if (!fact.ranked()) {
+    Fail(ErrorCode::kInvalidModel, "{}: output {} has no known rank", node_.op->name, output);
+  }
   std::vector<int64_t> dims;
   for (Dim dim : *fact.shape) {
     if (!dim.known()) Fail(ErrorCode::kInternal, "{}: a dimension depends on data", node_.op->name);

@@ -30,6 +30,14 @@ class KeyTable {
     return static_cast<int64_t>((table.mask_ + 1) * sizeof(KeySlot));
   }
 
+  // Whether all positions are below `end` and searches end: for tables that come from a file.
+  bool Fits(int64_t end) const {
+    const auto fits = [&](const KeySlot& slot) { return slot.position < end; };
+    const auto is_free = [](const KeySlot& slot) { return slot.position < 0; };
+    return std::all_of(slots_, slots_ + mask_ + 1, fits) &&
+           std::any_of(slots_, slots_ + mask_ + 1, is_free);
+  }
+
   void Clear() { std::fill(slots_, slots_ + mask_ + 1, KeySlot{0, -1}); }
 
   // The slot of these bits for whose position `same` holds, or the free one where it belongs.

@@ -62,6 +62,13 @@ void FillNgramTable(const Pool* pool, int64_t size, const NgramLengths& lengths,
   }
 }
 
+bool NgramTableFits(int64_t pool, int64_t ngrams, const void* table) {
+  const Trie trie(pool, table);
+  return trie.tokens.Fits(pool) && trie.edges.Fits(pool + 1) &&
+         std::all_of(trie.ngrams, trie.ngrams + pool + 1,
+                     [&](int64_t ngram) { return ngram < ngrams; });
+}
+
 template <typename T, typename Pool>
 void CountNgrams(const NgramShape& shape, const T* x, const Pool* pool, const void* table,
                  const int64_t* indexes, const float* weights, float* y, const Parallel& par) {

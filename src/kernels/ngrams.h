@@ -20,6 +20,9 @@ int64_t NgramTableBytes(int64_t pool);
 template <typename Pool>
 void FillNgramTable(const Pool* pool, int64_t size, const NgramLengths& lengths, void* table);
 
+// Whether a table that comes from a file points nowhere but into itself and to `ngrams`.
+bool NgramTableFits(int64_t pool, int64_t ngrams, const void* table);
+
 struct NgramShape {
   int64_t rows, columns, width;  // of the texts; of the result
   int64_t pool;

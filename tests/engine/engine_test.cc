@@ -13,6 +13,7 @@
 #include "../passes/random_graph.h"
 #include "../runtime/run_graph.h"
 #include "engine/format.h"
+#include "onnx/deferred.h"
 
 namespace sardonyx::engine {
 namespace {
@@ -70,7 +71,7 @@ Loaded Load(std::string_view bytes) {
   const Tensor memory = ToMemory(bytes);
   loaded.file = EngineFile::Open({static_cast<const char*>(memory.raw()), bytes.size()},
                                  memory.owner(), "test");
-  loaded.file->Decode();
+  loaded.file->Decode(onnx::CheckDeferred);
   ProgramOptions options;
   options.is_external = [file = loaded.file](const Tensor& tensor) { return file->Holds(tensor); };
   auto packs = std::make_shared<PackCache>(

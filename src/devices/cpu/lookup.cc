@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "devices/cpu/families.h"
+#include "kernels/key_table.h"
 
 namespace sardonyx::cpu {
 namespace {
@@ -14,6 +15,9 @@ BindResult BindTyped(const BindRequest& request) {
   const auto table = request.packs.Get(
       *keys.constant, keys.id, "key table", KeyTableBytes<T>(count),
       [&](const Tensor& from, void* to) { FillKeyTable(from.data<T>(), count, to); });
+  if (!KeyTable(count, table.get()).Fits(count)) {
+    Fail(ErrorCode::kInvalidModel, "the packed table of keys is damaged");
+  }
   Bound bound;
   bound.run = [table, count, n = request.inputs[0].size(),
                required = request.node.attributes.Int("required") != 0](const StepArgs& args) {

@@ -26,6 +26,9 @@ BindResult BindTyped(const BindRequest& request) {
       NgramTableBytes(pool.size()), [&](const Tensor& from, void* to) {
         FillNgramTable(from.data<Pool>(), from.size(), {counts, shape.shortest, shape.longest}, to);
       });
+  if (!NgramTableFits(pool.size(), request.inputs[kIndexes].size(), table.get())) {
+    Fail(ErrorCode::kInvalidModel, "the packed table of n-grams is damaged");
+  }
   Bound bound;
   bound.run = [table, shape, weighted = request.inputs.size() > kWeights](const StepArgs& args) {
     CountNgrams(shape, static_cast<const T*>(args.in[kX]), static_cast<const Pool*>(args.in[kPool]),

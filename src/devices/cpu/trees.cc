@@ -144,6 +144,52 @@ class Packer {
   int64_t node_count_, tree_count_, leaf_count_, weight_count_;
 };
 
+// Whether rows find nothing but what is there on their way down: the pack may come from a file.
+bool IsSound(const Packed& packed, std::span<const Operand> inputs, int64_t features,
+             int64_t targets) {
+  const bool by_leaf = packed.votes != Votes::kTree, lists = packed.votes == Votes::kLists;
+  if (packed.votes > Votes::kLists || packed.votes < Votes::kTree ||
+      packed.trees != inputs[kTrees].size() / 2 || packed.nodes != inputs[kNodes].dims[0] ||
+      packed.weights != (by_leaf ? inputs[kWeights].size() : 0) ||
+      packed.offsets != (lists ? inputs[kOffsets].size() : 0)) {
+    return false;
+  }
+  const std::span offsets(packed.offset_data(), static_cast<size_t>(packed.offsets));
+  const std::span listed(packed.listed_data(), static_cast<size_t>(lists ? packed.weights : 0));
+  const auto is_target = [&](int32_t target) { return target >= 0 && target < targets; };
+  if (lists && (offsets.empty() || offsets.front() < 0 || offsets.back() > packed.weights ||
+                !std::is_sorted(offsets.begin(), offsets.end()) ||
+                !std::all_of(listed.begin(), listed.end(), is_target))) {
+    return false;
+  }
+  const int64_t leaves = lists ? packed.offsets - 1 : packed.weights / targets;
+  int64_t steps = 0;
+  std::vector<int32_t> level;
+  for (int32_t t = 0; t < packed.trees; ++t) {
+    const Tree& tree = packed.tree_data()[t];
+    const int64_t end = t + 1 < packed.trees ? packed.tree_data()[t + 1].first : packed.nodes;
+    if (tree.first < 0 || tree.first >= end || end > packed.nodes || tree.nearest < 0) return false;
+    if (!by_leaf && !is_target(tree.target)) return false;
+    const std::span nodes(packed.node_data() + tree.first, static_cast<size_t>(end - tree.first));
+    level.assign(nodes.size(), 0);
+    for (uint32_t i = 0; i < nodes.size(); ++i) {
+      const uint32_t child = nodes[i].child();
+      if (child == i) {
+        if (nodes[i].missing() || nodes[i].feature() != features || level[i] > tree.depth ||
+            (by_leaf && std::bit_cast<uint32_t>(nodes[i].threshold) >= leaves)) {
+          return false;
+        }
+      } else if (child < i || child + 1 >= nodes.size() || nodes[i].feature() >= features) {
+        return false;
+      } else {
+        level[child] = level[child + 1] = level[i] + 1;
+      }
+    }
+    steps += tree.depth;
+  }
+  return steps == packed.steps;
+}
+
 BindResult BindNarrow(const BindRequest& request) {
   const Attributes& attributes = request.node.attributes;
   const Operand& x = request.inputs[kX];
@@ -171,6 +217,9 @@ BindResult BindNarrow(const BindRequest& request) {
         Packer(request.inputs, attributes.Int("one_vote") != 0, features, targets).Write(to);
       });
   const auto& packed = *static_cast<const Packed*>(pack.get());
+  if (!IsSound(packed, request.inputs, features, targets)) {
+    Fail(ErrorCode::kInvalidModel, "the packed trees are damaged");
+  }
   const Ensemble ensemble{
       .trees = {packed.tree_data(), static_cast<size_t>(packed.trees)},
       .nodes = packed.node_data(),

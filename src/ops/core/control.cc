@@ -613,6 +613,9 @@ std::shared_ptr<Graph> LowerDeferred(const Node& node, std::span<const Fact* con
                          static_cast<int>(attributes.Int("@version")), std::move(given),
                          std::move(values), wanted);
   const ops::OnnxOp* entry = ops::FindOnnxOp(lowering.domain(), lowering.op_type());
+  if (entry == nullptr) {
+    Fail(ErrorCode::kInvalidModel, "operator '{}' is unknown", lowering.op_type());
+  }
   try {
     if (entry->adapt != nullptr) entry->adapt(lowering);
     for (Val output : entry->lower(lowering).values) graph->outputs.push_back(output.value);
@@ -620,6 +623,11 @@ std::shared_ptr<Graph> LowerDeferred(const Node& node, std::span<const Fact* con
     return nullptr;
   }
   graph->outputs.resize(node.outputs.size(), nullptr);
+  for (size_t i = 0; i < graph->outputs.size(); ++i) {
+    if (graph->outputs[i] == nullptr && lowering.wants(i)) {
+      Fail(ErrorCode::kInvalidModel, "operator '{}' has no output {}", lowering.op_type(), i);
+    }
+  }
   return graph;
 }
 

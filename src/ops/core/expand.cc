@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/core/core.h"
+#include "ops/core/fits.h"
 #include "ops/core/reference.h"
 
 namespace sardonyx::core {
@@ -20,7 +21,7 @@ void InferExpand(InferContext& context) {
   if (target == nullptr) {
     if (!context.ranked(1) || !context.shape(1)[0].known()) return context.Set(0, type, {});
     const size_t rank =
-        std::max(static_cast<size_t>(context.shape(1)[0].value()), context.shape(0).size());
+        std::max(static_cast<size_t>(RankFrom(context, 1)), context.shape(0).size());
     Dims shape;
     for (size_t i = 0; i < rank; ++i) shape.push_back(context.symbols().Fresh());
     return context.Set(0, type, std::move(shape));

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/core/core.h"
+#include "ops/core/fits.h"
 #include "ops/core/reference.h"
 
 namespace sardonyx::core {
@@ -107,8 +108,7 @@ void InferConstantOfShape(InferContext& context) {
       return context.Set(0, value.dtype(), {});
     }
     Dims shape;
-    for (int64_t i = 0; i < context.shape(0)[0].value(); ++i)
-      shape.push_back(context.symbols().Fresh());
+    for (int64_t i = RankFrom(context, 0); i > 0; --i) shape.push_back(context.symbols().Fresh());
     return context.Set(0, value.dtype(), std::move(shape));
   }
   for (Dim dim : *given) {

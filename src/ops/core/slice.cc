@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "ops/core/core.h"
+#include "ops/core/fits.h"
 #include "ops/core/reference.h"
 
 namespace sardonyx::core {
@@ -98,7 +99,7 @@ bool AxesOf(InferContext& context, std::vector<int>* axes) {
   } else {
     const size_t list = context.ranked(1) && context.shape(1)[0].known() ? 1 : 2;
     if (!context.ranked(list) || !context.shape(list)[0].known()) return false;
-    for (int64_t i = 0; i < context.shape(list)[0].value(); ++i) given.push_back(i);
+    for (int64_t i = 0; i < RankFrom(context, list); ++i) given.push_back(i);
   }
   std::vector<bool> seen(context.rank(0), false);
   for (int64_t axis : given) {

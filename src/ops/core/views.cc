@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "ops/core/core.h"
+#include "ops/core/fits.h"
 #include "ops/core/reference.h"
 
 namespace sardonyx::core {
@@ -93,8 +94,7 @@ void InferReshape(InferContext& context) {
   }
   if (context.ranked(1) && context.rank(1) == 1 && context.shape(1)[0].known()) {
     Dims shape;
-    for (int64_t i = 0; i < context.shape(1)[0].value(); ++i)
-      shape.push_back(context.symbols().Fresh());
+    for (int64_t i = RankFrom(context, 1); i > 0; --i) shape.push_back(context.symbols().Fresh());
     return context.Set(0, context.dtype(0), std::move(shape));
   }
   context.Set(0, context.dtype(0), {});

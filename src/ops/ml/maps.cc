@@ -26,6 +26,16 @@ void CheckMap(InferContext& context) {
   if (type.kind != Type::Kind::kMap) context.Fail("the input is {}, not a map", Print(type));
 }
 
+// The number of keys of a vector of them.
+Dim KeysOf(InferContext& context, size_t i) {
+  const Fact& keys = context.input(i);
+  if (!keys.ranked() || keys.rank() != 1 ||
+      (keys.type.dtype != DType::kInt64 && keys.type.dtype != DType::kString)) {
+    context.Fail("keys are a vector of int64 or string");
+  }
+  return keys.shape->front();
+}
+
 const Map& MapOf(ComputeContext& context) {
   const Map* map = context.datum(0).map();
   if (map == nullptr) Fail(ErrorCode::kInvalidArgument, "the input is no map");
@@ -56,7 +66,7 @@ void InferZipMap(InferContext& context) {
     if (shape.empty() || shape.size() > 2) {
       context.Fail("the values of zip_map are [N,K] or [K], not {}", context.Print(shape));
     }
-    const Dim keys = context.shape(1)[0];
+    const Dim keys = KeysOf(context, 1);
     if (shape.back().known() && !(shape.back() == keys)) {
       context.Fail("{} columns have {} keys", shape.back().value(), keys.value());
     }
@@ -107,7 +117,7 @@ void ComputeZipMap(ComputeContext& context) {
 void InferDictVectorizer(InferContext& context) {
   CheckMap(context);
   const auto dtype = static_cast<DType>(context.attributes().Int("dtype"));
-  context.Set(0, dtype, Dims{1, context.shape(1)[0]});
+  context.Set(0, dtype, Dims{1, KeysOf(context, 1)});
 }
 
 template <typename T>
@@ -150,7 +160,13 @@ void InferCastMap(InferContext& context) {
   const Attributes& attributes = context.attributes();
   const bool sparse = attributes.Find("columns") != nullptr;
   const Dim columns = sparse ? Dim(attributes.Int("columns")) : context.symbols().Fresh();
-  context.Set(0, static_cast<DType>(attributes.Int("to")), Dims{1, columns});
+  const auto to = static_cast<DType>(attributes.Int("to"));
+  if (to != DType::kString && to != DType::kFloat32 && to != DType::kInt64) {
+    context.Fail("a map is cast to string, float or int64");
+  }
+  if (columns.known() && columns.value() < 0)
+    context.Fail("a map has no {} columns", columns.value());
+  context.Set(0, to, Dims{1, columns});
 }
 
 template <typename T>

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "ops/core/fits.h"
 #include "ops/core/reference.h"
 #include "ops/ml/scores.h"
 
@@ -17,8 +18,20 @@ int64_t PairsOf(int64_t classes) { return classes * (classes - 1) / 2; }
 
 void InferSvmVote(InferContext& context) {
   if (!IsFloat(context.dtype(0))) context.Fail("votes are floats, not {}", Name(context.dtype(0)));
-  const Dims& values = context.shape(0);
+  const Dims values = context.input(0).shape.value_or(Dims());
   const int64_t classes = context.attributes().Int("classes");
+  constexpr int64_t kMostClasses = 1 << 20;
+  if (classes < 0 || classes > kMostClasses ||
+      !Fits(values, {values.empty() ? Dim() : values[0], PairsOf(classes)})) {
+    context.Fail("{} are no votes on {} classes", context.Print(values), classes);
+  }
+  for (const size_t i : {size_t{1}, size_t{2}}) {
+    if (context.has(i) != context.has(1) ||
+        (context.has(i) && (context.dtype(i) != DType::kFloat64 || !context.ranked(i) ||
+                            !Fits(context.shape(i), {PairsOf(classes)})))) {
+      context.Fail("probabilities of {} classes do not fit", classes);
+    }
+  }
   context.Set(0, DType::kInt64, Dims{values[0]});
   context.Set(1, DType::kFloat32, Dims{values[0], context.has(1) ? classes : PairsOf(classes)});
 }

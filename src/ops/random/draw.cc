@@ -1,5 +1,7 @@
 #include "ops/random/draw.h"
 
+#include "ops/core/fits.h"
+
 #include <cmath>
 
 namespace sardonyx::ops {
@@ -36,7 +38,7 @@ void SetDrawnShape(InferContext& context, DType dtype) {
     return context.Set(0, dtype, *given);
   }
   if (!context.ranked(0) || !context.shape(0)[0].known()) return context.Set(0, dtype, {});
-  Dims shape(context.shape(0)[0].value());
+  Dims shape(static_cast<size_t>(core::RankFrom(context, 0)));
   for (Dim& dim : shape) dim = context.symbols().Fresh();
   context.Set(0, dtype, std::move(shape));
 }
