@@ -94,14 +94,18 @@ function(sardonyx_tests)
     endif()
     target_sources(${name}_test PRIVATE ${source})
   endforeach()
-  # tests/<folder>/tool/*.cc -> the executable <folder>_test_tool, which pytest drives where the public
-  # API is not enough.
+  # tests/<folder>/tool/*.cc -> the executable <folder>_test_tool, which pytest drives where the Python
+  # module is not enough. It links the library of that folder of src/, or libsardonyx.
   file(GLOB sources CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/tests/*/tool/*.cc)
   foreach(source IN LISTS sources)
     string(REGEX REPLACE "^tests/([^/]+)/tool/.*" "\\1" name ${source})
     if(NOT TARGET ${name}_test_tool)
       add_executable(${name}_test_tool)
-      target_link_libraries(${name}_test_tool PRIVATE sardonyx_${name} sardonyx_flags)
+      if(TARGET sardonyx_${name})
+        target_link_libraries(${name}_test_tool PRIVATE sardonyx_${name} sardonyx_flags)
+      else()
+        target_link_libraries(${name}_test_tool PRIVATE sardonyx sardonyx_flags)
+      endif()
     endif()
     target_sources(${name}_test_tool PRIVATE ${source})
   endforeach()
