@@ -175,8 +175,10 @@ bool IsSound(const Packed& packed, std::span<const Operand> inputs, int64_t feat
     for (uint32_t i = 0; i < nodes.size(); ++i) {
       const uint32_t child = nodes[i].child();
       if (child == i) {
+        // Whoever steps on from a leaf stays there: the order of NaN is at most no leaf's.
+        const int32_t held = nodes[i].order;
         if (nodes[i].missing() || nodes[i].feature() != features || level[i] > tree.depth ||
-            (by_leaf && std::bit_cast<uint32_t>(nodes[i].threshold) >= leaves)) {
+            (by_leaf ? held < 0 || held >= leaves : held == kNaNOrder)) {
           return false;
         }
       } else if (child < i || child + 1 >= nodes.size() || nodes[i].feature() >= features) {

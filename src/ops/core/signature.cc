@@ -37,6 +37,7 @@ const std::map<std::string_view, Signature>& Signatures() {
       {"layer_norm", {"tt?t?", 1, 3}},
       {"attention", {"tttt?"}},
       {"linear_attention", {"tttt?t?t?", 1, 2}},
+      {"rotary", {"ttt"}},
       {"lstm", {"tttt?t?t?t?t?", 1, 3}},
       {"gru", {"tttt?t?t?", 1, 2}},
       {"rnn", {"tttt?t?t?", 1, 2}},
