@@ -1,7 +1,9 @@
 #include "kernels/gather.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "kernels/slices.h"
@@ -43,6 +45,21 @@ void Prefetch(const void* from, uint64_t bytes) {
                          reinterpret_cast<uintptr_t>(from) + bytes),
                      1);
 }
+
+// The least place of an index that is out of bounds, as tasks report it.
+class BadPlace {
+ public:
+  void Report(int64_t place) {
+    int64_t known = place_.load(std::memory_order_relaxed);
+    while (place < known && !place_.compare_exchange_weak(known, place)) {
+    }
+  }
+  int64_t OrNone() const { return place_ == kNone ? -1 : place_.load(); }
+
+ private:
+  static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+  std::atomic<int64_t> place_{kNone};
+};
 
 // Calls body with the width, as a constant if it is that of an element.
 template <typename Body>
@@ -177,8 +194,7 @@ int64_t GatherElements(const void* data, const Index* indices, void* out,
     if (size == 0) return -1;
   }
   const IndexRows rows(data_dims, index_dims, axis);
-  const int64_t bad = FirstBad(indices, rows.count * rows.length, data_dims[axis]);
-  if (bad >= 0) return bad;
+  BadPlace bad;
   const Slices slices = Slice(rows.count, rows.length * 2);
   const int64_t size = data_dims[axis];
   par.For(slices.tasks, [&](int64_t task) {
@@ -189,14 +205,17 @@ int64_t GatherElements(const void* data, const Index* indices, void* out,
         const Index* index = indices + row * rows.length;
         const int64_t length = rows.length, stride = rows.axis_stride, step = rows.element_step;
         for (int64_t i = 0; i < length; ++i) {
-          const int64_t at = index[i] + (index[i] < 0 ? size : 0);  // checked above
+          const int64_t at = index[i] + (index[i] < 0 ? size : 0);
+          if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) [[unlikely]] {
+            return bad.Report(row * length + i);
+          }
           std::memcpy(to + i * width, from + (at * stride + i * step) * width,
                       static_cast<size_t>(width));
         }
       }
     });
   });
-  return -1;
+  return bad.OrNone();
 }
 
 int64_t GatherNd(const void* data, const int64_t* indices, void* out, int64_t batch,

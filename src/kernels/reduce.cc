@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -96,14 +97,21 @@ HWY_INLINE double Row(const float* x, int64_t n) {
   return total;
 }
 
-double ReduceRow(ReduceKind kind, const float* x, int64_t n) {
+template <ReduceKind kKind>
+HWY_INLINE void Rows(const float* x, int64_t n, int64_t step, int64_t rows, double* totals) {
+  for (int64_t row = 0; row < rows; ++row) totals[row] = Row<kKind>(x + row * step, n);
+}
+
+// Totals of rows of n elements that lie `step` apart.
+void ReduceRows(ReduceKind kind, const float* x, int64_t n, int64_t step, int64_t rows,
+                double* totals) {
   switch (kind) {
-    case ReduceKind::kL1: return Row<ReduceKind::kL1>(x, n);
-    case ReduceKind::kSumSquare: return Row<ReduceKind::kSumSquare>(x, n);
-    case ReduceKind::kProd: return Row<ReduceKind::kProd>(x, n);
-    case ReduceKind::kMax: return Row<ReduceKind::kMax>(x, n);
-    case ReduceKind::kMin: return Row<ReduceKind::kMin>(x, n);
-    default: return Row<ReduceKind::kSum>(x, n);
+    case ReduceKind::kL1: return Rows<ReduceKind::kL1>(x, n, step, rows, totals);
+    case ReduceKind::kSumSquare: return Rows<ReduceKind::kSumSquare>(x, n, step, rows, totals);
+    case ReduceKind::kProd: return Rows<ReduceKind::kProd>(x, n, step, rows, totals);
+    case ReduceKind::kMax: return Rows<ReduceKind::kMax>(x, n, step, rows, totals);
+    case ReduceKind::kMin: return Rows<ReduceKind::kMin>(x, n, step, rows, totals);
+    default: return Rows<ReduceKind::kSum>(x, n, step, rows, totals);
   }
 }
 
@@ -243,6 +251,9 @@ HWY_INLINE void Columns(const float* x, float* y, int64_t n, int64_t inner, int6
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t c = 0;
+  for (; c + 8 * lanes <= count; c += 8 * lanes) {
+    ColumnBlock<kKind, 8>(x + c, y + c, n, inner, 0);
+  }
   for (; c + 4 * lanes <= count; c += 4 * lanes) {
     ColumnBlock<kKind, 4>(x + c, y + c, n, inner, 0);
   }
@@ -269,7 +280,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace sardonyx {
 
-HWY_EXPORT(ReduceRow);
+HWY_EXPORT(ReduceRows);
 HWY_EXPORT(ExpSumRow);
 HWY_EXPORT(ReduceColumns);
 HWY_EXPORT(LogSumExpColumns);
@@ -289,11 +300,17 @@ ReduceKind Accumulated(ReduceKind kind) {
 
 double LogSumExp(double sum, float max) { return std::isinf(max) ? max : std::log(sum) + max; }
 
-double RowTotal(ReduceKind kind, const float* x, int64_t n) {
-  if (kind != ReduceKind::kLogSumExp) {
-    return HWY_DYNAMIC_DISPATCH(ReduceRow)(Accumulated(kind), x, n);
-  }
-  const float max = static_cast<float>(HWY_DYNAMIC_DISPATCH(ReduceRow)(ReduceKind::kMax, x, n));
+// Rows whose totals are asked for at once.
+constexpr int64_t kRowsAtOnce = 64;
+
+double RowTotal(ReduceKind accumulated, const float* x, int64_t n) {
+  double total;
+  HWY_DYNAMIC_DISPATCH(ReduceRows)(accumulated, x, n, n, 1, &total);
+  return total;
+}
+
+double LogSumExpOfRow(const float* x, int64_t n) {
+  const float max = static_cast<float>(RowTotal(ReduceKind::kMax, x, n));
   return LogSumExp(HWY_DYNAMIC_DISPATCH(ExpSumRow)(x, n, max), max);
 }
 
@@ -308,9 +325,7 @@ double LongRow(ReduceKind kind, const float* x, int64_t n, const Parallel& par) 
             [&](int64_t i) { totals[i] = body(x + i * step, std::min(step, n - i * step)); });
   };
   if (kind == ReduceKind::kLogSumExp) {
-    each_part([](const float* p, int64_t count) {
-      return HWY_DYNAMIC_DISPATCH(ReduceRow)(ReduceKind::kMax, p, count);
-    });
+    each_part([](const float* p, int64_t count) { return RowTotal(ReduceKind::kMax, p, count); });
     double max = totals[0];
     for (int64_t i = 1; i < parts; ++i) max = JoinPartial(ReduceKind::kMax, max, totals[i]);
     each_part([max](const float* p, int64_t count) {
@@ -321,9 +336,8 @@ double LongRow(ReduceKind kind, const float* x, int64_t n, const Parallel& par) 
     return LogSumExp(sum, static_cast<float>(max));
   }
   const ReduceKind accumulated = Accumulated(kind);
-  each_part([accumulated](const float* p, int64_t count) {
-    return HWY_DYNAMIC_DISPATCH(ReduceRow)(accumulated, p, count);
-  });
+  each_part(
+      [accumulated](const float* p, int64_t count) { return RowTotal(accumulated, p, count); });
   double total = totals[0];
   for (int64_t i = 1; i < parts; ++i) total = JoinPartial(accumulated, total, totals[i]);
   return total;
@@ -351,8 +365,18 @@ void ReduceLastAxis(ReduceKind kind, const float* x, float* y, int64_t rows, int
     return;
   }
   par.For(slices.tasks, [&](int64_t task) {
-    for (int64_t row = slices.Begin(task); row < slices.End(task, rows); ++row) {
-      y[row] = FinishReduce<float>(kind, RowTotal(kind, x + row * n, n), n);
+    const int64_t end = slices.End(task, rows);
+    for (int64_t row = slices.Begin(task); row < end;) {
+      if (kind == ReduceKind::kLogSumExp) {
+        y[row] = static_cast<float>(LogSumExpOfRow(x + row * n, n));
+        ++row;
+        continue;
+      }
+      double totals[kRowsAtOnce];
+      const int64_t count = std::min(kRowsAtOnce, end - row);
+      HWY_DYNAMIC_DISPATCH(ReduceRows)(Accumulated(kind), x + row * n, n, n, count, totals);
+      for (int64_t i = 0; i < count; ++i) y[row + i] = FinishReduce<float>(kind, totals[i], n);
+      row += count;
     }
   });
 }
@@ -396,11 +420,11 @@ void Reduce<float>(ReduceKind kind, const float* x, float* y, const ReduceShape&
     par.For(slices.tasks, [&](int64_t task) {
       for (int64_t i = slices.Begin(task); i < slices.End(task, outer * inner); ++i) {
         const float* from = x + (i / inner * n * inner + i % inner) * n2;
-        double total = HWY_DYNAMIC_DISPATCH(ReduceRow)(accumulated, from, n2);
-        for (int64_t k = 1; k < n; ++k) {
-          total =
-              JoinPartial(accumulated, total,
-                          HWY_DYNAMIC_DISPATCH(ReduceRow)(accumulated, from + k * inner * n2, n2));
+        double total = RowTotal(accumulated, from, n2), totals[kRowsAtOnce];
+        for (int64_t k = 1; k < n; k += kRowsAtOnce) {
+          const int64_t count = std::min(kRowsAtOnce, n - k), step = inner * n2;
+          HWY_DYNAMIC_DISPATCH(ReduceRows)(accumulated, from + k * step, n2, step, count, totals);
+          for (int64_t r = 0; r < count; ++r) total = JoinPartial(accumulated, total, totals[r]);
         }
         y[i] = FinishReduce<float>(kind, total, n * n2);
       }

@@ -101,6 +101,11 @@ HWY_INLINE A Row(const T* x, int64_t n) {
   return total;
 }
 
+template <ReduceKind kKind, typename T, typename A>
+void Rows(const T* x, A* y, int64_t n, int64_t step, int64_t rows) {
+  for (int64_t row = 0; row < rows; ++row) y[row] = Row<kKind, T, A>(x + row * step, n);
+}
+
 // kVectors vectors of adjacent columns of x [n, inner].
 template <ReduceKind kKind, int kVectors, typename T, typename A>
 HWY_INLINE void ColumnBlock(const T* x, A* y, int64_t n, int64_t inner) {
@@ -133,7 +138,7 @@ void Columns(const T* x, A* y, int64_t n, int64_t inner, int64_t count) {
 
 template <typename T, typename A, ReduceKind kKind>
 constexpr ReduceLoops<T, A> Loops() {
-  return {Row<kKind, T, A>, Columns<kKind, T, A>};
+  return {Rows<kKind, T, A>, Columns<kKind, T, A>};
 }
 
 // Sums of integers wrap alike at any width, so where the result alone counts they are taken in
@@ -239,31 +244,43 @@ template <typename T, typename A>
 bool RunLoops(const ReduceLoops<T, A>& loops, ReduceKind kind, ReduceKind accumulated, const T* x,
               T* y, const ReduceShape& shape, const Parallel& par) {
   const auto [outer, n, inner, n2] = shape;
-  if (loops.row == nullptr || n * n2 == 0) return false;
+  if (loops.rows == nullptr || n * n2 == 0) return false;
   const bool rows = inner == 1 || n2 > 1;
   if (rows && n2 > 1 && n2 < 8 && n > 1 && inner > 1) return false;
   constexpr int64_t kColumns = 128;
   const int64_t blocks = rows ? inner : (inner + kColumns - 1) / kColumns;
   const int64_t cost = rows ? n * (n2 / 4 + 4) : n * std::min(inner, kColumns) / 4 + 4;
   const Slices slices = Slice(outer * blocks, cost);
+  constexpr int64_t kRows = 64;
   par.For(slices.tasks, [&, n = n, n2 = n2, inner = inner, outer = outer](int64_t task) {
-    for (int64_t i = slices.Begin(task); i < slices.End(task, outer * blocks); ++i) {
+    const int64_t end = slices.End(task, outer * blocks);
+    int64_t i = slices.Begin(task);
+    A totals[kRows];
+    while (inner == 1 && i < end) {
+      const int64_t length = n * n2, count = std::min(kRows, end - i);
+      loops.rows(x + i * length, totals, length, length, count);
+      for (int64_t k = 0; k < count; ++k) y[i + k] = FinishReduce<T>(kind, totals[k], length);
+      i += count;
+    }
+    for (; i < end; ++i) {
       if (rows) {
+        const int64_t step = inner * n2;
         const T* from = x + (i / inner * n * inner + i % inner) * n2;
-        const bool one = inner == 1;  // then the row goes on over n
-        A total = loops.row(from, one ? n * n2 : n2);
-        for (int64_t k = 1; !one && k < n; ++k) {
-          const A more = loops.row(from + k * inner * n2, n2);
-          total = JoinPartial(accumulated, total, more);
+        A total;
+        loops.rows(from, &total, n2, step, 1);
+        for (int64_t k = 1; k < n; k += kRows) {
+          const int64_t count = std::min(kRows, n - k);
+          loops.rows(from + k * step, totals, n2, step, count);
+          for (int64_t r = 0; r < count; ++r) total = JoinPartial(accumulated, total, totals[r]);
         }
         y[i] = FinishReduce<T>(kind, total, n * n2);
         continue;
       }
       const int64_t first = i % blocks * kColumns, count = std::min(kColumns, inner - first);
-      A totals[kColumns];
-      loops.columns(x + i / blocks * n * inner + first, totals, n, inner, count);
+      A sums[kColumns];
+      loops.columns(x + i / blocks * n * inner + first, sums, n, inner, count);
       T* to = y + i / blocks * inner + first;
-      for (int64_t c = 0; c < count; ++c) to[c] = FinishReduce<T>(kind, totals[c], n);
+      for (int64_t c = 0; c < count; ++c) to[c] = FinishReduce<T>(kind, sums[c], n);
     }
   });
   return true;
@@ -322,8 +339,13 @@ void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t o
     for (int64_t i = slices.Begin(task); i < slices.End(task, outer * blocks); ++i) {
       if (inner == 1) {
         const T* row = x + i * n;
-        y[i] = n < kShortRow ? BestOfShortRow(row, n, largest, select_last)
-                             : loops.find_in_row(row, best.row(row, n), n, select_last);
+        if (n < kShortRow) {
+          y[i] = BestOfShortRow(row, n, largest, select_last);
+        } else {
+          T wanted;
+          best.rows(row, &wanted, n, n, 1);
+          y[i] = loops.find_in_row(row, wanted, n, select_last);
+        }
         continue;
       }
       const int64_t first = i % blocks * kColumns, count = std::min(kColumns, inner - first);

@@ -108,11 +108,11 @@ void ReduceElements(ReduceKind kind, const T* x, T* y, const ReduceShape& shape,
   });
 }
 
-// The vectorised loops of a type T, accumulating in A; null where a kind has none. Columns are at
-// most 128 of x [n, inner], their totals go to y.
+// The vectorised loops of a type T, accumulating in A; null where a kind has none. Rows of n lie
+// `step` apart. Columns are at most 128 of x [n, inner]. Totals go to y.
 template <typename T, typename A>
 struct ReduceLoops {
-  A (*row)(const T* x, int64_t n) = nullptr;
+  void (*rows)(const T* x, A* y, int64_t n, int64_t step, int64_t rows) = nullptr;
   void (*columns)(const T* x, A* y, int64_t n, int64_t inner, int64_t count) = nullptr;
 };
 

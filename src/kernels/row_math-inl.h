@@ -57,17 +57,16 @@ HWY_INLINE float MaxLane(D d, hn::Vec<D> v) {
 // holds e^0, and are slow.
 template <class D>
 HWY_INLINE hn::Vec<D> ExpNonPositive(D d, hn::Vec<D> x) {
-  const hn::RebindToSigned<D> di;
   const auto bound = hn::Set(d, -87.3f);
-  const auto inside = AtLeast(d, bound, x);
-  const auto exponent = hn::NearestInt(hn::Mul(inside, hn::Set(d, 1.44269504f)));
-  const auto n = hn::ConvertTo(d, exponent);
-  auto r = hn::NegMulAdd(n, hn::Set(d, 0.693145752f), inside);
-  r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), r);
+  const ReducedExponent<D> e(d, AtLeast(d, bound, x));
   const auto p = Polynomial(
-      d, r, {1.0f, 1.0f, 0.49999994f, 0.1666652f, 0.041668393f, 0.008368781f, 0.0013814465f});
-  const auto power = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(exponent, hn::Set(di, 127))));
-  return hn::IfThenZeroElse(hn::Lt(x, bound), hn::Mul(p, power));
+      d, e.r, {1.0f, 1.0f, 0.49999994f, 0.1666652f, 0.041668393f, 0.008368781f, 0.0013814465f});
+#if HWY_TARGET <= HWY_AVX3
+  const hn::Vec<D> power{_mm512_scalef_ps(p.raw, e.n.raw)};
+#else
+  const auto power = hn::Mul(p, PowerOfTwo(d, e.Integer(d)));
+#endif
+  return hn::IfThenZeroElse(hn::Lt(x, bound), power);
 }
 
 }  // namespace sardonyx::HWY_NAMESPACE

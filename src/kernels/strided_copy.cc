@@ -97,6 +97,44 @@ HWY_INLINE void CopyElements(const T* in, int64_t count, T* out) {
   for (; i < count; ++i) out[i] = in[i];
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// Two rows to pairs and back, as blocks of two by two pixels need; false for other shapes.
+template <typename T>
+HWY_INLINE bool TransposePairs(const T* in, int64_t in_stride, T* out, int64_t out_stride,
+                               int64_t rows, int64_t cols) {
+  const hn::CappedTag<T, 32 / sizeof(T)> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (cols == 2 && out_stride == 2) {
+    const T* second = in + in_stride;
+    int64_t i = 0;
+    for (; i + lanes <= rows; i += lanes) {
+      hn::StoreInterleaved2(hn::LoadU(d, in + i), hn::LoadU(d, second + i), d, out + 2 * i);
+    }
+    for (; i < rows; ++i) {
+      out[2 * i] = in[i];
+      out[2 * i + 1] = second[i];
+    }
+    return true;
+  }
+  if (rows == 2 && in_stride == 2) {
+    T* second = out + out_stride;
+    int64_t j = 0;
+    for (; j + lanes <= cols; j += lanes) {
+      hn::Vec<decltype(d)> a, b;
+      hn::LoadInterleaved2(d, in + 2 * j, a, b);
+      hn::StoreU(a, d, out + j);
+      hn::StoreU(b, d, second + j);
+    }
+    for (; j < cols; ++j) {
+      out[j] = in[2 * j];
+      second[j] = in[2 * j + 1];
+    }
+    return true;
+  }
+  return false;
+}
+#endif
+
 // out[i * out_stride + j] = in[j * in_stride + i] for i < rows, j < cols, by tiles that
 // are transposed in a small array and then copied by whole lines: the rows of the output may all
 // fall into one set of the cache, which would lose lines that are half written. A tile takes whole
@@ -110,6 +148,9 @@ HWY_INLINE void TransposeTiles(const T* in, int64_t in_stride, T* out, int64_t o
   constexpr int64_t kBlock = sizeof(T) == 4 ? 8 : 16 / sizeof(T);
 #else
   constexpr int64_t kBlock = 16 / sizeof(T);
+#endif
+#if HWY_TARGET != HWY_SCALAR
+  if (TransposePairs(in, in_stride, out, out_stride, rows, cols)) return;
 #endif
   constexpr int64_t kTileCols = 256, kLine = 64 / sizeof(T), kTileElements = kTileCols * kLine;
   HWY_ALIGN T tile[kTileElements];

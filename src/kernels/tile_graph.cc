@@ -155,6 +155,25 @@ int TileGraph::Quantized(int clamp, DType type) {
   return Op(TileOpcode::kQuantize, type, {x, scale, zero, bounded.args[1], bounded.args[2]});
 }
 
+// Selections between float32 values: those that compare x itself with a constant are one operation.
+int TileGraph::Where(int condition, int yes, int no) {
+  const Node& c = nodes[condition];
+  if (Absorbable(condition, TileOpcode::kLess) && c.args[0] == no && IsConstant(c.args[1], 0) &&
+      Absorbable(yes, TileOpcode::kMul)) {
+    for (const int i : {0, 1}) {
+      const int slope = nodes[yes].args[1 - i];
+      if (nodes[yes].args[i] == no && IsConstant(slope)) {
+        return FloatOp(TileOpcode::kLeakyRelu, {no, slope});
+      }
+    }
+  }
+  if (Absorbable(condition, TileOpcode::kGreater) && c.args[0] == yes && IsConstant(c.args[1]) &&
+      IsConstant(no, 0) && !std::signbit(nodes[no].value)) {
+    return FloatOp(TileOpcode::kThreshold, {yes, c.args[1]});
+  }
+  return FloatOp(TileOpcode::kWhere, {condition, yes, no});
+}
+
 int TileGraph::Add(int a, int b) {
   for (const auto& [product, addend] : {std::pair{a, b}, std::pair{b, a}}) {
     if (!Absorbable(product, TileOpcode::kDequantize)) continue;
@@ -413,8 +432,9 @@ std::string_view TileGraph::Build(const Expression& expression) {
         made = Cast(Cast(made, instruction.type), type);  // the rounding is meant
       }
     } else if (instruction.fn == Fn::kWhere) {
-      made = Op(TileOpcode::kWhere, type,
-                {Cast(args[0], DType::kBool), Cast(args[1], type), Cast(args[2], type)});
+      for (int i = 0; i < 3; ++i) args[i] = Cast(args[i], i == 0 ? DType::kBool : type);
+      made = type == DType::kFloat32 ? Where(args[0], args[1], args[2])
+                                     : Op(TileOpcode::kWhere, type, {args[0], args[1], args[2]});
     } else if (ReturnsBool(instruction.fn)) {
       DType operands = nodes[args[0]].type;
       if (!IsFloat(operands) && Arity(instruction.fn) == 1) {

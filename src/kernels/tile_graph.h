@@ -51,6 +51,7 @@ struct TileGraph {
   int Centred(int whole);
   // A clamp of rounded values cast to bytes, likewise.
   int Quantized(int clamp, DType type);
+  int Where(int condition, int yes, int no);
 
   struct Product {
     int factors[3];

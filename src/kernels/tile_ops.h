@@ -20,6 +20,8 @@ enum class TileOpcode : uint8_t {
   kGelu,  // x / 2 * (1 + erf(factor * x)), two operands
   kGeluTanh,
   kSwish,          // x / (1 + exp(minus_alpha * x)), two operands
+  kLeakyRelu,      // x < 0 ? x * y : x
+  kThreshold,      // x > y ? x : 0
   kHardSwish,      // x * min(max(x * a + b, lo), hi), five operands
   kDequantize,     // (x - zero) * scale: a byte, int32, float32
   kDequantizeAdd,  // the same + t, rounded once or twice

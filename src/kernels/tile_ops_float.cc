@@ -63,9 +63,10 @@ void Map1(const TileArgs& args) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const Source<false> a(d, args.in[0]);
   float* out = static_cast<float*>(args.out);
+  const int64_t count = args.count;
   int64_t i = 0;
-  for (; i + lanes <= args.count; i += lanes) hn::StoreU(F::Do(d, a.Get(d, i)), d, out + i);
-  const int64_t rest = args.count - i;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(F::Do(d, a.Get(d, i)), d, out + i);
+  const int64_t rest = count - i;
   if (rest > 0) StoreFirst(d, F::Do(d, a.GetFirst(d, i, rest)), out + i, rest);
 }
 
@@ -200,6 +201,8 @@ SARDONYX_MAP2(Min, hn::IfThenElse(hn::Eq(x, x), AtMost(d, x, y), x))
 SARDONYX_MAP2(Max, hn::IfThenElse(hn::Eq(x, x), AtLeast(d, x, y), x))
 SARDONYX_MAP2(AddRelu, AtLeast(d, hn::Zero(d), hn::Add(x, y)))
 SARDONYX_MAP2(Swish, VecSwish(d, x, y))
+SARDONYX_MAP2(LeakyRelu, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, y), x))
+SARDONYX_MAP2(Threshold, hn::IfThenElseZero(hn::Gt(x, y), x))
 SARDONYX_MAP2(Gelu, VecGelu(d, x, y))
 #undef SARDONYX_MAP2
 
@@ -265,6 +268,8 @@ TileFn Find(TileOpcode op, unsigned uniform) {
       case kAddRelu: return Map2<AddReluOf, 0>;
       case kSwish: return Map2<SwishOf, 0>;
       case kGelu: return Map2<GeluOf, 0>;
+      case kLeakyRelu: return Map2<LeakyReluOf, 0>;
+      case kThreshold: return Map2<ThresholdOf, 0>;
       case kFma: return Map3<FmaOf, 0>;
       case kClamp: return Map3<ClampOf, 0>;
       case kHardSwish: return HardSwish;  // of a single element
@@ -279,6 +284,8 @@ TileFn Find(TileOpcode op, unsigned uniform) {
     case kMin: return uniform == 2 ? Map2<MinOf, 2> : nullptr;
     case kMax: return uniform == 2 ? Map2<MaxOf, 2> : nullptr;
     case kSwish: return uniform == 2 ? Map2<SwishOf, 2> : nullptr;
+    case kLeakyRelu: return uniform == 2 ? Map2<LeakyReluOf, 2> : nullptr;
+    case kThreshold: return uniform == 2 ? Map2<ThresholdOf, 2> : nullptr;
     case kGelu: return uniform == 2 ? Map2<GeluOf, 2> : nullptr;
     case kFma:
       return uniform == 2   ? Map3<FmaOf, 2>

@@ -49,35 +49,52 @@ HWY_INLINE V Polynomial(D d, V x, const float (&c)[kCount]) {
   return kLast % 2 == 0 ? hn::MulAdd(other, x, same) : hn::MulAdd(same, x, other);
 }
 
-// exp(x) for -104 <= x <= 89 or NaN: 2^n * exp(r), |r| <= ln(2) / 2 (Cody and Waite).
+// x = n ln(2) + r with an integer n and |r| <= ln(2) / 2 (Cody and Waite), |x| < 2^21.
+template <class D>
+struct ReducedExponent {
+  using V = hn::Vec<D>;
+  static constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: sums with it have no fraction
+  V shifted, n, r;
+
+  HWY_INLINE ReducedExponent(D d, V x)
+      : shifted(hn::MulAdd(x, hn::Set(d, 1.44269504088896341f), hn::Set(d, kRound))),
+        n(hn::Sub(shifted, hn::Set(d, kRound))),
+        r(hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f),
+                        hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x))) {}
+  // n as integers, at least -2^8.
+  HWY_INLINE hn::Vec<hn::RebindToSigned<D>> Integer(D d) const {
+    const hn::RebindToSigned<D> di;
+    return hn::Sub(hn::BitCast(di, shifted), hn::BitCast(di, hn::Set(d, kRound)));
+  }
+};
+
+// 2^n for integers -126 <= n <= 127.
+template <class D, class VI>
+HWY_INLINE hn::Vec<D> PowerOfTwo(D d, VI n) {
+  const hn::RebindToSigned<D> di;
+  return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
+}
+
+// exp(r) - 1 for |r| <= ln(2) / 2.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V VecExpInRange(D d, V x) {
-  const V t = hn::Mul(x, hn::Set(d, 1.44269504088896341f));
-#if HWY_TARGET <= HWY_AVX3
-  const V n = hn::Round(t);
-#else
-  // Added to that number, t is rounded to an integer, in the low bits.
-  const V magic = hn::Set(d, 12582912.0f);
-  const V shifted = hn::Add(t, magic);
-  const V n = hn::Sub(shifted, magic);
-#endif
-  V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
-  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
+HWY_INLINE V VecExpMinusOneOfSmall(D d, V r) {
   const V high = Polynomial(d, r,
                             {0.4999999403953552f, 0.1666651964187622f, 0.04166839271783829f,
                              0.008368780836462975f, 0.001381446490995586f});
-  const V p = hn::Add(hn::MulAdd(hn::Mul(r, r), high, r), hn::Set(d, 1.0f));
+  return hn::MulAdd(hn::Mul(r, r), high, r);
+}
+
+// exp(x) for -104 <= x <= 89 or NaN.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V VecExpInRange(D d, V x) {
+  const ReducedExponent<D> e(d, x);
+  const V p = hn::Add(VecExpMinusOneOfSmall(d, e.r), hn::Set(d, 1.0f));
 #if HWY_TARGET <= HWY_AVX3
-  return V{_mm512_scalef_ps(p.raw, n.raw)};
+  return V{_mm512_scalef_ps(p.raw, e.n.raw)};
 #else
   // In two steps, since 2^128 and 2^-149 are no normal numbers.
-  const hn::RebindToSigned<D> di;
-  const auto exponent = hn::Sub(hn::BitCast(di, shifted), hn::BitCast(di, magic));
-  const auto half = hn::ShiftRight<1>(exponent);
-  const auto power = [&](auto e) HWY_ATTR {
-    return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(e, hn::Set(di, 127))));
-  };
-  return hn::Mul(hn::Mul(p, power(half)), power(hn::Sub(exponent, half)));
+  const auto exponent = e.Integer(d), half = hn::ShiftRight<1>(exponent);
+  return hn::Mul(hn::Mul(p, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(exponent, half)));
 #endif
 }
 
@@ -140,19 +157,14 @@ HWY_INLINE V VecLog1p(D d, V x) {
   return hn::IfThenElse(hn::And(hn::Gt(y, hn::Zero(d)), hn::Lt(y, infinity)), inside, VecLog(d, y));
 }
 
+// E / (E + 2) with E = exp(2 |x|) - 1 = (2^n - 1) + 2^n (exp(r) - 1), which loses nothing near 0.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecTanh(D d, V x) {
-  const V a = hn::Abs(x);
-  const V t = hn::Mul(x, x);
-  const V p = Polynomial(d, t,
-                         {-0.3333328068256378f, 0.13331441581249237f, -0.05373971164226532f,
-                          0.02063908241689205f, -0.005704982206225395f});
-  const V small = hn::MulAdd(hn::Mul(t, x), p, x);
-  const V one = hn::Set(d, 1.0f);
-  const V two = hn::Set(d, 2.0f);
-  const V e = VecExpInRange(d, hn::Mul(two, AtMost(d, hn::Set(d, 10.0f), a)));
-  const V large = hn::CopySign(hn::Sub(one, hn::Div(two, hn::Add(e, one))), x);
-  return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.625f)), small, large);
+  const V a = AtMost(d, hn::Set(d, 10.0f), hn::Abs(x));
+  const ReducedExponent<D> e(d, hn::Add(a, a));
+  const V power = PowerOfTwo(d, e.Integer(d));
+  const V sum = hn::MulAdd(power, VecExpMinusOneOfSmall(d, e.r), hn::Sub(power, hn::Set(d, 1.0f)));
+  return hn::CopySign(hn::Div(sum, hn::Add(sum, hn::Set(d, 2.0f))), x);
 }
 
 // erf(x) / x - 1 for |x| <= 0.9, t = x * x.
@@ -180,9 +192,9 @@ HWY_INLINE V VecErf(D d, V x) {
   return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.9f)), small, large);
 }
 
-// x / 2 * (1 + erf(factor * x)), factor > 0, sqrt(1/2) for a GELU. The bracket is c or 2 - c with c = 1 - erf(a) = exp(polynomial),
-// which suffices near 0 too, where erf itself would lose its relative accuracy. c falls to 0 for
-// large a.
+// x / 2 * (1 + erf(factor * x)), factor > 0, sqrt(1/2) for a GELU. The bracket is c or 2 - c with c
+// = 1 - erf(a) = exp(polynomial), which suffices near 0 too, where erf itself would lose its
+// relative accuracy. c falls to 0 for large a.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecGelu(D d, V x, V factor) {
   const V a = hn::Abs(hn::Mul(x, factor));

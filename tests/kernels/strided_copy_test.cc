@@ -107,6 +107,13 @@ TEST(StridedCopy, SlicesWithNegativeSteps) {
   }
 }
 
+TEST(StridedCopy, PairsApartAndTogether) {
+  for (const int bytes : {1, 2, 4, 8}) {
+    Check({3, 70, 2}, {140, 1, 70}, {140, 2, 1}, bytes);
+    Check({3, 2, 70}, {140, 1, 2}, {140, 70, 1}, bytes);
+  }
+}
+
 TEST(StridedCopy, Expands) {
   for (int bytes : kWidths) {
     Check({4, 5, 6}, {0, 1, 0}, {30, 6, 1}, bytes);
