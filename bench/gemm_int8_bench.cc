@@ -92,6 +92,8 @@ void Shapes(benchmark::internal::Benchmark* bench) {
     bench->Args({196, 256, 256, 3, 1, threads});
     bench->Args({49, 2048, 512, 1, 1, threads});
     bench->Args({49, 512, 512, 3, 1, threads});
+    bench->Args({196, 256, 1024, 1, 1, threads});
+    bench->Args({49, 512, 2048, 1, 1, threads});
     bench->Args({12544, 32, 32, 3, 32, threads});
     bench->Args({784, 192, 192, 3, 192, threads});
   }

@@ -77,9 +77,9 @@ Cut CutConv(const ConvShape& s) {
   cut.groups = cut.segment_k / group;
   cut.panels = CeilDiv(cut.n, panel);
   cut.widens = group == 2;
-  // Rows a multiple of 1 KiB apart fall into few sets of the first-level cache.
+  // Rows a multiple of 4 KiB apart fall into one set of the first-level cache.
   cut.direct = IsPointwise(s) && !cut.widens && cut.k % group == 0 &&
-               (s.x_stride % 1024 != 0 || cut.pixels <= 4);
+               (s.x_stride % 4096 != 0 || cut.pixels <= 4);
   cut.gathered_stride = RoundUp(cut.PackedK(), 16);
   if (cut.gathered_stride % 1024 == 0) cut.gathered_stride += 64;
   cut.a_bytes = cut.direct ? s.x_stride : cut.widens ? cut.PackedK() * 2 : cut.gathered_stride;
@@ -303,6 +303,7 @@ void ConvInt8(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const
     block.b = static_cast<const std::byte*>(args.packed) + group * cut.GroupBytes();
     block.n0 = cut.panels * column_part / cut.column_parts * width;
     block.n1 = std::min(cut.n, cut.panels * (column_part + 1) / cut.column_parts * width);
+    block.n_total = cut.n;
     block.first_column = group * cut.n;
     block.init = init + block.first_column;
     block.row_factor = row_factor + block.first_column;

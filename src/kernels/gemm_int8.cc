@@ -256,7 +256,8 @@ void Block(const Int8BlockArgs& args) {
     }
     // Each tile fetches its share of the next panel into the second-level cache.
     const int64_t tiles_here = count * args.lines;
-    const int64_t panel_bytes = n + kWidth < args.n1 ? kWidth * args.groups * args.segments * 4 : 0;
+    const int64_t panel_bytes =
+        n + kWidth < args.n_total ? kWidth * args.groups * args.segments * 4 : 0;
     for (int64_t t = 0; t < tiles_here; ++t) {
       const int64_t fetched = panel_bytes * (t + 1) / tiles_here;
       for (int64_t at = panel_bytes * t / tiles_here; at < fetched; at += 64) {

@@ -73,6 +73,7 @@ struct Int8BlockArgs {
   const void* b;                        // the packed matrix
   int64_t groups;                       // of K in a segment
   int64_t n0, n1;                       // n0 is a multiple of the panel width
+  int64_t n_total = 0;                  // columns that are packed
   const int32_t* init;                  // by column
   const int32_t* row_factor = nullptr;  // by column; null with row_sums
   const int32_t* row_sums = nullptr;
