@@ -39,7 +39,7 @@ bool IsRounding(const Instruction& first, const Instruction& second) {
          (first.type == DType::kFloat16 || first.type == DType::kBFloat16);
 }
 
-// Additions, then a clamp, then a rounding.
+// Perhaps a rounding, additions, then a clamp, then a rounding.
 bool MatchSumAndClamp(const Expression& expression, SimpleEpilogue* simple) {
   const int inputs = static_cast<int>(expression.inputs.size());
   const int first_result = inputs + static_cast<int>(expression.constants.size());
@@ -59,6 +59,13 @@ bool MatchSumAndClamp(const Expression& expression, SimpleEpilogue* simple) {
       code[code.size() - 2].args[0] == (code.size() == 2 ? 0 : expression.registers() - 3)) {
     simple->rounding = code[code.size() - 2].type;
     code = code.first(code.size() - 2);
+  }
+  if (code.size() >= 2 && IsRounding(code[0], code[1]) && code[0].args[0] == 0 &&
+      code[1].args[0] == first_result) {
+    simple->sum_rounding = code[0].type;
+    value = first_result + 1;
+    reg += 2;
+    code = code.subspan(2);
   }
   for (const Instruction& instruction : code) {
     if (instruction.type != DType::kFloat32) return false;

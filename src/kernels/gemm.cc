@@ -264,7 +264,8 @@ void Gemm(const GemmShape& shape, const float* a, const float* b, const float* p
           const Epilogue& epilogue, void* scratch, const Parallel& par) {
   if (shape.m == 0 || shape.n == 0 || shape.batch[0] * shape.batch[1] == 0) return;
   const Cut cut = CutGemm(shape, packed_b != nullptr);
-  const PreparedEpilogue prepared(epilogue, !cut.gemv);
+  using Tiles = PreparedEpilogue::Tiles;
+  const PreparedEpilogue prepared(epilogue, cut.gemv ? Tiles::kNone : Tiles::kProduct);
   auto* bytes = static_cast<std::byte*>(scratch);
   ScratchSlots slots(bytes + cut.a_bytes + cut.b_bytes, cut.slot_bytes,
                      ScratchSlots::CountFor(par.threads));

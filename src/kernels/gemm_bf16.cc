@@ -105,7 +105,7 @@ void GemmBf16(const Bf16Gemm& shape, const float* a, const void* packed, float* 
   const int64_t m = shape.m, n = shape.n, k = shape.k;
   if (m == 0 || n == 0) return;
   const Cut cut = CutBf16(shape);
-  const PreparedEpilogue prepared(epilogue);
+  const PreparedEpilogue prepared(epilogue, PreparedEpilogue::Tiles::kProduct);
   const auto* last = static_cast<const std::byte*>(packed) + GemmBf16PackedBytes(k, n) - 64;
   const bool pairs = cut.has_pairs && *last != std::byte{0};
   auto* const copy = static_cast<uint32_t*>(scratch);

@@ -28,6 +28,7 @@ inline int64_t CeilDiv(int64_t value, int64_t divisor) { return (value + divisor
 // activation(clamp(value + bias[j] + residual(i,j), lo, hi)), rounded to the values of a 16-bit
 // type, all but the activation applied in registers; null pointers are left out.
 struct TileEpilogue {
+  DType sum_rounding = DType::kFloat32;  // of the value, ahead of all else; for products alone
   const float* bias = nullptr;
   const float* residual = nullptr;
   int64_t residual_ld = 0;
@@ -37,7 +38,7 @@ struct TileEpilogue {
   DType rounding = DType::kFloat32;  // none; with an activation that says it
 
   bool DoesNothing() const {
-    return bias == nullptr && residual == nullptr && !clamp &&
+    return sum_rounding == DType::kFloat32 && bias == nullptr && residual == nullptr && !clamp &&
            activation.kind == Activation::Kind::kNone && rounding == DType::kFloat32;
   }
 };

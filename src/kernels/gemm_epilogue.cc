@@ -81,16 +81,18 @@ class LongRows {
 
 }  // namespace
 
-PreparedEpilogue::PreparedEpilogue(const Epilogue& epilogue, bool registers) : epilogue_(epilogue) {
+PreparedEpilogue::PreparedEpilogue(const Epilogue& epilogue, Tiles tiles) : epilogue_(epilogue) {
   if (epilogue.expression == nullptr) {
     in_registers_ = true;
     return;
   }
   SimpleEpilogue simple;
-  if (registers && MatchSimpleEpilogue(*epilogue.expression, &simple) &&
+  if (tiles != Tiles::kNone && MatchSimpleEpilogue(*epilogue.expression, &simple) &&
+      (tiles == Tiles::kProduct || simple.sum_rounding == DType::kFloat32) &&
       Place(epilogue, simple.addend[0], &bias_, &residual_) &&
       Place(epilogue, simple.addend[1], &bias_, &residual_)) {
     in_registers_ = true;
+    tile_.sum_rounding = simple.sum_rounding;
     tile_.clamp = simple.clamps;
     tile_.lo = simple.lo;
     tile_.hi = simple.hi;

@@ -12,8 +12,10 @@ namespace sardonyx {
 
 class PreparedEpilogue {
  public:
-  // `registers` = false is for a caller that has no register tiles.
-  explicit PreparedEpilogue(const Epilogue& epilogue, bool registers = true);
+  // kNone is for a caller that has no register tiles, kProduct for one whose tiles all leave
+  // through kernels/tile_store-inl.h.
+  enum class Tiles : uint8_t { kNone, kConvolution, kProduct };
+  explicit PreparedEpilogue(const Epilogue& epilogue, Tiles tiles = Tiles::kConvolution);
   PreparedEpilogue(const PreparedEpilogue&) = delete;
   PreparedEpilogue& operator=(const PreparedEpilogue&) = delete;
 

@@ -217,7 +217,8 @@ void GemmNarrow(const NarrowMatrix& b, const void* packed, int64_t m, const floa
                 float* c, int64_t ldc, const Epilogue& epilogue, void* scratch,
                 const Parallel& par) {
   const Cut cut = CutNarrow(b, m, lda);
-  const PreparedEpilogue prepared(epilogue, !cut.few);
+  using Tiles = PreparedEpilogue::Tiles;
+  const PreparedEpilogue prepared(epilogue, cut.few ? Tiles::kNone : Tiles::kProduct);
   auto* const shared = static_cast<float*>(scratch);
   ScratchSlots slots(static_cast<std::byte*>(scratch) + cut.shared_bytes,
                      static_cast<size_t>(cut.slot_bytes), ScratchSlots::CountFor(par.threads));

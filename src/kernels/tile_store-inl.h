@@ -20,6 +20,7 @@ namespace HWY_NAMESPACE {
 // A TileEpilogue but for its activation, seen from one tile.
 struct TileStore {
   bool accumulate = false;
+  DType sum_rounding = DType::kFloat32;
   const float* bias = nullptr;  // the panel's
   const float* residual = nullptr;
   int64_t residual_ld = 0;
@@ -33,6 +34,7 @@ inline TileStore StoreOf(bool accumulate, const TileEpilogue* epilogue, int64_t 
   TileStore store{.accumulate = accumulate};
   if (epilogue == nullptr) return store;
   if (epilogue->bias != nullptr) store.bias = epilogue->bias + column;
+  store.sum_rounding = epilogue->sum_rounding;
   store.residual_ld = epilogue->residual_ld;
   store.clamp = epilogue->clamp;
   store.lo = epilogue->lo;
@@ -43,6 +45,16 @@ inline TileStore StoreOf(bool accumulate, const TileEpilogue* epilogue, int64_t 
 inline const float* ResidualOf(const TileEpilogue* epilogue, int64_t row, int64_t column) {
   if (epilogue == nullptr || epilogue->residual == nullptr) return nullptr;
   return epilogue->residual + row * epilogue->residual_ld + column;
+}
+
+template <class D, class V, int kM, int kNV>
+HWY_INLINE void RoundTile(D d, DType to, V (&acc)[kM][kNV]) {
+  if (to == DType::kFloat32) return;
+#pragma GCC unroll 16
+  for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kNV; ++v) acc[r][v] = RoundTo(d, to, acc[r][v]);
+  }
 }
 
 // Stores a tile of kM rows and kNV vectors.
@@ -59,6 +71,7 @@ HWY_INLINE void StoreTile(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const T
       }
     }
   }
+  RoundTile(d, store.sum_rounding, acc);
   if (store.bias != nullptr) {
 #pragma GCC unroll 4
     for (int v = 0; v < kNV; ++v) {
@@ -87,13 +100,7 @@ HWY_INLINE void StoreTile(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const T
       }
     }
   }
-  if (store.rounding != DType::kFloat32) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kNV; ++v) acc[r][v] = RoundTo(d, store.rounding, acc[r][v]);
-    }
-  }
+  RoundTile(d, store.rounding, acc);
 #pragma GCC unroll 16
   for (int r = 0; r < kM; ++r) {
 #pragma GCC unroll 4
@@ -109,6 +116,7 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> FinishedAt(D d, const float* tile, int64_t
   namespace hn = hwy::HWY_NAMESPACE;
   auto value = hn::LoadU(d, tile + j);
   if (store.accumulate) value = hn::Add(value, load(c + j));
+  value = RoundTo(d, store.sum_rounding, value);
   if (store.bias != nullptr) value = hn::Add(value, load(store.bias + j));
   if (residual != nullptr) value = hn::Add(value, load(residual + j));
   if (store.clamp) value = AtMost(d, hn::Set(d, store.hi), AtLeast(d, hn::Set(d, store.lo), value));

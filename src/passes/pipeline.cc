@@ -36,6 +36,7 @@ const std::vector<Pass>& Pipeline() {
       {"absorb_transposes", "a product reads and writes through strides", AbsorbTransposes},
       {"widen_halves", "after all that looks for patterns: halves are computed in float32", nullptr,
        WidenHalves},
+      {"fuse_roundings", "sweeps that round join their neighbours", nullptr, FuseElementwise},
   };
   return kPipeline;
 }

@@ -144,7 +144,10 @@ class Widening {
         ++changes;
       } else {
         for (size_t i = 0; i < node->inputs.size(); ++i) {
-          if (wide_.contains(node->input(i))) graph_.SetInput(node, i, Narrow(node->input(i)));
+          const auto wide = wide_.find(node->input(i));
+          if (wide == wide_.end()) continue;
+          const bool is_shape = node->op == &core::shape;  // which either has
+          graph_.SetInput(node, i, is_shape ? wide->second : Narrow(node->input(i)));
         }
       }
     }

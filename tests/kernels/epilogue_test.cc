@@ -65,6 +65,14 @@ TEST(Epilogue, MatchesSimpleForms) {
   EXPECT_EQ(hard.shift, 7.0f);
   EXPECT_EQ(simple.addend[0], 1);
   EXPECT_EQ(simple.addend[1], 0);
+  // Scores that are rounded before and after their mask.
+  EXPECT_TRUE(MatchSimpleEpilogue(
+      Expression::Parse("(float, float) cast(0):bfloat16 cast(2):float add(3,1):float "
+                        "cast(4):bfloat16 cast(5):float"),
+      &simple));
+  EXPECT_EQ(simple.sum_rounding, DType::kBFloat16);
+  EXPECT_EQ(simple.rounding, DType::kBFloat16);
+  EXPECT_EQ(simple.addend[0], 0);
   for (const char* text :
        {"(float) add(0,0):float", "(float) exp(0):float",
         "(float, float) sigmoid(1):float mul(0,2):float",
