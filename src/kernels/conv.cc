@@ -90,6 +90,11 @@ size_t ConvScratchBytes(ConvAlgorithm algorithm, const ConvShape& shape, int thr
   return EntryOf(algorithm).scratch_bytes(shape, threads);
 }
 
+bool ConvInPlace(ConvAlgorithm algorithm, const ConvShape& shape) {
+  if (algorithm == ConvAlgorithm::kDepthwise) return false;
+  return algorithm != ConvAlgorithm::kGemm || conv_gemm::StoresOnce(shape);
+}
+
 void Conv(ConvAlgorithm algorithm, const ConvShape& shape, const float* x, const float* packed,
           float* y, const Epilogue& epilogue, void* scratch, const Parallel& par) {
   if (shape.OutPixels() == 0 || shape.cout == 0) return;

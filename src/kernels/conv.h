@@ -68,9 +68,13 @@ void ConvPack(ConvAlgorithm algorithm, const ConvShape& shape, const float* weig
 // Bytes of scratch (64-byte aligned) for a run on at most `threads` threads; may be 0.
 size_t ConvScratchBytes(ConvAlgorithm algorithm, const ConvShape& shape, int threads);
 
+// Whether y may be the residual operand of an epilogue that is applied in registers: every element
+// is read once, before it is written, and nothing else is written.
+bool ConvInPlace(ConvAlgorithm algorithm, const ConvShape& shape);
+
 // y = epilogue(convolution). The epilogue sees y as a matrix [OutPixels(), cout]: a bias is an
 // operand of strides (0, 1), a residual one of (its pixel stride, 1). y must not overlap x nor an
-// operand of the epilogue. Bit-identical for any number of threads.
+// operand of the epilogue (but see ConvInPlace). Bit-identical for any number of threads.
 void Conv(ConvAlgorithm algorithm, const ConvShape& shape, const float* x, const float* packed,
           float* y, const Epilogue& epilogue, void* scratch, const Parallel& par);
 

@@ -216,6 +216,11 @@ void Pack(const ConvShape& s, const float* weights, float* packed, const Paralle
   });
 }
 
+bool StoresOnce(const ConvShape& shape) {
+  const Cut cut = CutConv(shape);
+  return cut.source == Cut::Source::kLines ? cut.kernel_lines >= shape.kernel[1] : cut.kc >= cut.k;
+}
+
 size_t ScratchBytes(const ConvShape& shape, int threads) {
   const Cut cut = CutConv(shape);
   return cut.ahead_bytes + cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(threads));

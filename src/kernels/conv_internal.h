@@ -29,6 +29,9 @@ size_t ScratchBytes(const ConvShape& shape, int threads);
 void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void* scratch, const Parallel& par);
 
+// Whether sums are stored once, complete.
+bool StoresOnce(const ConvShape& shape);
+
 // Gathers rows of the matrix that a convolution multiplies: for output pixels first ... first +
 // rows
 // - 1 of group `group` the values k0 ... k0 + kc - 1, in order (kernel position, channel), into

@@ -21,6 +21,8 @@ class PreparedEpilogue {
 
   // True if Tile says all there is to do.
   bool InRegisters() const { return in_registers_; }
+  // Which operand register tiles add element by element, -1 if none.
+  int residual() const { return in_registers_ ? residual_ : -1; }
 
   // What the register tile does for the part of C that begins at (row, column) of batch item (p,
   // q).

@@ -439,9 +439,12 @@ class PlanMaker {
       const int root = Root(input);
       Block& block = blocks_[root];
       if (block.placed || block.last != s || block.bytes != bytes || offsets_[input] != 0) continue;
-      const bool alone = std::none_of(step.inputs.begin(), step.inputs.end(), [&](int other) {
-        return other >= 0 && other != input && Root(other) == root;
-      });
+      bool alone = true;
+      for (size_t j = 0; j < step.inputs.size(); ++j) {
+        const int other = step.inputs[j];
+        const bool may = other == input && j < 32 && ((step.binding->bound.inplace >> j) & 1) != 0;
+        alone = alone && (other < 0 || may || Root(other) != root);
+      }
       if (!alone) continue;
       block.last = std::max(block.last, blocks_[output].last);
       roots_[output] = root;

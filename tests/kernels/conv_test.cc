@@ -1,5 +1,6 @@
 #include "kernels/conv.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -157,6 +158,17 @@ void Check(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish,
     }
     EXPECT_TRUE(y.Intact());
     EXPECT_TRUE(y.SameBits(y2)) << "differs between one and two threads";
+    if (finish == Finish::kResidual && !transposed && ConvInPlace(algorithm, s)) {
+      for (int64_t i = 0; i < s.OutPixels(); ++i) {
+        std::copy_n(residual.get() + i * (s.cout + 1), s.cout, y2.get() + i * s.y_stride);
+      }
+      const EpilogueOperand onto[2] = {operands[0],
+                                       {y2.get(), DType::kFloat32, s.y_stride, 1, {0, 0}}};
+      const Floats scratch(static_cast<int64_t>(ConvScratchBytes(algorithm, s, 2) / sizeof(float)));
+      Conv(algorithm, s, x.get(), packed.get(), y2.get(), {epilogue.expression, onto},
+           scratch.get(), TwoThreads());
+      EXPECT_TRUE(y.SameBits(y2)) << "differs in place of the residual";
+    }
     const bool winograd =
         algorithm == ConvAlgorithm::kWinograd4 || algorithm == ConvAlgorithm::kWinograd2;
     for (int64_t i = 0; i < s.OutPixels(); ++i) {

@@ -82,6 +82,7 @@ std::shared_ptr<const void> PackConstant(const BindRequest& request, const std::
 struct ConvKernel {
   std::string layout;  // of its packed weights
   size_t packed_bytes, scratch_bytes;
+  bool in_place;  // ConvInPlace
   void (*pack)(const ConvShape&, const float* weights, float* packed, const Parallel&);
   void (*run)(const ConvShape&, const float* x, const float* packed, float* y, const Epilogue&,
               void* scratch, const Parallel&);
@@ -98,6 +99,10 @@ Bound BindKernel(const BindRequest& request, const ConvShape& shape, const ConvK
   bound.scratch_bytes = own + (packed == nullptr ? AlignUp(kernel.packed_bytes) : 0);
   auto epilogue = std::make_shared<const EpilogueBinding>(
       request, 2, PixelsByChannels(request.outputs[0].rank()));
+  const int residual = kernel.in_place ? epilogue->Residual() : -1;
+  if (residual >= 0 && request.inputs[residual].dims == request.outputs[0].dims) {
+    bound.inplace = 1u << residual;
+  }
   bound.run = [shape, packed, own, epilogue, pack = kernel.pack,
                run = kernel.run](const StepArgs& args) {
     const float* weights = static_cast<const float*>(packed.get());
@@ -134,6 +139,7 @@ BindResult Bind(const BindRequest& request) {
       {.layout = LayoutName(Name(kAlgorithm), shape),
        .packed_bytes = ConvPackedBytes(kAlgorithm, shape),
        .scratch_bytes = ConvScratchBytes(kAlgorithm, shape, request.threads),
+       .in_place = ConvInPlace(kAlgorithm, shape),
        .pack = [](const ConvShape& s, const float* weights, float* packed,
                   const Parallel& par) { ConvPack(kAlgorithm, s, weights, packed, par); },
        .run =
@@ -150,6 +156,7 @@ BindResult BindTransposed(const BindRequest& request) {
                                            shape.stride[0], shape.stride[1], shape.stride[2]),
                      .packed_bytes = ConvTransposePackedBytes(shape),
                      .scratch_bytes = ConvTransposeScratchBytes(shape, request.threads),
+                     .in_place = false,
                      .pack = ConvTransposePack,
                      .run = ConvTranspose});
 }

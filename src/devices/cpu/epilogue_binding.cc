@@ -1,6 +1,7 @@
 #include "devices/cpu/epilogue_binding.h"
 
 #include "devices/cpu/families.h"
+#include "kernels/gemm_epilogue.h"
 
 namespace sardonyx::cpu {
 namespace {
@@ -52,6 +53,13 @@ EpilogueBinding::EpilogueBinding(const BindRequest& request, size_t first_operan
   ElementwiseKernel kernel = PrepareElementwise(*expression_, dims, sweep_strides, &why);
   if (!kernel) Fail(ErrorCode::kInternal, "an epilogue cannot run: {}", why);
   sweep_ = std::make_shared<const ElementwiseKernel>(std::move(kernel));
+}
+
+int EpilogueBinding::Residual() const {
+  if (!expression_ || sweep_) return -1;
+  const Epilogue epilogue{&*expression_, operands_.data()};
+  const int operand = PreparedEpilogue(epilogue).residual();
+  return operand < 0 ? -1 : static_cast<int>(first_) + operand;
 }
 
 void EpilogueBinding::Finish(const StepArgs& args) const {

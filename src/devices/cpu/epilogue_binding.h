@@ -25,6 +25,8 @@ class EpilogueBinding {
 
   // True if the kernel applies all of it.
   bool fused() const { return sweep_ == nullptr; }
+  // The input that is added to every element when the tile is stored, -1 if there is none.
+  int Residual() const;
   // Element offsets of operand pointers for outer batch items that the layout does not cover.
   // Calls body(Epilogue) with the operands of this run in place.
   template <typename Body>
