@@ -52,6 +52,20 @@ TEST(ThreadPool, NeverUsesMoreThreadsThanAllowed) {
   EXPECT_LE(most.load(), 3);
 }
 
+TEST(ThreadPool, EachThreadBeginsWithItsShare) {
+  ThreadPool pool;
+  std::atomic<int64_t> other{-1};
+  const auto caller = std::this_thread::get_id();
+  pool.ParallelFor(8, 2, [&](int64_t task) {
+    if (std::this_thread::get_id() == caller) {
+      while (other.load() < 0) std::this_thread::yield();
+    } else if (other.load() < 0) {
+      other.store(task);
+    }
+  });
+  EXPECT_EQ(other.load(), 4);
+}
+
 TEST(ThreadPool, NestedCalls) {
   ThreadPool pool;
   std::atomic<int> count{0};
