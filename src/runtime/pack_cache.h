@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <compare>
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -77,11 +78,17 @@ class PackCache {
     for (int64_t first = 0; first == 0 || first < rows; first += std::max<int64_t>(step, 1)) {
       const Tensor part =
           in_parts ? RowsOf(constant, first, std::min(step, rows - first)) : constant;
-      pack(Aligned(part), first, buffer.raw());
+      pack(Staged(part), first, buffer.raw());
       if (is_kept && release_) release_(part);
     }
     if (is_kept) packs_[{id, layout}] = {buffer.owner(), bytes};
     return buffer.owner();
+  }
+
+  // Gives back what only packing needed.
+  void Rest() {
+    std::lock_guard lock(mutex_);
+    staging_ = Tensor();
   }
 
   // Calls what watches reads of constants.
@@ -100,6 +107,20 @@ class PackCache {
   }
 
  private:
+  // The tensor itself if it is aligned for its elements, else a copy that the next one overwrites:
+  // a fresh copy of each weight would cost more for its pages than for its bytes.
+  Tensor Staged(const Tensor& tensor) {
+    constexpr int64_t kMost = 32 << 20;
+    if (IsAligned(tensor) || tensor.bytes() > kMost || tensor.dtype() == DType::kString) {
+      return Aligned(tensor);
+    }
+    if (!staging_.defined() || staging_.bytes() < tensor.bytes()) {
+      staging_ = Tensor();
+      staging_ = Tensor(DType::kUInt8, {tensor.bytes()});
+    }
+    std::memcpy(staging_.raw(), tensor.raw(), static_cast<size_t>(tensor.bytes()));
+    return Tensor(tensor.dtype(), tensor.dims(), staging_.raw(), staging_.owner());
+  }
   static void* Pointer(const Pack& pack) { return const_cast<void*>(pack.data.get()); }
   static Tensor RowsOf(const Tensor& tensor, int64_t first, int64_t count) {
     std::vector<int64_t> dims = tensor.dims();
@@ -111,7 +132,9 @@ class PackCache {
 
   mutable std::mutex mutex_;
   Watch release_, check_;
-  LastingMemory memory_;  // guarded by mutex_
+  // Guarded by mutex_.
+  LastingMemory memory_;
+  Tensor staging_;
   Packs packs_;
 };
 

@@ -44,6 +44,7 @@ class PlanMaker {
     FindLastUses();
     PlaceValues();
     FillAddresses();
+    program_.packs().Rest();
     return plan_;
   }
 
