@@ -222,40 +222,54 @@ HWY_NOINLINE void Output(const ConvShape& s, const WinogradValues& values, int64
   }
 }
 
+// Some channels at a time: their kernels are read in lines, and what is written to each of the many
+// positions, whose distance is a power of two as often as not, are whole lines.
 template <int kM>
 HWY_NOINLINE void Weights(int64_t cin, int64_t columns, const float* weights, float* packed) {
   constexpr int kT = kM + 2;
-  const Narrow d;
-  using V = hn::Vec<Narrow>;
-  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(Narrow()));
+  constexpr int64_t kTogether = 4;
+  using Tag = hn::CappedTag<float, kPanelGranule>;
+  using V = hn::Vec<Tag>;
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(Tag()));
+  constexpr int64_t kWidest = std::max<int64_t>(2 * hn::MaxLanes(Wide()), kPanelGranule);
+  const Tag d;
   const int64_t width = RoundUp(columns, kPanelGranule);
-  HWY_ALIGN float kernel[9 * kL];
-  for (int64_t c = 0; c < cin; ++c) {
+  HWY_ALIGN float kernels[kTogether * 9 * kL];
+  HWY_ALIGN float staged[kT * kT * kTogether * kWidest];
+  for (int64_t first = 0; first < cin; first += kTogether) {
+    const int64_t count = std::min(kTogether, cin - first);
     for (int64_t j = 0; j < width; j += kL) {
       for (int64_t lane = 0; lane < kL; ++lane) {
-        const float* from = weights + ((j + lane) * cin + c) * 9;
-        for (int64_t i = 0; i < 9; ++i) {
-          kernel[i * kL + lane] = j + lane < columns ? from[i] : 0.0f;
+        const float* from = weights + ((j + lane) * cin + first) * 9;
+        for (int64_t i = 0; i < 9 * count; ++i) {
+          kernels[i * kL + lane] = j + lane < columns ? from[i] : 0.0f;
         }
       }
-      V half[kT][3];
-      for (int i = 0; i < kT; ++i) {
-        const float* g = Map<kM>::kWeights[i];
-        for (int k = 0; k < 3; ++k) {
-          V sum = hn::Mul(hn::Set(d, g[0]), hn::Load(d, kernel + k * kL));
-          sum = hn::MulAdd(hn::Set(d, g[1]), hn::Load(d, kernel + (3 + k) * kL), sum);
-          half[i][k] = hn::MulAdd(hn::Set(d, g[2]), hn::Load(d, kernel + (6 + k) * kL), sum);
+      for (int64_t c = 0; c < count; ++c) {
+        const float* kernel = kernels + c * 9 * kL;
+        V half[kT][3];
+        for (int i = 0; i < kT; ++i) {
+          const float* g = Map<kM>::kWeights[i];
+          for (int k = 0; k < 3; ++k) {
+            V sum = hn::Mul(hn::Set(d, g[0]), hn::Load(d, kernel + k * kL));
+            sum = hn::MulAdd(hn::Set(d, g[1]), hn::Load(d, kernel + (3 + k) * kL), sum);
+            half[i][k] = hn::MulAdd(hn::Set(d, g[2]), hn::Load(d, kernel + (6 + k) * kL), sum);
+          }
+        }
+        for (int i = 0; i < kT; ++i) {
+          for (int k = 0; k < kT; ++k) {
+            const float* g = Map<kM>::kWeights[k];
+            V sum = hn::Mul(hn::Set(d, g[0]), half[i][0]);
+            sum = hn::MulAdd(hn::Set(d, g[1]), half[i][1], sum);
+            sum = hn::MulAdd(hn::Set(d, g[2]), half[i][2], sum);
+            hn::StoreU(sum, d, staged + ((i * kT + k) * kTogether + c) * width + j);
+          }
         }
       }
-      for (int i = 0; i < kT; ++i) {
-        for (int k = 0; k < kT; ++k) {
-          const float* g = Map<kM>::kWeights[k];
-          V sum = hn::Mul(hn::Set(d, g[0]), half[i][0]);
-          sum = hn::MulAdd(hn::Set(d, g[1]), half[i][1], sum);
-          sum = hn::MulAdd(hn::Set(d, g[2]), half[i][2], sum);
-          hn::StoreU(sum, d, packed + ((i * kT + k) * cin + c) * width + j);
-        }
-      }
+    }
+    for (int t = 0; t < kT * kT; ++t) {
+      std::copy_n(staged + t * kTogether * width, count * width,
+                  packed + (t * cin + first) * width);
     }
   }
 }
