@@ -134,6 +134,9 @@ std::shared_ptr<const Plan> Program::PlanFor(const std::vector<std::vector<int64
     try {
       return MakePlan(*this, memo_, dims);
     } catch (const ConstantDropped&) {
+      if (!options_.restore) {
+        Fail(ErrorCode::kInvalidModel, "the value of a constant is missing");
+      }
       Restore();
       return MakePlan(*this, memo_, dims);
     }

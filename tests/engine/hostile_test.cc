@@ -388,7 +388,7 @@ TEST_F(Hostile, ChangedGraphsAreRefusedOrRun) {
   const std::vector<std::string> seeds = Seeds();
   int ran = 0;
   for (size_t i = 0; i < seeds.size(); ++i) {
-    for (unsigned seed = 0; seed < 100; ++seed) {
+    for (unsigned seed = 0; seed < 300; ++seed) {
       SCOPED_TRACE(fmt::format("graph {}, seed {}", i, seed));
       const std::shared_ptr<Graph> graph = Parse(seeds[i]);
       Mutator mutator(*graph, seed);
@@ -406,7 +406,7 @@ TEST_F(Hostile, ChangedBytesAreRefusedOrRun) {
     if (Loops(*graph)) continue;
     const std::string bytes = Encoded(*graph);
     std::mt19937 random(static_cast<unsigned>(i));
-    for (int round = 0; round < 100; ++round) {
+    for (int round = 0; round < 300; ++round) {
       SCOPED_TRACE(fmt::format("graph {}, round {}", i, round));
       std::string changed = bytes;
       for (size_t changes = 1 + random() % 3; changes > 0; --changes) {

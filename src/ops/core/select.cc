@@ -163,8 +163,10 @@ void InferTrilu(InferContext& context) {
   if (context.rank(0) < 2) {
     context.Fail("trilu takes matrices, not {}", context.Print(context.shape(0)));
   }
-  if (const Dims* k = context.elements(1); k != nullptr && k->size() != 1) {
-    context.Fail("k of trilu is one number, not {}", k->size());
+  if (context.has(1) && context.input(1).static_shape()) {
+    for (Dim dim : context.shape(1)) {
+      if (!(dim == 1)) context.Fail("k of trilu is one number, not {}", dim.value());
+    }
   }
   context.Set(0, context.dtype(0), context.shape(0));
 }

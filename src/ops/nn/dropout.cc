@@ -55,7 +55,15 @@ Outputs LowerDropout(Lowering& op) {
 namespace core {
 namespace {
 
-void InferDropoutMask(InferContext& context) { ops::SetDrawnShape(context, DType::kBool); }
+void InferDropoutMask(InferContext& context) {
+  for (const size_t i : {size_t{1}, size_t{2}}) {
+    if (!context.input(i).static_shape()) continue;
+    for (Dim dim : context.shape(i)) {
+      if (!(dim == 1)) context.Fail("a dropout has one ratio and one flag");
+    }
+  }
+  ops::SetDrawnShape(context, DType::kBool);
+}
 
 void ComputeDropoutMask(ComputeContext& context) {
   Tensor& mask = context.Allocate(0);
