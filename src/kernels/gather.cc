@@ -42,8 +42,7 @@ constexpr int64_t kFewIndices = 256;
 // Asks for what lies `bytes` behind a place, which may be anywhere.
 void Prefetch(const void* from, uint64_t bytes) {
   __builtin_prefetch(reinterpret_cast<const void*>(  // NOLINT: no object may be there
-                         reinterpret_cast<uintptr_t>(from) + bytes),
-                     1);
+      reinterpret_cast<uintptr_t>(from) + bytes));
 }
 
 // The least place of an index that is out of bounds, as tasks report it.
@@ -157,11 +156,15 @@ int64_t GatherRows(const void* data, const Index* indices, void* out, int64_t ou
     const Slices slices = Slice(outer, count * (row_bytes / 16 + 1));
     par.For(slices.tasks, [&](int64_t task) {
       WithWidth(row_bytes, [&](auto width) {
-        for (int64_t o = slices.Begin(task); o < slices.End(task, outer); ++o) {
-          const char* line = from + o * axis * width;
-          char* copy = to + o * count * width;
-          for (int64_t i = 0; i < count; ++i) {
-            std::memcpy(copy + i * width, line + places[i], static_cast<size_t>(width));
+        // Copies of what bytes that are written might otherwise change.
+        const int64_t size = count, end = slices.End(task, outer), *const at = places;
+        const char* line = from + slices.Begin(task) * axis * width;
+        char* copy = to + slices.Begin(task) * size * width;
+        const int64_t step = axis * width;
+        for (int64_t o = slices.Begin(task); o < end; ++o, line += step, copy += size * width) {
+#pragma GCC unroll 8
+          for (int64_t i = 0; i < size; ++i) {
+            std::memcpy(copy + i * width, line + at[i], static_cast<size_t>(width));
           }
         }
       });
@@ -173,12 +176,11 @@ int64_t GatherRows(const void* data, const Index* indices, void* out, int64_t ou
     WithWidth(row_bytes, [&](auto width) {
       const int64_t begin = slices.Begin(task), end = slices.End(task, outer * count);
       int64_t o = begin / count, i = begin % count;
-      for (int64_t row = begin; row < end; ++row) {
-        std::memcpy(to + row * width, from + (o * axis + Wrap(indices[i], axis)) * width,
-                    static_cast<size_t>(width));
-        if (++i == count) {
-          i = 0;
-          ++o;
+      for (int64_t row = begin; row < end; i = 0, ++o) {
+        const char* line = from + o * axis * width;
+        for (const int64_t last = std::min(count, i + end - row); i < last; ++i, ++row) {
+          const int64_t at = indices[i] + (indices[i] < 0 ? axis : 0);  // checked above
+          std::memcpy(to + row * width, line + at * width, static_cast<size_t>(width));
         }
       }
     });
@@ -259,20 +261,18 @@ int64_t ScatterElements(T* out, const Index* indices, const T* updates,
   for (int64_t size : index_dims) {
     if (size == 0) return -1;
   }
-  constexpr int64_t kAhead = 32;  // elements are asked for before they are needed
   const IndexRows rows(data_dims, index_dims, axis);
-  const uint64_t stride = static_cast<uint64_t>(rows.axis_stride) * sizeof(T);
+  const int64_t size = data_dims[axis];
   for (int64_t row = 0; row < rows.count; ++row) {
     T* to = out + rows.Base(row);
     int64_t bad = -1;
     WithReduction(reduction, [&](auto fixed) {
       for (int64_t i = 0; i < rows.length; ++i) {
         const int64_t flat = row * rows.length + i;
-        if (i + kAhead < rows.length) {
-          Prefetch(to, static_cast<uint64_t>(indices[flat + kAhead]) * stride);
+        const int64_t at = indices[flat] + (indices[flat] < 0 ? size : 0);
+        if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) {
+          return static_cast<void>(bad = flat);
         }
-        const int64_t at = Wrap(indices[flat], data_dims[axis]);
-        if (at < 0) return static_cast<void>(bad = flat);
         T& target = to[at * rows.axis_stride + i * rows.element_step];
         target = Combine(fixed.value, target, updates[flat]);
       }

@@ -55,7 +55,7 @@ constexpr int kRows = 12;
 #else
 constexpr int kRows = 6;
 #endif
-constexpr int64_t kDepth = 128;  // rows of a panel that stay in the first-level cache
+constexpr int64_t kDepth = 256;  // rows of a panel at a time
 
 template <typename T>
 constexpr int64_t WidthOf() {
@@ -244,7 +244,7 @@ void GemmTyped(DType type, const GemmShape& s, const void* a, const void* b, con
   const double work = static_cast<double>(s.m) * static_cast<double>(s.n) *
                       static_cast<double>(std::max<int64_t>(s.k, 1)) / 200000;
   const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(work), 1, 64);
-  const int64_t row_parts = std::min(tiles, std::max<int64_t>(wanted / 4, 1));
+  const int64_t row_parts = std::min(tiles, std::max<int64_t>(wanted / 8, 1));
   const int64_t column_parts = std::min(panels, CeilDiv(wanted, row_parts));
   const bool in_place = packed_b == nullptr && ReadsInPlace(s);
   for (int64_t p = 0; p < s.batch[0]; ++p) {

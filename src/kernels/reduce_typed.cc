@@ -312,17 +312,23 @@ namespace {
 
 constexpr int64_t kShortRow = 16;
 
-// FindInRow and the search for what it finds, without calls between; 2 <= n < kShortRow.
+// FindInRow and the search for what it finds, without calls between, of rows of n < kShortRow.
 template <typename T>
-int64_t BestOfShortRow(const T* x, int64_t n, bool largest, bool select_last) {
-  int64_t best = 0;
-  for (int64_t i = 1; i < n; ++i) {
-    const T a = x[i], b = x[best];
-    const bool beats = (largest ? a > b : a < b) | ((a != a) & (b == b));
-    const bool equals = (a == b) | ((a != a) & (b != b));
-    best = beats | (select_last & equals) ? i : best;
+void FindInShortRows(const T* x, int64_t* y, int64_t rows, int64_t n, bool largest,
+                     bool select_last) {
+  for (int64_t row = 0; row < rows; ++row, x += n) {
+    int64_t best = 0;
+    T b = x[0];
+    for (int64_t i = 1; i < n; ++i) {
+      const T a = x[i];
+      const bool beats = (largest & (a > b)) | (!largest & (a < b)) | ((a != a) & (b == b));
+      const bool equals = (a == b) | ((a != a) & (b != b));
+      // By arithmetic: as a branch it would be guessed wrong half the time.
+      best += (i - best) * static_cast<int64_t>(beats | (select_last & equals));
+      b = x[best];
+    }
+    y[row] = best;
   }
-  return best;
 }
 
 }  // namespace
@@ -336,16 +342,16 @@ void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t o
   const int64_t blocks = inner == 1 ? 1 : (inner + kColumns - 1) / kColumns;
   const Slices slices = Slice(outer * blocks, n * std::min(inner, kColumns) / 4 + 4);
   par.For(slices.tasks, [&](int64_t task) {
+    if (inner == 1 && n < kShortRow) {
+      const int64_t first = slices.Begin(task), rows = slices.End(task, outer) - first;
+      return FindInShortRows(x + first * n, y + first, rows, n, largest, select_last);
+    }
     for (int64_t i = slices.Begin(task); i < slices.End(task, outer * blocks); ++i) {
       if (inner == 1) {
         const T* row = x + i * n;
-        if (n < kShortRow) {
-          y[i] = BestOfShortRow(row, n, largest, select_last);
-        } else {
-          T wanted;
-          best.rows(row, &wanted, n, n, 1);
-          y[i] = loops.find_in_row(row, wanted, n, select_last);
-        }
+        T wanted;
+        best.rows(row, &wanted, n, n, 1);
+        y[i] = loops.find_in_row(row, wanted, n, select_last);
         continue;
       }
       const int64_t first = i % blocks * kColumns, count = std::min(kColumns, inner - first);

@@ -47,6 +47,7 @@ struct ResizeTable {
   int taps = 1;
   std::vector<int32_t> index;    // [taps, out], within [0, in)
   std::vector<float> weight;     // [taps, out], 0 for a tap that is not used
+  int64_t repeat = 0;            // not 0: every output o is a copy of o / repeat
   std::vector<uint8_t> outside;  // [out], 1 where the extrapolation value goes; empty: nowhere
 };
 

@@ -63,6 +63,7 @@ ResizeTable MakeTable(const ResizeAxis& axis, const ResizeOptions& options) {
   table.index.resize(static_cast<size_t>(table.taps * axis.out));
   table.weight.resize(table.index.size());
   const bool crop = options.coordinates == ResizeCoordinates::kTfCropAndResize;
+  table.repeat = nearest && !crop && axis.out % axis.in == 0 ? axis.out / axis.in : 0;
   if (crop) table.outside.resize(static_cast<size_t>(axis.out));
   std::vector<double> weights(static_cast<size_t>(table.taps));
   for (int64_t o = 0; o < axis.out; ++o) {
@@ -75,6 +76,7 @@ ResizeTable MakeTable(const ResizeAxis& axis, const ResizeOptions& options) {
       const double index = NearestIndex(near, options.nearest);
       table.index[o] = static_cast<int32_t>(std::clamp(index, 0.0, last));
       table.weight[o] = 1.0f;
+      if (table.repeat > 0 && table.index[o] != o / table.repeat) table.repeat = 0;
       continue;
     }
     const double floor = std::floor(near);

@@ -140,11 +140,24 @@ HWY_INLINE void SpreadPixels(const ResizeTable& table, const T* in, T* out, int6
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int32_t* index = table.index.data();
   const auto copy = [&](int64_t begin, int64_t end) HWY_ATTR {
-    for (int64_t i = begin; i < end; ++i) {
-      for (int64_t row = 0; row < rows; ++row) out[row * table.out + i] = in[index[i]];
+    for (int64_t row = 0; row < rows; ++row) {
+      T* const to = out + row * table.out;
+      for (int64_t i = begin; i < end; ++i) to[i] = in[index[i]];
     }
   };
   int64_t o = 0;
+  if (table.repeat > 0 && lanes % table.repeat == 0 && table.in >= lanes) {
+    // Every vector is spread alike.
+    const auto spread = hn::IndicesFromVec(d, hn::LoadU(di, index));
+    const int64_t step = lanes / table.repeat, end = (table.in - lanes) / step * step + step;
+    for (int64_t row = 0; row < rows; ++row) {
+      T* const to = out + row * table.out;
+      for (int64_t i = 0; i < end; i += step) {
+        hn::StoreU(hn::TableLookupLanes(hn::LoadU(d, in + i), spread), d, to + i * table.repeat);
+      }
+    }
+    o = end * table.repeat;
+  }
   for (; o + lanes <= table.out; o += lanes) {
     const int64_t first = index[o], last = index[o + lanes - 1];
     if (last < first || last - first >= lanes || first + lanes > table.in) {

@@ -237,6 +237,38 @@ def test_torch(at, dtype):
         )
 
 
+@pytest.mark.parametrize("interleaved", [0, 1])
+def test_rotary_embedding(interleaved):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 3, 4, 6)).astype(np.float32)
+    cosine, sine = rng.standard_normal((2, 2, 4, 2)).astype(np.float32)
+    weights = rng.standard_normal(x.shape).astype(np.float32)
+    nodes = [
+        helper.make_node(
+            "RotaryEmbedding",
+            ["x", "cosine", "sine"],
+            ["result"],
+            rotary_embedding_dim=4,
+            interleaved=interleaved,
+        ),
+        helper.make_node("Mul", ["result", "weights"], ["y"]),
+    ]
+    inputs = {"x": x, "cosine": cosine, "sine": sine}
+    opsets = [helper.make_opsetid("", 23), OPSETS[1]]
+    constants = {"weights": weights}
+    session = differentiated(nodes, inputs, list(inputs), "y", constants=constants, opsets=opsets)
+    found = session.run(inputs)
+    first, second = (slice(0, 4, 2), slice(1, 4, 2)) if interleaved else (slice(2), slice(2, 4))
+    a, b, g, h = x[..., first], x[..., second], weights[..., first], weights[..., second]
+    c, s = cosine[:, None], sine[:, None]
+    wanted = weights.copy()
+    wanted[..., first], wanted[..., second] = g * c + h * s, h * c - g * s
+    close = dict(rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(found["d_x"], wanted, **close)
+    np.testing.assert_allclose(found["d_cosine"], (g * a + h * b).sum(1), **close)
+    np.testing.assert_allclose(found["d_sine"], (h * a - g * b).sum(1), **close)
+
+
 def test_several_paths_and_the_second_derivative():
     # y = x * x * w; dy/dx = 2 x w; d(dy/dx)/dw = 2 x.
     x, w = uniform(3), uniform(3, seed=1)

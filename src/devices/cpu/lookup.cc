@@ -13,7 +13,7 @@ BindResult BindTyped(const BindRequest& request) {
   const Operand& keys = request.inputs[1];
   const int64_t count = keys.size();
   const auto table = request.packs.Get(
-      *keys.constant, keys.id, "key table", KeyTableBytes<T>(count),
+      *keys.constant, keys.id, "positions of keys", KeyTableBytes<T>(count),
       [&](const Tensor& from, void* to) { FillKeyTable(from.data<T>(), count, to); });
   if (!KeyTable(count, table.get()).Fits(count)) {
     Fail(ErrorCode::kInvalidModel, "the packed table of keys is damaged");

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <complex>
+#include <limits>
 #include <numeric>
 #include <string_view>
 #include <unordered_map>
@@ -103,24 +104,31 @@ Groups GroupKeys(const std::vector<uint64_t>& keys, bool sorted) {
   constexpr size_t kAhead = 8;                       // slots are asked for before they are needed
   const int log = std::bit_width(keys.size()) + 1;
   struct Slot {
-    uint64_t key;
-    int64_t group;  // negative: free
+    uint32_t tag;    // bits of the hash behind those that say where it begins
+    uint32_t group;  // and 1; 0: free
   };
-  std::vector<Slot> table(size_t{1} << log, Slot{0, -1});
-  const auto home = [&](size_t i) { return keys[i] * kGolden >> (64 - log); };
+  std::vector<Slot> table(size_t{1} << log, Slot{0, 0});
   Groups groups;
   groups.inverse.resize(keys.size());
   for (size_t i = 0; i < keys.size(); ++i) {
-    if (i + kAhead < keys.size()) __builtin_prefetch(&table[home(i + kAhead)], 1);
-    size_t at = home(i);
-    while (table[at].group >= 0 && table[at].key != keys[i]) at = (at + 1) & (table.size() - 1);
-    if (table[at].group < 0) {
-      table[at] = {keys[i], static_cast<int64_t>(groups.first.size())};
+    const uint64_t hash = keys[i] * kGolden;
+    if (i + kAhead < keys.size()) {
+      __builtin_prefetch(&table[keys[i + kAhead] * kGolden >> (64 - log)], 1);
+    }
+    const auto tag = static_cast<uint32_t>(hash << log >> 32);
+    size_t at = hash >> (64 - log);
+    while (table[at].group > 0 &&
+           (table[at].tag != tag || keys[groups.first[table[at].group - 1]] != keys[i])) {
+      at = (at + 1) & (table.size() - 1);
+    }
+    if (table[at].group == 0) {
       groups.first.push_back(static_cast<int64_t>(i));
       groups.count.push_back(0);
+      table[at] = {tag, static_cast<uint32_t>(groups.first.size())};
     }
-    ++groups.count[table[at].group];
-    groups.inverse[i] = table[at].group;
+    const uint32_t group = table[at].group - 1;
+    ++groups.count[group];
+    groups.inverse[i] = group;
   }
   if (!sorted) return groups;
   std::vector<std::pair<uint64_t, int64_t>> order(groups.first.size());
@@ -144,7 +152,10 @@ Groups GroupKeys(const std::vector<uint64_t>& keys, bool sorted) {
 Groups GroupSlices(const Keys& keys, const AxisSplit& split, bool nan_equal, bool sorted) {
   const std::vector<uint64_t> rows = SliceKeys(keys, split);
   const int64_t width = split.outer * split.inner * keys.width;
-  if (width == 1 && (nan_equal || !keys.float_like)) return GroupKeys(rows, sorted);
+  constexpr size_t kMost = std::numeric_limits<uint32_t>::max();  // groups that GroupKeys counts
+  if (width == 1 && (nan_equal || !keys.float_like) && rows.size() < kMost) {
+    return GroupKeys(rows, sorted);
+  }
   const auto row = [&](int64_t i) { return std::span(rows).subspan(i * width, width); };
   const auto has_nan = [&](int64_t i) {
     if (!keys.float_like) return false;
