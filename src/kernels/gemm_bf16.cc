@@ -67,6 +67,8 @@ bool IsSubnormal(uint16_t number) { return (number & 0x7f80) == 0 && (number & 0
 
 }  // namespace
 
+bool GemmBf16Pays(int64_t m) { return m <= 4 || Bf16HasPairs(); }
+
 size_t GemmBf16PackedBytes(int64_t k, int64_t n) { return (PanelBytes(k, n) + 63) / 64 * 64 + 64; }
 
 void GemmBf16Pack(int64_t k, int64_t n, const uint16_t* b, int64_t ldb, bool transposed,

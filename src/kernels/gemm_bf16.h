@@ -15,6 +15,10 @@ struct Bf16Gemm {
   int64_t m = 0, n = 0, k = 0, lda = 0, ldc = 0;
 };
 
+// Whether a product of m rows is faster so than with float32 panels: in pairs always, else for few
+// rows, which are bound by reading B.
+bool GemmBf16Pays(int64_t m);
+
 // Bytes of the packed form, a multiple of 64; the format depends on the SIMD target that runs.
 size_t GemmBf16PackedBytes(int64_t k, int64_t n);
 

@@ -207,7 +207,7 @@ Bound BindHalves(const BindRequest& request, const GemmShape& shape,
   return bound;
 }
 
-// Constant bfloat16 stays so for any number of rows.
+// Constant bfloat16 stays so where that is faster.
 Bound BindBf16(const BindRequest& request, const GemmShape& shape,
                const EpilogueBinding::Layout& layout) {
   const Operand& weights = request.inputs[1];
@@ -271,7 +271,8 @@ BindResult BindGemm(const BindRequest& request) {
   const Tensor* b = request.inputs[1].constant;
   const DType b_type = request.inputs[1].dtype;
   if (b != nullptr && problem.batch.empty() && !shape.a_transposed && shape.k > 0) {
-    if (b_type == DType::kBFloat16) return BindBf16(request, shape, layout);
+    if (b_type == DType::kBFloat16 && GemmBf16Pays(shape.m))
+      return BindBf16(request, shape, layout);
     if (b_type == DType::kFloat16 && shape.m <= kNarrowRows) {
       return BindHalves(request, shape, layout);
     }
