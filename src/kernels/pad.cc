@@ -21,16 +21,31 @@ void PadAs(const PadPlan& plan, const Bits* x, Bits value, Bits* y, const Parall
   int64_t rows = 1;
   for (size_t d = 0; d + 1 < rank; ++d) rows *= plan.axes[d].size();
   const Slices slices = Slice(rows, width * static_cast<int64_t>(sizeof(Bits)) / 16 + 8);
+  // All axes but the last two change once in `middle` rows.
+  const int64_t middle = rank > 1 ? plan.axes[rank - 2].size() : 1;
+  const auto plane = [&](int64_t index) {
+    const Bits* from = x;
+    for (size_t d = rank < 2 ? 0 : rank - 2; d-- > 0 && from != nullptr;) {
+      const int64_t size = plan.axes[d].size();
+      const int64_t source = plan.axes[d].At(index % size);
+      from = source < 0 ? nullptr : from + source * plan.in_strides[d];
+      index /= size;
+    }
+    return from;
+  };
   par.For(slices.tasks, [&](int64_t task) {
-    for (int64_t row = slices.Begin(task); row < slices.End(task, rows); ++row) {
+    int64_t row = slices.Begin(task), line = row % middle;
+    const Bits* within = plane(row / middle);
+    for (; row < slices.End(task, rows); ++row, ++line) {
+      if (line == middle) {
+        line = 0;
+        within = plane(row / middle);
+      }
       Bits* to = y + row * width;
-      const Bits* from = x;
-      int64_t index = row;
-      for (size_t d = rank - 1; d-- > 0 && from != nullptr;) {
-        const int64_t size = plan.axes[d].size();
-        const int64_t source = plan.axes[d].At(index % size);
-        from = source < 0 ? nullptr : from + source * plan.in_strides[d];
-        index /= size;
+      const Bits* from = within;
+      if (rank > 1 && from != nullptr) {
+        const int64_t source = plan.axes[rank - 2].At(line);
+        from = source < 0 ? nullptr : from + source * plan.in_strides[rank - 2];
       }
       if (from == nullptr) {
         for (int64_t i = 0; i < width; ++i) to[i] = value;

@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -211,6 +212,34 @@ TileFn Tiles(unsigned uniform) {
   return uniform == 0 ? Map2<F, T, 0> : nullptr;
 }
 
+// Quotients of 64 bits by one divisor: the upper half of a product with its reciprocal, shifted
+// (Granlund and Montgomery, Division by Invariant Integers using Multiplication, figure 4.1).
+template <typename T>
+void DivideByOne(const TileArgs& args) {
+  const T* x = static_cast<const T*>(args.in[0]);
+  const T y = *static_cast<const T*>(args.in[1]);
+  T* out = static_cast<T*>(args.out);
+  const int64_t count = args.count;
+  if (y == 0) {
+    std::fill_n(out, count, T{0});
+    return;
+  }
+  const auto sign = [](T v) { return std::is_signed_v<T> && v < T{0} ? ~uint64_t{0} : 0; };
+  const auto magnitude = [&](T v) { return (static_cast<uint64_t>(v) ^ sign(v)) - sign(v); };
+  const uint64_t divisor = magnitude(y), y_sign = sign(y);
+  const int bits = divisor == 1 ? 0 : 64 - __builtin_clzll(divisor - 1);
+  __extension__ using Wide = unsigned __int128;
+  const uint64_t reciprocal =
+      static_cast<uint64_t>((((Wide{1} << bits) - divisor) << 64) / divisor) + 1;
+  const int first = bits < 1 ? bits : 1, second = bits < 1 ? 0 : bits - 1;
+  for (int64_t i = 0; i < count; ++i) {
+    const uint64_t n = magnitude(x[i]), flip = sign(x[i]) ^ y_sign;
+    const uint64_t high = static_cast<uint64_t>((Wide{reciprocal} * n) >> 64);
+    const uint64_t quotient = (high + ((n - high) >> first)) >> second;
+    out[i] = static_cast<T>((quotient ^ flip) - flip);
+  }
+}
+
 template <class Least, class Most, typename T, bool kUniform>
 void Clamp(const TileArgs& args) {
   const T* x = static_cast<const T*>(args.in[0]);
@@ -280,7 +309,11 @@ TileFn FindInteger(TileOpcode op, unsigned uniform) {
     case kBitXor: return Commuting<BitXorOf, U>(uniform);
     case kBitNot: return Map1<BitNotOf, U>;
     case kNeg: return Map1<IntNegOf, U>;
-    case kDiv: return Ordered<IntDivOf, T>(uniform);
+    case kDiv:
+      if constexpr (sizeof(T) == 8) {
+        if (uniform == 2) return DivideByOne<T>;
+      }
+      return Ordered<IntDivOf, T>(uniform);
     case kMod: return Tiles<IntModOf, T>(uniform);
     case kFMod: return Tiles<IntFModOf, T>(uniform);
     case kPow: return Tiles<IntPowOf, T>(uniform);

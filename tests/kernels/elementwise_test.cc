@@ -258,6 +258,8 @@ TEST(Elementwise, DivisionAndClampOfEveryType) {
       ForEachTarget([&] {
         Check(clamp, {1003}, operands);
         Check(divide, {1003}, {operands[0], operands[1]});
+        operands[1].strides = {0};  // one divisor
+        Check(divide, {1003}, {operands[0], operands[1]});
       });
     }
   }
