@@ -47,6 +47,16 @@ void FillKeyTable(const T* keys, int64_t count, void* memory) {
 }
 
 template <typename T>
+bool KeyTableFits(int64_t count, const void* memory) {
+  const Header header = *static_cast<const Header*>(memory);
+  const int64_t* list = ListOf(memory);
+  if (!std::is_integral_v<T> || header.size == 0) return KeyTable(count, list).Fits(count);
+  return header.size <= static_cast<uint64_t>(KeyTable::Bytes(count)) / sizeof(int64_t) &&
+         std::all_of(list, list + header.size,
+                     [&](int64_t position) { return position >= 0 && position <= count; });
+}
+
+template <typename T>
 void LookUp(const T* x, int64_t n, const T* keys, const void* memory, int64_t count, int64_t* y,
             const Parallel& par) {
   const Header header = *static_cast<const Header*>(memory);
@@ -69,6 +79,7 @@ void LookUp(const T* x, int64_t n, const T* keys, const void* memory, int64_t co
 #define SARDONYX_KEYS(T)                                                               \
   template int64_t KeyTableBytes<T>(int64_t);                                          \
   template void FillKeyTable<T>(const T*, int64_t, void*);                             \
+  template bool KeyTableFits<T>(int64_t, const void*);                                 \
   template void LookUp<T>(const T*, int64_t, const T*, const void*, int64_t, int64_t*, \
                           const Parallel&);
 SARDONYX_KEYS(float)

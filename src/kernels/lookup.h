@@ -14,6 +14,10 @@ int64_t KeyTableBytes(int64_t count);
 template <typename T>
 void FillKeyTable(const T* keys, int64_t count, void* table);
 
+// Whether a table that comes from a file gives no other positions.
+template <typename T>
+bool KeyTableFits(int64_t count, const void* table);
+
 // y[i] = where x[i] stands among the `count` keys that the table was made of; `count` if it is
 // none.
 template <typename T>

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "devices/cpu/families.h"
-#include "kernels/key_table.h"
 
 namespace sardonyx::cpu {
 namespace {
@@ -15,7 +14,7 @@ BindResult BindTyped(const BindRequest& request) {
   const auto table = request.packs.Get(
       *keys.constant, keys.id, "positions of keys", KeyTableBytes<T>(count),
       [&](const Tensor& from, void* to) { FillKeyTable(from.data<T>(), count, to); });
-  if (!KeyTable(count, table.get()).Fits(count)) {
+  if (!KeyTableFits<T>(count, table.get())) {
     Fail(ErrorCode::kInvalidModel, "the packed table of keys is damaged");
   }
   Bound bound;
