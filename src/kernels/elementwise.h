@@ -48,7 +48,7 @@ void RunElementwise(const ElementwiseKernel& kernel, const void* const* in, void
 // registers, or nearly so.
 struct SimpleEpilogue {
   DType sum_rounding = DType::kFloat32;  // of acc itself, ahead of all else; none
-  int addend[2] = {-1, -1};  // index into Epilogue::operands, -1 for none
+  int addend[2] = {-1, -1};              // index into Epilogue::operands, -1 for none
   float lo = -std::numeric_limits<float>::infinity();
   float hi = std::numeric_limits<float>::infinity();
   bool clamps = false;  // NaN passes through clamp

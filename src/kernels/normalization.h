@@ -1,6 +1,7 @@
 #pragma once
-// Layer, RMS, instance and group normalisation, float32, the first two in float64 as well. y may be x everywhere. Variances are those
-// of the whole group (divided by its size), taken around the mean.
+// Layer, RMS, instance and group normalisation, float32, the first two in float64 as well. y may be
+// x everywhere. Variances are those of the whole group (divided by its size), taken around the
+// mean.
 
 #include <cstddef>
 #include <cstdint>
