@@ -49,7 +49,8 @@ SARDONYX_FUNCTOR2(LessEqual, static_cast<uint8_t>(x <= y))
 SARDONYX_FUNCTOR2(Greater, static_cast<uint8_t>(x > y))
 SARDONYX_FUNCTOR2(GreaterEqual, static_cast<uint8_t>(x >= y))
 SARDONYX_FUNCTOR1(IsNaN, static_cast<uint8_t>(x != x))
-SARDONYX_FUNCTOR1(IsInf, static_cast<uint8_t>(std::fabs(x) == std::numeric_limits<T>::infinity()))
+SARDONYX_FUNCTOR1(IsInf, static_cast<uint8_t>((x == std::numeric_limits<T>::infinity()) |
+                                              (x == -std::numeric_limits<T>::infinity())))
 // 16-bit floats by their bits, shifted so that the sign is gone: kInfinite is infinity's.
 template <uint16_t kInfinite>
 struct BitsAreNaN {
