@@ -13,7 +13,7 @@ struct RoiAlignShape {
   int64_t regions, rows, columns;  // rows and columns of the output
   int64_t samples;                 // of an output along an axis; 0: as many as it has pixels
   bool half_pixel, largest;
-  float scale;                     // from the coordinates of regions to pixels
+  float scale;  // from the coordinates of regions to pixels
 };
 
 int64_t RoiAlignScratchBytes(const RoiAlignShape& shape, int threads);
