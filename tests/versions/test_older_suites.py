@@ -17,11 +17,14 @@ from tests.versions.children import in_children
 from tests.versions.compare import difference
 from tests.versions.older_suites import RELEASES, OldCase, new_cases, wheel_of
 
-CORRECTED = {
-    line.split(" | ")[0].strip()
+ROWS = [
+    [part.strip() for part in line.split(" | ")]
     for line in Path(__file__).with_name("corrected.txt").read_text(encoding="utf-8").splitlines()
     if line and not line.startswith("#")
-}
+]
+CORRECTED = {name for name, _, _ in ROWS}
+# A few draws of ours may well be those that the case holds.
+RANDOM = {name for name, _, why in ROWS if why.startswith("random draws")}
 
 RTOL, ATOL = 1e-3, 1e-7  # of onnx.backend.test.runner
 
@@ -51,5 +54,5 @@ def test_release(release: str):
     failures = {str(case): failure for case, (_, failure) in zip(cases, outcomes, strict=True)}
     broken = [f"{name}: {why}" for name, why in failures.items() if why and name not in CORRECTED]
     assert not broken, "\n".join(broken)
-    mended = [name for name, why in failures.items() if not why and name in CORRECTED]
+    mended = [name for name, why in failures.items() if not why and name in CORRECTED - RANDOM]
     assert not mended, f"these pass, remove them from corrected.txt: {', '.join(mended)}"
