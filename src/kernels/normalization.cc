@@ -14,15 +14,13 @@
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
+namespace {
 
 // Sum of (x - shift), or of (x - shift)^2, in chunks that are added in double.
-template <bool kSquare>
-HWY_INLINE double ShiftedSum(const float* x, int64_t n, float shift) {
-  const D d;
+template <bool kSquare, typename T>
+HWY_INLINE double ShiftedSum(const T* x, int64_t n, T shift) {
+  const hn::ScalableTag<T> d;
+  using V = hn::Vec<decltype(d)>;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const V s = hn::Set(d, shift);
   const auto add = [&](V sum, V v) HWY_ATTR {
@@ -49,250 +47,76 @@ HWY_INLINE double ShiftedSum(const float* x, int64_t n, float shift) {
 }
 
 // y = (x - mean) * inv * scale + bias; scale and bias are vectors, or null.
-HWY_INLINE void Apply(const float* x, const float* scale, const float* bias, float* y, int64_t n,
-                      float mean, float inv) {
-  const D d;
+template <typename T>
+HWY_INLINE void Apply(const T* x, const T* scale, const T* bias, T* y, int64_t n, T mean, T inv) {
+  const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const V m = hn::Set(d, mean), f = hn::Set(d, inv);
+  const auto m = hn::Set(d, mean), f = hn::Set(d, inv);
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) {
-    V v = hn::Mul(hn::Sub(hn::LoadU(d, x + i), m), f);
+    auto v = hn::Mul(hn::Sub(hn::LoadU(d, x + i), m), f);
     if (scale != nullptr) v = hn::Mul(v, hn::LoadU(d, scale + i));
     if (bias != nullptr) v = hn::Add(v, hn::LoadU(d, bias + i));
     hn::StoreU(v, d, y + i);
   }
   if (i == n) return;
-  V v = hn::Mul(hn::Sub(LoadPart(d, x + i, n - i), m), f);
+  auto v = hn::Mul(hn::Sub(LoadPart(d, x + i, n - i), m), f);
   if (scale != nullptr) v = hn::Mul(v, LoadPart(d, scale + i, n - i));
   if (bias != nullptr) v = hn::Add(v, LoadPart(d, bias + i, n - i));
   StorePart(v, d, y + i, n - i);
 }
 
-struct Moments {
-  float mean, inv;
-};
-
-HWY_INLINE Moments RowMoments(const float* x, int64_t n, float epsilon) {
-  const float mean = static_cast<float>(ShiftedSum<false>(x, n, 0.0f) / static_cast<double>(n));
-  const double variance = ShiftedSum<true>(x, n, mean) / static_cast<double>(n);
-  return {mean, static_cast<float>(1.0 / std::sqrt(variance + epsilon))};
-}
-
-void LayerNormRows(const float* x, const float* scale, const float* bias, float* y, int64_t rows,
-                   int64_t n, float epsilon, float* mean, float* inv_std_dev) {
-  for (int64_t row = 0; row < rows; ++row) {
-    const Moments moments = RowMoments(x + row * n, n, epsilon);
-    Apply(x + row * n, scale, bias, y + row * n, n, moments.mean, moments.inv);
-    if (mean != nullptr) mean[row] = moments.mean;
-    if (inv_std_dev != nullptr) inv_std_dev[row] = moments.inv;
+template <typename T>
+HWY_INLINE void Normalize(const RowNorm<T> norm) {  // a copy, which no store can change
+  const int64_t n = norm.n;
+  const double count = static_cast<double>(n);
+  for (int64_t row = 0; row < norm.rows; ++row) {
+    const T* x = norm.x + row * n;
+    const T mean = norm.rms ? T{0} : static_cast<T>(ShiftedSum<false>(x, n, T{0}) / count);
+    const double variance = ShiftedSum<true>(x, n, mean) / count;
+    const T inv = static_cast<T>(1.0 / std::sqrt(variance + norm.epsilon));
+    Apply(x, norm.scale, norm.bias, norm.y + row * n, n, mean, inv);
+    if (norm.mean != nullptr) norm.mean[row] = mean;
+    if (norm.inv_std_dev != nullptr) norm.inv_std_dev[row] = inv;
   }
 }
 
-void RmsNormRows(const float* x, const float* scale, const float* bias, float* y, int64_t rows,
-                 int64_t n, float epsilon, float* inv_rms) {
-  for (int64_t row = 0; row < rows; ++row) {
-    const double square = ShiftedSum<true>(x + row * n, n, 0.0f) / static_cast<double>(n);
-    const float inv = static_cast<float>(1.0 / std::sqrt(square + epsilon));
-    Apply(x + row * n, scale, bias, y + row * n, n, 0.0f, inv);
-    if (inv_rms != nullptr) inv_rms[row] = inv;
-  }
-}
+void NormalizeFloats(const RowNorm<float>& norm) { Normalize(norm); }
+void NormalizeDoubles(const RowNorm<double>& norm) { Normalize(norm); }
 
-// One group of channels [first, first + count) of a channels-first image.
-void NormalizeGroup(const float* x, const float* scale, const float* bias, float* y, int64_t count,
-                    int64_t spatial, float epsilon) {
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const Moments moments = RowMoments(x, count * spatial, epsilon);
-  const V m = hn::Set(d, moments.mean);
-  for (int64_t c = 0; c < count; ++c) {
-    const V f = hn::Set(d, scale == nullptr ? moments.inv : moments.inv * scale[c]);
-    const V b = hn::Set(d, bias == nullptr ? 0.0f : bias[c]);
-    const float* from = x + c * spatial;
-    float* to = y + c * spatial;
-    int64_t i = 0;
-    for (; i + lanes <= spatial; i += lanes) {
-      hn::StoreU(hn::MulAdd(hn::Sub(hn::LoadU(d, from + i), m), f, b), d, to + i);
-    }
-    if (i < spatial) {
-      StorePart(hn::MulAdd(hn::Sub(LoadPart(d, from + i, spatial - i), m), f, b), d, to + i,
-                spatial - i);
-    }
-  }
-}
-
-// Per channel over `pixels` rows of x [pixels, channels]: sum[c] = sum of (x - shift[c]) or its
-// square; shift null is 0.
-template <bool kSquare>
-HWY_INLINE void ColumnSums(const float* x, const float* shift, float* sum, int64_t pixels,
-                           int64_t channels) {
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t c = 0; c < channels; c += lanes) {
-    const int64_t part = std::min(lanes, channels - c);
-    const auto load = [&](const float* p) HWY_ATTR {
-      return part == lanes ? hn::LoadU(d, p) : LoadPart(d, p, part);
-    };
-    const V s = shift == nullptr ? hn::Zero(d) : load(shift + c);
-    const auto add = [&](V total, int64_t pixel) HWY_ATTR {
-      const V t = hn::Sub(load(x + pixel * channels + c), s);
-      return kSquare ? hn::MulAdd(t, t, total) : hn::Add(total, t);
-    };
-    V s0 = hn::Zero(d), s1 = s0;
-    int64_t i = 0;
-    for (; i + 2 <= pixels; i += 2) {
-      s0 = add(s0, i);
-      s1 = add(s1, i + 1);
-    }
-    if (i < pixels) s0 = add(s0, i);
-    s0 = hn::Add(s0, s1);
-    if (part == lanes) {
-      hn::StoreU(s0, d, sum + c);
-    } else {
-      StorePart(s0, d, sum + c, part);
-    }
-  }
-}
-
-void ChannelSums(const float* x, const float* shift, float* sum, int64_t pixels, int64_t channels,
-                 bool square) {
-  if (square) {
-    ColumnSums<true>(x, shift, sum, pixels, channels);
-  } else {
-    ColumnSums<false>(x, shift, sum, pixels, channels);
-  }
-}
-
-// y = (x - mean) * factor + bias, all three per channel; bias may be null.
-void ApplyChannels(const float* x, const float* mean, const float* factor, const float* bias,
-                   float* y, int64_t pixels, int64_t channels) {
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t i = 0; i < pixels; ++i, x += channels, y += channels) {
-    int64_t c = 0;
-    for (; c + lanes <= channels; c += lanes) {
-      V v = hn::Mul(hn::Sub(hn::LoadU(d, x + c), hn::LoadU(d, mean + c)), hn::LoadU(d, factor + c));
-      if (bias != nullptr) v = hn::Add(v, hn::LoadU(d, bias + c));
-      hn::StoreU(v, d, y + c);
-    }
-    for (; c < channels; ++c) {
-      y[c] = (x[c] - mean[c]) * factor[c] + (bias == nullptr ? 0.0f : bias[c]);
-    }
-  }
-}
-
+}  // namespace
 }  // namespace sardonyx::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace sardonyx {
-
-HWY_EXPORT(LayerNormRows);
-HWY_EXPORT(RmsNormRows);
-HWY_EXPORT(NormalizeGroup);
-HWY_EXPORT(ChannelSums);
-HWY_EXPORT(ApplyChannels);
-
-void LayerNorm(const float* x, const float* scale, const float* bias, float* y, int64_t rows,
-               int64_t n, float epsilon, float* mean, float* inv_std_dev, const Parallel& par) {
-  const Slices slices = Slice(rows, n);
-  par.For(slices.tasks, [&](int64_t task) {
-    const int64_t begin = slices.Begin(task), end = slices.End(task, rows);
-    HWY_DYNAMIC_DISPATCH(LayerNormRows)
-    (x + begin * n, scale, bias, y + begin * n, end - begin, n, epsilon,
-     mean == nullptr ? nullptr : mean + begin,
-     inv_std_dev == nullptr ? nullptr : inv_std_dev + begin);
-  });
-}
-
-void RmsNorm(const float* x, const float* scale, const float* bias, float* y, int64_t rows,
-             int64_t n, float epsilon, float* inv_rms, const Parallel& par) {
-  const Slices slices = Slice(rows, n);
-  par.For(slices.tasks, [&](int64_t task) {
-    const int64_t begin = slices.Begin(task), end = slices.End(task, rows);
-    HWY_DYNAMIC_DISPATCH(RmsNormRows)
-    (x + begin * n, scale, bias, y + begin * n, end - begin, n, epsilon,
-     inv_rms == nullptr ? nullptr : inv_rms + begin);
-  });
-}
-
-void GroupNormChannelsFirst(const float* x, const float* scale, const float* bias, float* y,
-                            int64_t batch, int64_t channels, int64_t spatial, int64_t groups,
-                            float epsilon, const Parallel& par) {
-  const int64_t count = channels / groups;
-  const Slices slices = Slice(batch * groups, count * spatial);
-  par.For(slices.tasks, [&](int64_t task) {
-    for (int64_t i = slices.Begin(task); i < slices.End(task, batch * groups); ++i) {
-      const int64_t first = i % groups * count, at = i * count * spatial;
-      HWY_DYNAMIC_DISPATCH(NormalizeGroup)
-      (x + at, scale == nullptr ? nullptr : scale + first, bias == nullptr ? nullptr : bias + first,
-       y + at, count, spatial, epsilon);
-    }
-  });
-}
-
 namespace {
 
-// Pixels whose channel sums are taken in float before they are added in double.
-constexpr int64_t kBlock = 256;
-int64_t Blocks(int64_t spatial) { return (spatial + kBlock - 1) / kBlock; }
-int64_t RoundUp(int64_t channels) { return (channels + 15) / 16 * 16; }
+HWY_EXPORT(NormalizeFloats);
+HWY_EXPORT(NormalizeDoubles);
+
+template <typename T, typename Run>
+void ForParts(const RowNorm<T>& norm, const Parallel& par, Run&& run) {
+  const Slices slices = Slice(norm.rows, norm.n * static_cast<int64_t>(sizeof(T)) / 4);
+  par.For(slices.tasks, [&](int64_t task) {
+    const int64_t begin = slices.Begin(task);
+    RowNorm<T> part = norm;
+    part.x += begin * norm.n;
+    part.y += begin * norm.n;
+    part.rows = slices.End(task, norm.rows) - begin;
+    if (norm.mean != nullptr) part.mean += begin;
+    if (norm.inv_std_dev != nullptr) part.inv_std_dev += begin;
+    run(part);
+  });
+}
 
 }  // namespace
 
-size_t GroupNormScratchBytes(int64_t batch, int64_t spatial, int64_t channels) {
-  return sizeof(float) * static_cast<size_t>(batch * RoundUp(channels) * (Blocks(spatial) + 2));
+void NormalizeRows(const RowNorm<float>& norm, const Parallel& par) {
+  ForParts(norm, par, [](const auto& part) { HWY_DYNAMIC_DISPATCH(NormalizeFloats)(part); });
 }
-
-void GroupNormChannelsLast(const float* x, const float* scale, const float* bias, float* y,
-                           int64_t batch, int64_t spatial, int64_t channels, int64_t groups,
-                           float epsilon, void* scratch, const Parallel& par) {
-  const int64_t blocks = Blocks(spatial), row = RoundUp(channels), count = channels / groups;
-  // Of each image: the mean and the factor of every channel, then the sums of each block.
-  float* means = static_cast<float*>(scratch);
-  float* factors = means + batch * row;
-  float* sums = factors + batch * row;
-  const Slices slices = Slice(batch * blocks, std::min(spatial, kBlock) * channels);
-  const auto for_blocks = [&](auto&& body) {
-    par.For(slices.tasks, [&](int64_t task) {
-      for (int64_t i = slices.Begin(task); i < slices.End(task, batch * blocks); ++i) {
-        const int64_t image = i / blocks, first = i % blocks * kBlock;
-        body(i, image, (image * spatial + first) * channels, std::min(kBlock, spatial - first));
-      }
-    });
-  };
-  // Mean over each group of what the blocks hold.
-  const auto group_mean = [&](int64_t image, int64_t group) {
-    double total = 0.0;
-    for (int64_t block = 0; block < blocks; ++block) {
-      const float* sum = sums + (image * blocks + block) * row + group * count;
-      for (int64_t c = 0; c < count; ++c) total += sum[c];
-    }
-    return total / (static_cast<double>(count) * static_cast<double>(spatial));
-  };
-  for_blocks([&](int64_t i, int64_t, int64_t at, int64_t pixels) {
-    HWY_DYNAMIC_DISPATCH(ChannelSums)(x + at, nullptr, sums + i * row, pixels, channels, false);
-  });
-  for (int64_t i = 0; i < batch * groups; ++i) {
-    const float mean = static_cast<float>(group_mean(i / groups, i % groups));
-    std::fill_n(means + i / groups * row + i % groups * count, count, mean);
-  }
-  for_blocks([&](int64_t i, int64_t image, int64_t at, int64_t pixels) {
-    HWY_DYNAMIC_DISPATCH(ChannelSums)
-    (x + at, means + image * row, sums + i * row, pixels, channels, true);
-  });
-  for (int64_t i = 0; i < batch * groups; ++i) {
-    const int64_t first = i % groups * count;
-    const float inv =
-        static_cast<float>(1.0 / std::sqrt(group_mean(i / groups, i % groups) + epsilon));
-    for (int64_t c = first; c < first + count; ++c) {
-      factors[i / groups * row + c] = scale == nullptr ? inv : inv * scale[c];
-    }
-  }
-  for_blocks([&](int64_t, int64_t image, int64_t at, int64_t pixels) {
-    HWY_DYNAMIC_DISPATCH(ApplyChannels)
-    (x + at, means + image * row, factors + image * row, bias, y + at, pixels, channels);
-  });
+void NormalizeRows(const RowNorm<double>& norm, const Parallel& par) {
+  ForParts(norm, par, [](const auto& part) { HWY_DYNAMIC_DISPATCH(NormalizeDoubles)(part); });
 }
 
 }  // namespace sardonyx

@@ -45,11 +45,11 @@ HWY_INLINE void StorePart(hn::Vec<D> v, D d, T* p, int64_t count) {
 }
 
 template <class D>
-HWY_INLINE float SumLanes(D d, hn::Vec<D> v) {
+HWY_INLINE hn::TFromD<D> SumLanes(D d, hn::Vec<D> v) {
   return hn::GetLane(hn::SumOfLanes(d, v));
 }
 template <class D>
-HWY_INLINE float MaxLane(D d, hn::Vec<D> v) {
+HWY_INLINE hn::TFromD<D> MaxLane(D d, hn::Vec<D> v) {
   return hn::GetLane(hn::MaxOfLanes(d, v));
 }
 

@@ -74,14 +74,13 @@ HWY_INLINE float RowExp(const float* x, float* y, int64_t n, float max) {
   return SumLanes(d, hn::Add(s0, s1));
 }
 
-// y = x * factor + offset.
-HWY_INLINE void RowScale(const float* x, float* y, int64_t n, float factor, float offset) {
+HWY_INLINE void RowScale(float* y, int64_t n, float factor) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const V f = hn::Set(d, factor), o = hn::Set(d, offset);
+  const V f = hn::Set(d, factor);
   int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::MulAdd(hn::LoadU(d, x + i), f, o), d, y + i);
-  if (i < n) StorePart(hn::MulAdd(LoadPart(d, x + i, n - i), f, o), d, y + i, n - i);
+  for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Mul(hn::LoadU(d, y + i), f), d, y + i);
+  if (i < n) StorePart(hn::Mul(LoadPart(d, y + i, n - i), f), d, y + i, n - i);
 }
 
 // A sum of rounded terms, rounded as they are unless it leaves the range of the format.
@@ -118,7 +117,7 @@ void SoftmaxRows(const float* x, float* y, int64_t rows, int64_t n, bool log, DT
       if (rounding != DType::kFloat32) {
         RowRoundedShares(y, n, rounding);
       } else {
-        RowScale(y, y, n, 1.0f / sum, 0.0f);
+        RowScale(y, n, 1.0f / sum);
       }
       continue;
     }
@@ -195,33 +194,6 @@ void SoftmaxColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t 
   }
 }
 
-// One row of scores: y = softmax(scale * x + mask).
-void MaskedRow(const float* x, float* y, int64_t n, float scale, const float* mask,
-               int64_t mask_stride) {
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  if (mask == nullptr || mask_stride == 0) {
-    RowScale(x, y, n, scale, mask == nullptr ? 0.0f : *mask);
-  } else {
-    const V f = hn::Set(d, scale);
-    int64_t i = 0;
-    for (; i + lanes <= n; i += lanes) {
-      hn::StoreU(hn::MulAdd(hn::LoadU(d, x + i), f, hn::LoadU(d, mask + i)), d, y + i);
-    }
-    if (i < n) {
-      StorePart(hn::MulAdd(LoadPart(d, x + i, n - i), f, LoadPart(d, mask + i, n - i)), d, y + i,
-                n - i);
-    }
-  }
-  const float max = RowMax(y, n);
-  if (max == kLowest) {
-    for (int64_t i = 0; i < n; ++i) y[i] = std::isnan(y[i]) ? y[i] : 0.0f;
-    return;
-  }
-  const float sum = RowExp<true>(y, y, n, max);
-  RowScale(y, y, n, 1.0f / sum, 0.0f);
-}
-
 }  // namespace sardonyx::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -230,7 +202,6 @@ namespace sardonyx {
 
 HWY_EXPORT(SoftmaxRows);
 HWY_EXPORT(SoftmaxColumns);
-HWY_EXPORT(MaskedRow);
 
 void Softmax(const float* x, float* y, int64_t outer, int64_t n, int64_t inner, bool log,
              const Parallel& par, DType rounding) {
@@ -251,23 +222,6 @@ void Softmax(const float* x, float* y, int64_t outer, int64_t n, int64_t inner, 
       const int64_t first = i % blocks * kColumns, at = i / blocks * n * inner + first;
       HWY_DYNAMIC_DISPATCH(SoftmaxColumns)
       (x + at, y + at, n, inner, std::min(kColumns, inner - first), log, rounding);
-    }
-  });
-}
-
-void MaskedSoftmax(const float* x, float* y, int64_t d0, int64_t d1, int64_t d2, int64_t n,
-                   float scale, const SoftmaxMask& mask, const Parallel& par) {
-  const int64_t rows = d0 * d1 * d2;
-  const Slices slices = Slice(rows, n);
-  par.For(slices.tasks, [&](int64_t task) {
-    for (int64_t row = slices.Begin(task); row < slices.End(task, rows); ++row) {
-      const float* row_mask = mask.data;
-      if (row_mask != nullptr) {
-        row_mask += row / (d1 * d2) * mask.d0_stride + row / d2 % d1 * mask.d1_stride +
-                    row % d2 * mask.d2_stride;
-      }
-      HWY_DYNAMIC_DISPATCH(MaskedRow)
-      (x + row * n, y + row * n, n, scale, row_mask, mask.element_stride);
     }
   });
 }

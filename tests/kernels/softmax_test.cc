@@ -143,42 +143,5 @@ TEST(Softmax, ExtremeValues) {
   });
 }
 
-TEST(Softmax, ScaleAndMask) {
-  test::ForEachTarget([] {
-    const int64_t d0 = 2, d1 = 3, d2 = 5;
-    for (int64_t n : {1, 9, 32, 130}) {
-      const auto x = test::RandomFloats(d0 * d1 * d2 * n, 3, -8, 8);
-      const auto data = test::RandomFloats(d0 * d1 * d2 * n, 4, -8, 8);
-      for (const SoftmaxMask mask :
-           {SoftmaxMask{}, SoftmaxMask{data.data(), d2 * n, 0, n, 1},
-            SoftmaxMask{data.data(), n, 0, 0, 1}, SoftmaxMask{data.data(), d1, 1, 0, 0}}) {
-        std::vector<double> scores(x.size());
-        for (size_t i = 0; i < x.size(); ++i) {
-          const int64_t row = static_cast<int64_t>(i) / n;
-          scores[i] = 0.125 * x[i];
-          if (mask.data != nullptr) {
-            scores[i] += data[row / (d1 * d2) * mask.d0_stride + row / d2 % d1 * mask.d1_stride +
-                              row % d2 * mask.d2_stride + i % n * mask.element_stride];
-          }
-        }
-        std::vector<float> y(x.size());
-        MaskedSoftmax(x.data(), y.data(), d0, d1, d2, n, 0.125f, mask, test::Threads(2));
-        const auto expected = Expected(scores, d0 * d1 * d2, n, 1, false);
-        for (size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], expected[i], 3e-6 * expected[i]);
-      }
-    }
-  });
-}
-
-TEST(Softmax, FullyMaskedRowIsZero) {
-  test::ForEachTarget([] {
-    const std::vector<float> x(13, 2.0f), mask(13, -kInfinity);
-    std::vector<float> y(13, 1.0f);
-    MaskedSoftmax(x.data(), y.data(), 1, 1, 1, 13, 1.0f, {mask.data(), 0, 0, 0, 1},
-                  test::Threads(1));
-    EXPECT_EQ(y, std::vector<float>(13, 0.0f));
-  });
-}
-
 }  // namespace
 }  // namespace sardonyx

@@ -32,7 +32,6 @@ BindResult BindRows(const BindRequest& request) {
   for (const Operand& output : request.outputs) {
     if (output.dtype != x.dtype) return Refuse("an output is {}", Name(output.dtype));
   }
-  if (rms && outputs == 2) return Refuse("the mean of RMS normalisation is asked for");
   Bound bound;
   bound.inplace = 1;
   const auto with = [&](auto tag) -> BindResult {
@@ -40,13 +39,17 @@ BindResult BindRows(const BindRequest& request) {
     bound.run = [=, epsilon = static_cast<T>(epsilon)](const StepArgs& args) {
       auto in = [&](size_t i) { return static_cast<const T*>(args.in[i]); };
       auto out = [&](size_t i) { return i < outputs ? static_cast<T*>(args.out[i]) : nullptr; };
-      if (rms) {
-        RmsNorm(in(0), scale ? in(1) : nullptr, bias ? in(2) : nullptr, out(0), rows, n, epsilon,
-                out(2), args.parallel);
-      } else {
-        LayerNorm(in(0), scale ? in(1) : nullptr, bias ? in(2) : nullptr, out(0), rows, n, epsilon,
-                  out(1), out(2), args.parallel);
-      }
+      NormalizeRows(RowNorm<T>{.x = in(0),
+                               .scale = scale ? in(1) : nullptr,
+                               .bias = bias ? in(2) : nullptr,
+                               .y = out(0),
+                               .rows = rows,
+                               .n = n,
+                               .epsilon = epsilon,
+                               .rms = rms,
+                               .mean = out(1),
+                               .inv_std_dev = out(2)},
+                    args.parallel);
     };
     return std::move(bound);
   };
