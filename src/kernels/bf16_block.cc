@@ -88,15 +88,24 @@ __attribute__((target(HWY_TARGET_STR ",avx512bf16"))) HWY_NOINLINE void PairTile
     const uint32_t* next, float* c, int64_t ldc, const TileStore& store) {
   V acc[kM][2];
   Begin(acc, c, ldc);
-  for (int64_t i = 0; i < pairs; ++i, b += kWidth) {
-    __builtin_prefetch(next + i * kLanes, 0, 2);
+  // Every third row has a pointer: one for each are more than there are general registers.
+  const uint32_t* at[(kM + 2) / 3];
+#pragma GCC unroll 5
+  for (int i = 0; i < (kM + 2) / 3; ++i) at[i] = a + 3 * i * lda;
+  for (int64_t left = pairs; left > 0; --left, b += kWidth, next += kLanes) {
+    __builtin_prefetch(next, 0, 2);
     const auto b0 = (__m512bh)_mm512_loadu_si512(b);
     const auto b1 = (__m512bh)_mm512_loadu_si512(b + kLanes);
 #pragma GCC unroll 16
     for (int r = 0; r < kM; ++r) {
-      const auto av = (__m512bh)_mm512_set1_epi32(static_cast<int>(a[r * lda + i]));
+      const auto av = (__m512bh)_mm512_set1_epi32(static_cast<int>(at[r / 3][r % 3 * lda]));
       acc[r][0].raw = _mm512_dpbf16_ps(acc[r][0].raw, av, b0);
       acc[r][1].raw = _mm512_dpbf16_ps(acc[r][1].raw, av, b1);
+    }
+#pragma GCC unroll 5
+    for (const uint32_t*& third : at) {
+      ++third;
+      asm("" : "+r"(third));  // or the compiler makes up the other pointers again
     }
   }
   StoreTile(Floats(), acc, c, ldc, store);
@@ -126,6 +135,7 @@ void Block(const Bf16BlockArgs& args) {
   const int64_t k = std::min(2 * args.pairs, args.k_total - 2 * args.p0);
   const int64_t tiles = CeilDiv(args.rows, kRows);
   HWY_ALIGN float buffer[kRows * kWidth];
+  const TileStore plain;
   for (int64_t n = args.n0; n < args.n1; n += kWidth) {
     const int64_t columns = std::min(kWidth, args.n_total - n);
     const uint32_t* panel = args.b + n / kWidth * panel_words + args.p0 * kWidth;
@@ -139,7 +149,8 @@ void Block(const Bf16BlockArgs& args) {
       const bool whole = columns == kWidth;
       float* const to = whole ? c : buffer;
       const int64_t ldto = whole ? args.ldc : kWidth;
-      const TileStore as = whole ? store : TileStore();
+      // Not a copy: it would wait for the stores of the tile before.
+      const TileStore& as = whole ? store : plain;
       if (args.a_pairs != nullptr) {
         kPairTiles[height - 1](args.a_pairs + begin * args.pairs_ld + args.p0, args.pairs_ld,
                                args.pairs, panel, t < 2 ? next + t * args.pairs * kLanes : panel,
