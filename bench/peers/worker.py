@@ -1,11 +1,12 @@
 """One engine with one model in a process of its own; answers requests, a line of JSON each.
 
 Started as `python -m bench.peers.worker ENGINE MODEL INPUTS.npz THREADS SESSIONS`, pinned by its
-parent. The first line that it writes tells version, load and first-run time; then it answers
+parent. The first line that it writes tells version, load and first-run time, and the peak memory
+until then; later the lists of times would count. Then it answers
 
     {"seconds": S}     runs for S seconds, at least once: {"times": [nanoseconds ...]}; of several
                        sessions, run by a thread each, the time that all took over all their runs
-    {"save": "P.npz"}  the peak memory so far, then writes the outputs: {"peak_kib": N}
+    {"save": "P.npz"}  writes the outputs: {}
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ def serve(
     start = time.perf_counter_ns()
     run = open_model(path, feeds, threads)
     outputs = run()
-    answer(version=version, load_ns=time.perf_counter_ns() - start)
+    load_ns = time.perf_counter_ns() - start
+    answer(version=version, load_ns=load_ns, peak_kib=peak_kib())
     runs = [run, *(open_model(path, feeds, threads) for _ in range(sessions - 1))]
 
     for line in sys.stdin:
@@ -84,10 +86,9 @@ def serve(
                 times.append(time.perf_counter_ns() - start)
             answer(times=times)
         else:
-            peak = peak_kib()
             arrays = {f"{index:03}": np.array(value) for index, value in enumerate(outputs)}
             np.savez(request["save"], **arrays)
-            answer(peak_kib=peak)
+            answer()
 
 
 def main() -> None:
