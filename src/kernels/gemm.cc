@@ -63,7 +63,9 @@ Cut CutGemm(const GemmShape& s, bool packed) {
   const int64_t panels = CeilDiv(s.n, panel);
   const int64_t fitting = std::max<int64_t>(2, kChunkBBytes / (k_bytes * panel));
   if (cut.gemv) {
-    cut.column_parts = std::min(parts, CeilDiv(s.n, 64));
+    // Memory gives long pieces of B's rows faster than short ones.
+    const int64_t least = s.b_transposed ? 64 : std::clamp<int64_t>(RoundUp(s.n / 2, 64), 64, 512);
+    cut.column_parts = std::min(parts, CeilDiv(s.n, least));
     cut.column_step = RoundUp(CeilDiv(s.n, cut.column_parts), 64);
     cut.column_parts = CeilDiv(s.n, cut.column_step);
     if (s.a_transposed) {

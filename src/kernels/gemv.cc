@@ -8,6 +8,8 @@
 
 #include "hwy/highway.h"
 
+#include <algorithm>
+
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx {
 namespace HWY_NAMESPACE {
@@ -47,15 +49,62 @@ HWY_NOINLINE void Columns(int64_t k, const float* a, int64_t lda, const float* b
   }
 }
 
+// kM rows times kDepth rows of B on top of C, which stays in the cache.
+template <int kM, int kDepth>
+HWY_NOINLINE void AddRows(int64_t n, const float* a, int64_t lda, const float* b, int64_t ldb,
+                          float* c, int64_t ldc) {
+  const Tag d;
+  hn::Vec<Tag> av[kM][kDepth];
+#pragma GCC unroll 4
+  for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 8
+    for (int i = 0; i < kDepth; ++i) av[r][i] = hn::Set(d, a[r * lda + i]);
+  }
+  for (int64_t j = 0; j < n; j += kLanes) {
+    hn::Vec<Tag> acc[kM];
+#pragma GCC unroll 4
+    for (int r = 0; r < kM; ++r) acc[r] = hn::LoadU(d, c + r * ldc + j);
+#pragma GCC unroll 8
+    for (int i = 0; i < kDepth; ++i) {
+      const auto bv = hn::LoadU(d, b + i * ldb + j);
+#pragma GCC unroll 4
+      for (int r = 0; r < kM; ++r) acc[r] = hn::MulAdd(av[r][i], bv, acc[r]);
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < kM; ++r) hn::StoreU(acc[r], d, c + r * ldc + j);
+  }
+}
+
+// `n` columns, whole vectors. Many of them go by rows of B, which memory gives faster than pieces
+// of rows; the order of each sum is the same.
+template <int kM>
+void Vectors(int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb,
+             float* c, int64_t ldc) {
+  constexpr int kNV = kM <= 2 ? 4 : 2;
+  constexpr int kDepth = 4;
+  constexpr int64_t kWide = 256, kWidest = 4096;
+  int64_t j = 0;
+  while (n - j >= kWide) {
+    const int64_t part = std::min(n - j, kWidest);
+    for (int r = 0; r < kM; ++r) std::fill_n(c + r * ldc + j, part, 0.0f);
+    int64_t i = 0;
+    for (; i + kDepth <= k; i += kDepth) {
+      AddRows<kM, kDepth>(part, a + i, lda, b + i * ldb + j, ldb, c + j, ldc);
+    }
+    for (; i < k; ++i) AddRows<kM, 1>(part, a + i, lda, b + i * ldb + j, ldb, c + j, ldc);
+    j += part;
+  }
+  for (; j + kNV * kLanes <= n; j += kNV * kLanes) {
+    Columns<kM, kNV>(k, a, lda, b + j, ldb, c + j, ldc);
+  }
+  for (; j < n; j += kLanes) Columns<kM, 1>(k, a, lda, b + j, ldb, c + j, ldc);
+}
+
 template <int kM>
 void RowMajor(int64_t n0, int64_t n1, int64_t k, const float* a, int64_t lda, const float* b,
               int64_t ldb, float* c, int64_t ldc) {
-  constexpr int kNV = kM <= 2 ? 4 : 2;
-  int64_t n = n0;
-  for (; n + kNV * kLanes <= n1; n += kNV * kLanes) {
-    Columns<kM, kNV>(k, a, lda, b + n, ldb, c + n, ldc);
-  }
-  for (; n + kLanes <= n1; n += kLanes) Columns<kM, 1>(k, a, lda, b + n, ldb, c + n, ldc);
+  int64_t n = n0 + (n1 - n0) / kLanes * kLanes;
+  Vectors<kM>(n - n0, k, a, lda, b + n0, ldb, c + n0, ldc);
   for (; n < n1; ++n) {
     float sum[kM] = {};
     for (int64_t i = 0; i < k; ++i) {
