@@ -67,7 +67,7 @@ HWY_INLINE void PoolRow(const PoolShape& shape, const float* x, float* y, int64_
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), channels = shape.channels;
   PoolRowWindows windows(shape, row);
   for (int64_t o = 0; o < shape.out[2]; ++o, y += channels) {
-    const PoolWindow window = windows.At(o, include_pad);
+    const PoolWindow& window = windows.At(o, include_pad);
     const float factor = window.counted == 0 ? 0.0f : 1.0f / static_cast<float>(window.counted);
     const float* from = x + window.offset;
     int64_t c = 0;
@@ -78,6 +78,56 @@ HWY_INLINE void PoolRow(const PoolShape& shape, const float* x, float* y, int64_
       PoolChannels<kMax, 1>(window, from + c, y + c, factor, 0);
     }
     if (c < channels) PoolChannels<kMax, 1>(window, from + c, y + c, factor, channels - c);
+  }
+}
+
+// A row of the maximum with its places. A plane has fewer than 2^31 pixels.
+void IndexedMaxRow(const PoolShape& shape, const float* x, float* y, int64_t* indices,
+                   PoolIndexOrder order, int64_t row) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), channels = shape.channels;
+  const std::array<int64_t, 3>& in = shape.in;
+  const int64_t plane = in[0] * in[1] * in[2];
+  const int64_t image = row / (shape.out[0] * shape.out[1]) * channels;
+  // How a step along an axis of the input, and of the window, advances the place.
+  std::array<int64_t, 3> axis_step = {in[1] * in[2], in[2], 1};
+  if (order == PoolIndexOrder::kColumnMajor) axis_step = {1, in[0], in[0] * in[1]};
+  std::array<int64_t, 3> advance = axis_step;
+  for (int axis = 0; axis < 3; ++axis) advance[axis] *= shape.dilation[axis];
+  HWY_ALIGN int32_t places[hn::MaxLanes(di)];
+  PoolRowWindows windows(shape, row);
+  for (int64_t o = 0; o < shape.out[2]; ++o, y += channels, indices += channels) {
+    const PoolWindow& window = windows.At(o, false);
+    int64_t start = 0;
+    for (int axis = 0; axis < 3; ++axis) start += window.first[axis] * axis_step[axis];
+    for (int64_t c = 0; c < channels; c += lanes) {
+      const int64_t part = std::min(lanes, channels - c);
+      V best = hn::Set(d, -std::numeric_limits<float>::infinity());
+      auto place = hn::Set(di, -1);
+      for (int64_t i = 0; i < window.count[0]; ++i) {
+        for (int64_t j = 0; j < window.count[1]; ++j) {
+          const float* at = x + window.offset + i * window.step[0] + j * window.step[1] + c;
+          int64_t here = start + i * advance[0] + j * advance[1];
+          for (int64_t k = 0; k < window.count[2]; ++k) {
+            const V v = part == lanes ? hn::LoadU(d, at) : LoadPart(d, at, part);
+            const auto better =
+                hn::Or(hn::Gt(v, best), hn::RebindMask(d, hn::Lt(place, hn::Zero(di))));
+            best = hn::IfThenElse(better, v, best);
+            place = hn::IfThenElse(hn::RebindMask(di, better),
+                                   hn::Set(di, static_cast<int32_t>(here)), place);
+            at += window.step[2];
+            here += advance[2];
+          }
+        }
+      }
+      StorePart(best, d, y + c, part);
+      hn::Store(place, di, places);
+      for (int64_t lane = 0; lane < part; ++lane) {
+        indices[c + lane] =
+            places[lane] < 0 ? -1 : (image + c + lane) * plane + int64_t{places[lane]};
+      }
+    }
   }
 }
 
@@ -95,18 +145,20 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace sardonyx {
 
+HWY_EXPORT(IndexedMaxRow);
 HWY_EXPORT(MaxPoolRow);
 HWY_EXPORT(AveragePoolRow);
 
 template <>
 void MaxPool<float>(const PoolShape& shape, const float* x, float* y, int64_t* indices,
                     PoolIndexOrder order, const Parallel& par) {
-  if (indices != nullptr) {
-    MaxPoolElements(shape, x, y, indices, order, par);
-    return;
+  if (indices != nullptr && shape.in[0] * shape.in[1] * shape.in[2] > INT32_MAX) {
+    return MaxPoolElements(shape, x, y, indices, order, par);
   }
   ForEachPoolRow(shape, 4, par, [&](int64_t row) {
-    HWY_DYNAMIC_DISPATCH(MaxPoolRow)(shape, x, y + row * shape.out[2] * shape.channels, row);
+    const int64_t at = row * shape.out[2] * shape.channels;
+    if (indices == nullptr) return HWY_DYNAMIC_DISPATCH(MaxPoolRow)(shape, x, y + at, row);
+    HWY_DYNAMIC_DISPATCH(IndexedMaxRow)(shape, x, y + at, indices + at, order, row);
   });
 }
 

@@ -45,7 +45,7 @@ template <typename T>
 HWY_INLINE void MaxRow(const PoolShape& shape, const T* x, T* y, int64_t row) {
   PoolRowWindows windows(shape, row);
   for (int64_t o = 0; o < shape.out[2]; ++o, y += shape.channels) {
-    const PoolWindow window = windows.At(o, false);
+    const PoolWindow& window = windows.At(o, false);
     const T* from = x + window.offset;
     if (MaxVectors(hn::ScalableTag<T>(), window, from, y, shape.channels)) continue;
     if (MaxVectors(hn::CappedTag<T, 16>(), window, from, y, shape.channels)) continue;

@@ -15,7 +15,7 @@ namespace sardonyx {
 #define SARDONYX_KERNELS_POOL_PLANES_ONCE
 // What is worked on at a time: outputs of a row, and columns that they need.
 inline constexpr int64_t kPoolOutputs = 512, kPoolColumns = 2048;
-inline int64_t PoolSpan(const PoolShape& shape) {
+inline int64_t PoolReach(const PoolShape& shape) {
   return (shape.kernel[2] - 1) * shape.dilation[2] + 1;
 }
 using PlaneRows = void (*)(const PoolShape& shape, const void* x, void* y, int64_t begin,
@@ -40,10 +40,14 @@ HWY_INLINE T Join(T a, T b) {
   return static_cast<T>(a + b);
 }
 
+// The rows of a window: counts and distances along the first two axes.
+struct Across {
+  int64_t count[2], step[2];
+};
+
 // to[c] = join of the window's rows at from + c, for c < count.
 template <PlanePool kKind, typename T>
-HWY_INLINE void JoinRows(const PoolWindow& across, int64_t row, const T* from, T* to, int64_t count,
-                         T neutral) {
+HWY_INLINE void JoinRows(const Across& across, const T* from, T* to, int64_t count, T neutral) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t c = 0;
@@ -51,7 +55,7 @@ HWY_INLINE void JoinRows(const PoolWindow& across, int64_t row, const T* from, T
     auto acc = hn::Set(d, neutral);
     for (int64_t i = 0; i < across.count[0]; ++i) {
       for (int64_t j = 0; j < across.count[1]; ++j) {
-        const T* p = from + (i * across.step[0] + j * across.step[1]) * row + c;
+        const T* p = from + i * across.step[0] + j * across.step[1] + c;
         acc = JoinVectors<kKind>(acc, hn::LoadU(d, p));
       }
     }
@@ -61,7 +65,7 @@ HWY_INLINE void JoinRows(const PoolWindow& across, int64_t row, const T* from, T
     T acc = neutral;
     for (int64_t i = 0; i < across.count[0]; ++i) {
       for (int64_t j = 0; j < across.count[1]; ++j) {
-        acc = Join<kKind>(acc, from[(i * across.step[0] + j * across.step[1]) * row + c]);
+        acc = Join<kKind>(acc, from[i * across.step[0] + j * across.step[1] + c]);
       }
     }
     to[c] = acc;
@@ -124,24 +128,19 @@ void Rows(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, i
     neutral = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
                                                    : std::numeric_limits<T>::lowest();
   }
-  const int64_t stride = shape.stride[2], span = PoolSpan(shape), width = shape.out[2];
+  const int64_t stride = shape.stride[2], span = PoolReach(shape), width = shape.out[2];
+  const int64_t step[2] = {shape.in[1] * shape.in[2] * shape.dilation[0],
+                           shape.in[2] * shape.dilation[1]};
   const int64_t most = std::min(kPoolOutputs, (kPoolColumns - span) / stride + 1);
   constexpr bool kPadded = kKind == PlanePool::kAverageWithPad;
-  PoolShape line;  // the last axis alone
-  line.in[2] = shape.in[2], line.out[2] = shape.out[2], line.kernel[2] = shape.kernel[2];
-  line.stride[2] = stride, line.dilation[2] = shape.dilation[2];
-  line.pad_begin[2] = shape.pad_begin[2], line.pad_end[2] = shape.pad_end[2];
-  PoolShape rest = shape;  // and the others, a row of in[2] being one element
-  rest.in[2] = rest.out[2] = rest.kernel[2] = rest.stride[2] = rest.dilation[2] = 1;
-  rest.pad_begin[2] = rest.pad_end[2] = 0;
   T columns[kPoolColumns + kSlack], counts[kPoolOutputs], made[kPoolOutputs + kSlack];
   std::fill_n(columns, kPoolColumns + kSlack, neutral);
   for (int64_t first = 0; first < width; first += most) {
     const int64_t count = std::min(most, width - first);
     if constexpr (kKind != PlanePool::kMax) {
-      PoolRowWindows along(line, 0);
       for (int64_t o = 0; o < count; ++o) {
-        counts[o] = static_cast<T>(along.At(first + o, kPadded).counted);
+        const PoolSpan along(shape, 2, first + o);
+        counts[o] = static_cast<T>(kPadded ? along.padded : along.count);
       }
     }
     const int64_t start = first * stride - shape.pad_begin[2];
@@ -150,22 +149,31 @@ void Rows(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, i
     const int64_t high = std::clamp<int64_t>(shape.in[2] - start, low, needed);
     std::fill_n(columns, low, neutral);
     std::fill_n(columns + high, needed - high, neutral);
+    std::array<int64_t, 2> out = {begin / shape.out[1] % shape.out[0], begin % shape.out[1]};
+    int64_t image = begin / (shape.out[0] * shape.out[1]) * shape.in[0];
+    PoolSpan top(shape, 0, out[0]);
     for (int64_t row = begin; row < end; ++row) {
-      const PoolWindow across = PoolRowWindows(rest, row).At(0, kPadded);
-      const T* from = x + (across.offset * shape.in[2] + start + low);
-      JoinRows<kKind>(across, shape.in[2], from, columns + low, high - low, neutral);
+      const PoolSpan left(shape, 1, out[1]);
+      const Across across = {{top.count, left.count}, {step[0], step[1]}};
+      const T* from =
+          x + ((image + top.first) * shape.in[1] + left.first) * shape.in[2] + start + low;
+      JoinRows<kKind>(across, from, columns + low, high - low, neutral);
       JoinColumns<kKind>(shape, columns, made, count);
       T* to = static_cast<T*>(y_in) + row * width + first;
       if constexpr (kKind == PlanePool::kMax) {
         std::copy_n(made, count, to);
       } else {
-        const T rows = static_cast<T>(across.counted);
+        const T rows = static_cast<T>(kPadded ? top.padded * left.padded : top.count * left.count);
         SARDONYX_TILE_LOOP
         for (int64_t o = 0; o < count; ++o) {
           const T total = rows * counts[o];
           to[o] = total > 0 ? made[o] / total : T{0};
         }
       }
+      if (++out[1] < shape.out[1]) continue;
+      out[1] = 0;
+      if (++out[0] == shape.out[0]) out[0] = 0, image += shape.in[0];
+      top = PoolSpan(shape, 0, out[0]);
     }
   }
 }
@@ -199,7 +207,7 @@ namespace sardonyx {
 HWY_EXPORT(Find);
 
 bool CanPoolPlanes(const PoolShape& shape, PlanePool kind, DType type) {
-  return shape.channels == 1 && PoolSpan(shape) <= kPoolColumns / 2 &&
+  return shape.channels == 1 && PoolReach(shape) <= kPoolColumns / 2 &&
          HWY_DYNAMIC_DISPATCH(Find)(kind, type) != nullptr;
 }
 

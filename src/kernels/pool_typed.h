@@ -18,6 +18,29 @@ struct PoolWindow {
   int64_t counted = 0;             // what an average divides by
 };
 
+// What one axis of the window of output `o` has.
+struct PoolSpan {
+  int64_t first = 0;   // index of its first element that is in the input
+  int64_t count = 0;   // elements in the input
+  int64_t padded = 0;  // and in the padded input
+
+  PoolSpan(const PoolShape& shape, int axis, int64_t o) {
+    const int64_t start = o * shape.stride[axis] - shape.pad_begin[axis];
+    const int64_t step = shape.dilation[axis], kernel = shape.kernel[axis];
+    // Kernel positions from the first at or beyond `from` to the last before `to`.
+    const auto position = [&](int64_t limit) {
+      const int64_t apart = limit - start + step - 1;
+      return std::clamp<int64_t>(step == 1 ? apart : apart / step, 0, kernel);
+    };
+    const int64_t begin = start < 0 ? position(0) : 0;
+    const int64_t end = start < shape.in[axis] ? position(shape.in[axis]) : 0;
+    count = std::max<int64_t>(0, end - begin);
+    first = count == 0 ? 0 : start + begin * step;
+    const int64_t padded_end = shape.in[axis] + shape.pad_end[axis];
+    padded = start < padded_end ? position(padded_end) : 0;
+  }
+};
+
 // Windows of the output row number `row` of batch * out[0] * out[1].
 class PoolRowWindows {
  public:
@@ -31,8 +54,8 @@ class PoolRowWindows {
     Place(1, row % shape.out[1]);
   }
 
-  // The window of output column o.
-  PoolWindow At(int64_t o, bool include_pad) {
+  // The window of output column o, until the next call.
+  const PoolWindow& At(int64_t o, bool include_pad) {
     Place(2, o);
     window_.offset = image_;
     for (int axis = 0; axis < 3; ++axis) window_.offset += window_.first[axis] * stride_[axis];
@@ -43,18 +66,10 @@ class PoolRowWindows {
 
  private:
   void Place(int axis, int64_t o) {
-    const int64_t start = o * shape_.stride[axis] - shape_.pad_begin[axis];
-    const int64_t step = shape_.dilation[axis], kernel = shape_.kernel[axis];
-    // Kernel positions from the first at or beyond `from` to the last before `to`.
-    const auto position = [&](int64_t limit) {
-      return std::clamp<int64_t>((limit - start + step - 1) / step, 0, kernel);
-    };
-    const int64_t begin = start < 0 ? position(0) : 0;
-    const int64_t end = start < shape_.in[axis] ? position(shape_.in[axis]) : 0;
-    window_.count[axis] = std::max<int64_t>(0, end - begin);
-    window_.first[axis] = window_.count[axis] == 0 ? 0 : start + begin * step;
-    const int64_t padded_end = shape_.in[axis] + shape_.pad_end[axis];
-    padded_[axis] = start < padded_end ? position(padded_end) : 0;
+    const PoolSpan span(shape_, axis, o);
+    window_.first[axis] = span.first;
+    window_.count[axis] = span.count;
+    padded_[axis] = span.padded;
   }
 
   const PoolShape& shape_;
@@ -80,7 +95,7 @@ void ForEachPoolWindow(const PoolShape& shape, bool include_pad, const Parallel&
   ForEachPoolRow(shape, 1, par, [&](int64_t row) {
     PoolRowWindows windows(shape, row);
     for (int64_t o = 0; o < shape.out[2]; ++o) {
-      const PoolWindow window = windows.At(o, include_pad);
+      const PoolWindow& window = windows.At(o, include_pad);
       for (int64_t c = 0; c < shape.channels; ++c) {
         body((row * shape.out[2] + o) * shape.channels + c, window, c);
       }
