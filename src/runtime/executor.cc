@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/core/core.h"
+#include "runtime/arena_guard.h"
 
 namespace sardonyx {
 namespace {
@@ -161,6 +162,17 @@ void Executor::RunBound(const Step& step) {
                       .out = state_.outputs.data(),
                       .scratch = step.scratch.base >= 0 ? Pointer(step.scratch) : nullptr,
                       .parallel = {&ThreadPool::Process(), program_.options().threads}};
+  ArenaGuard guard(state_.arena.raw(), state_.arena.bytes());
+  if constexpr (ArenaGuard::kOn) {
+    for (const auto ids : {step.inputs, step.outputs}) {
+      for (const int id : ids) {
+        const PlannedValue* value = id >= 0 ? &plan_.values[id] : nullptr;
+        if (value == nullptr || value->address.base != kBaseArena) continue;
+        guard.Open(Pointer(value->address), ByteSize(value->dtype, ElementCount(value->dims)));
+      }
+    }
+    guard.Open(args.scratch, step.binding->bound.scratch_bytes);
+  }
   step.binding->bound.run(args);
 }
 

@@ -138,11 +138,8 @@ void Check(const Case& c) {
   std::vector<float> first;
   for (int threads : {1, 2}) {
     std::vector<float> y(expected.size(), 777.0f);
-    std::vector<float> memory(AttentionScratchBytes(s, threads) / 4 + 16);
-    void* scratch = memory.data();
-    size_t space = memory.size() * 4;
-    scratch = std::align(64, AttentionScratchBytes(s, threads), scratch, space);
-    Attention(s, o.q.data(), o.k.data(), o.v.data(), o.mask, y.data(), scratch,
+    const Floats scratch(static_cast<int64_t>(AttentionScratchBytes(s, threads)) / 4);
+    Attention(s, o.q.data(), o.k.data(), o.v.data(), o.mask, y.data(), scratch.get(),
               test::Threads(threads));
     for (size_t i = 0; i < y.size(); ++i) {
       if (std::isnan(expected[i])) {

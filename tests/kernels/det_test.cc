@@ -37,7 +37,7 @@ TEST(Det, Sizes) {
     ForEachTarget([&] {
       std::vector<Floats> results;
       for (const Parallel& par : {OneThread(), TwoThreads()}) {
-        Floats y(count), scratch(DeterminantsScratchBytes(count, n, par.threads) / 4 + 16);
+        Floats y(count), scratch(DeterminantsScratchBytes(count, n, par.threads) / 4);
         Determinants(x.get(), count, n, y.get(), scratch.get(), par);
         ASSERT_TRUE(y.Intact() && scratch.Intact());
         for (int64_t i = 0; i < count; ++i) {
@@ -64,7 +64,7 @@ TEST(Inverse, TimesTheMatrixIsTheIdentity) {
       std::vector<std::vector<double>> results;
       for (const Parallel& par : {OneThread(), TwoThreads()}) {
         std::vector<double> y(x.size());
-        Floats scratch(InversesScratchBytes(count, n, par.threads) / 4 + 16);
+        Floats scratch(InversesScratchBytes(count, n, par.threads) / 4);
         Inverses(x.data(), count, n, y.data(), scratch.get(), par);
         ASSERT_TRUE(scratch.Intact());
         for (int64_t i = 0; i < count * n * n; ++i) {

@@ -38,7 +38,7 @@ void Check(int64_t length, const DftShape& shape, double tolerance) {
     std::vector<Floats> results;
     for (const Parallel& par : {OneThread(), TwoThreads()}) {
       Floats y(static_cast<int64_t>(expected.size()));
-      Floats scratch(DftScratchBytes(plan, shape, par.threads) / 4 + 16);
+      Floats scratch(DftScratchBytes(plan, shape, par.threads) / 4);
       Dft(plan, shape, x.get(), y.get(), scratch.get(), par);
       ASSERT_TRUE(y.Intact() && scratch.Intact());
       for (int64_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], expected[i], tolerance) << length;

@@ -43,7 +43,7 @@ TEST(RoundingTest, ProductsOfAllMagnitudes) {
           a[i * s.k + k] *= std::ldexp(1.0f, static_cast<int>(3 * i - 28));
       }
       Floats plain(s.m * s.n), rounded(s.m * s.n);
-      Floats scratch(static_cast<int64_t>(GemmScratchBytes(s, false, 1) / 4) + 16);
+      Floats scratch(static_cast<int64_t>(GemmScratchBytes(s, false, 1) / 4));
       Gemm(s, a.get(), b.get(), nullptr, plain.get(), {}, scratch.get(), OneThread());
       const Expression expression = RoundingTo(type);
       Gemm(s, a.get(), b.get(), nullptr, rounded.get(), {&expression, nullptr}, scratch.get(),
@@ -69,9 +69,9 @@ TEST(RoundingTest, Convolutions) {
         const int64_t count = s.OutPixels() * s.cout;
         const Floats x = Floats::Random(s.InPixels() * s.cin, 1);
         const Floats w = Floats::Random(s.cout * (s.cin / s.groups) * 9, 2);
-        Floats packed(static_cast<int64_t>(ConvPackedBytes(algorithm, s) / 4) + 16);
+        Floats packed(static_cast<int64_t>(ConvPackedBytes(algorithm, s) / 4));
         ConvPack(algorithm, s, w.get(), packed.get(), OneThread());
-        Floats scratch(static_cast<int64_t>(ConvScratchBytes(algorithm, s, 1) / 4) + 16);
+        Floats scratch(static_cast<int64_t>(ConvScratchBytes(algorithm, s, 1) / 4));
         Floats plain(count), rounded(count);
         Conv(algorithm, s, x.get(), packed.get(), plain.get(), {}, scratch.get(), OneThread());
         const Expression expression = RoundingTo(type);

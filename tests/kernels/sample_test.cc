@@ -20,7 +20,7 @@ void ForEachRun(int64_t size, Bytes&& scratch_bytes, Kernel&& kernel,
   ForEachTarget([&] {
     std::vector<Floats> results;
     for (const Parallel& par : {OneThread(), TwoThreads()}) {
-      Floats y(size), scratch(scratch_bytes(par.threads) / 4 + 16);
+      Floats y(size), scratch(scratch_bytes(par.threads) / 4);
       kernel(y.get(), scratch.get(), par);
       ASSERT_TRUE(y.Intact() && scratch.Intact());
       for (int64_t i = 0; i < size; ++i) ASSERT_NEAR(y[i], expected[i], tolerance) << i;
@@ -172,7 +172,7 @@ TEST(Sample, Regions) {
   }
   const RoiAlignShape shape{2, 19, 9, 11, 4, 3, 5, 2, true, false, 0.5f};
   const std::vector<int64_t> wrong = {0, 1, 2, 0};
-  Floats scratch(RoiAlignScratchBytes(shape, 1) / 4 + 16);
+  Floats scratch(RoiAlignScratchBytes(shape, 1) / 4);
   EXPECT_EQ(
       RoiAlign(shape, x.get(), rois.data(), wrong.data(), nullptr, scratch.get(), OneThread()), 2);
 }

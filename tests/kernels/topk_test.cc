@@ -16,11 +16,9 @@ void Check(TopKShape shape, const std::vector<T>& x) {
   const auto [outer, n, inner, k, bytes, order, largest] = shape;
   std::vector<T> values(outer * k * inner), again(values.size());
   std::vector<int64_t> indices(values.size());
-  std::vector<char> scratch(TopKScratchBytes(shape, 2) + 64);
-  void* aligned =
-      reinterpret_cast<void*>((reinterpret_cast<uintptr_t>(scratch.data()) + 63) / 64 * 64);
-  TopK(shape, x.data(), values.data(), indices.data(), aligned, test::Threads(1));
-  TopK(shape, x.data(), again.data(), nullptr, aligned, test::Threads(2));
+  const Floats scratch(static_cast<int64_t>(TopKScratchBytes(shape, 2) + 3) / 4);
+  TopK(shape, x.data(), values.data(), indices.data(), scratch.get(), test::Threads(1));
+  TopK(shape, x.data(), again.data(), nullptr, scratch.get(), test::Threads(2));
   EXPECT_TRUE(test::SameBits(values, again));
   for (int64_t line = 0; line < outer * inner; ++line) {
     const T* from = x.data() + line / inner * n * inner + line % inner;

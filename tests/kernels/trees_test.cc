@@ -104,7 +104,7 @@ void Check(const Forest& forest, int64_t rows, double divisor, bool biased) {
   std::vector<Floats> results;
   for (const Parallel& par : {OneThread(), TwoThreads()}) {
     Floats y(rows * targets);
-    Floats scratch(ScoreTreesScratchBytes(ensemble, rows, par.threads) / 4 + 16);
+    Floats scratch(ScoreTreesScratchBytes(ensemble, rows, par.threads) / 4);
     ScoreTrees(ensemble, x.get(), stride, rows, divisor, biased ? base.data() : nullptr, y.get(),
                scratch.get(), par);
     ASSERT_TRUE(y.Intact() && scratch.Intact());
