@@ -442,7 +442,7 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   const int64_t step = SuitsPairs(s) ? 2 : 1, steps = CeilDiv(s.out[1], step);
   const int64_t all = s.batch * s.out[0] * steps;
   const double bytes = 4.0 * static_cast<double>((s.InPixels() + s.OutPixels()) * s.cin);
-  const int64_t wanted = WantedTasks(2.0 * static_cast<double>(s.Flops()), bytes);
+  const int64_t wanted = WantedTasks(static_cast<double>(s.Flops()), 0.5 * bytes);
   const int64_t segments =
       all >= wanted ? 1 : std::clamp<int64_t>(CeilDiv(wanted, all), 1, CeilDiv(s.out[2], 16));
   const int64_t units = all * segments, tasks = std::min(wanted, units);

@@ -259,14 +259,14 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   const int64_t tasks = WantedTasks(static_cast<double>(s.Flops()), 0) == 1 && parts == 1
                             ? 1  // many groups, little work
                             : s.groups * parts;
-  // Threads take neighbouring parts: with weights that stay in the cache those of the same rows,
-  // for so it is in the steps before and after; else those of the same columns.
-  const bool by_rows = FloatBytes(packed_floats) <= kRowsFirstBytes;
+  // Threads take neighbouring parts: with weights that stay in the cache those of the same rows, of
+  // all groups, for so it is in the steps before and after; else those of the same columns.
+  const bool by_rows = FloatBytes(packed_floats * s.groups) <= kRowsFirstBytes;
+  const int64_t columns = s.groups * cut.column_parts;
   const auto run_part = [&](int64_t index, float* slot) {
-    const int64_t group = index / parts;
-    const int64_t part = index % parts;
-    const int64_t row_part = by_rows ? part / cut.column_parts : part % cut.row_parts;
-    const int64_t column_part = by_rows ? part % cut.column_parts : part / cut.row_parts;
+    const int64_t row_part = by_rows ? index / columns : index % cut.row_parts;
+    const int64_t column = by_rows ? index % columns : index / cut.row_parts;
+    const int64_t group = column / cut.column_parts, column_part = column % cut.column_parts;
     const int64_t n0 = column_part * cut.column_step, n1 = std::min(cut.n, n0 + cut.column_step);
     const int64_t m0 = tiles * row_part / cut.row_parts * tile;
     const int64_t m1 = std::min(cut.pixels, tiles * (row_part + 1) / cut.row_parts * tile);

@@ -8,18 +8,17 @@
 #include "kernels/conv.h"
 #include "kernels/gemm_block.h"
 #include "kernels/gemm_epilogue.h"
+#include "kernels/slices.h"
 
 namespace sardonyx {
 
 inline size_t AlignBytes(size_t bytes) { return (bytes + 63) / 64 * 64; }
 inline size_t FloatBytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
-// Into how many tasks work of this many operations and bytes is worth cutting: parts of about 8
-// microseconds at 100 GFLOP/s and 20 GB/s, at most `most`; one for less than 20.
+// Into how many tasks work of this many operations and bytes is worth cutting, at 100 GFLOP/s and
+// 20 GB/s.
 inline int64_t WantedTasks(double flops, double bytes, int64_t most = 24) {
-  const double us = flops * 1e-5 + bytes * 5e-5;
-  if (us < 20) return 1;
-  return us / 8 > static_cast<double>(most) ? most : static_cast<int64_t>(us / 8);
+  return TaskCount(flops * 1e-5 + bytes * 5e-5, most);
 }
 
 namespace conv_gemm {

@@ -6,16 +6,13 @@
 #include <vector>
 
 #include "base/dtype.h"
+#include "kernels/slices.h"
 #include "kernels/tile_ops.h"
 #include "kernels/tile_runner.h"
 
 namespace sardonyx {
 namespace {
 
-// Parallel work has to outweigh waking the threads.
-constexpr float kLeastParallelNs = 20000;
-constexpr float kTaskNs = 10000;
-constexpr int64_t kMostTasks = 32;
 // Rows of at least this many elements are worth running alone rather than copied together.
 constexpr int64_t kLongRow = 128;
 // Elements of a tile if nothing is kept between operations; else the L1 cache bounds it.
@@ -193,9 +190,7 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
   }
   // About 10 bytes a ns stream from and to memory.
   const float ns = static_cast<float>(impl->elements) * (impl->program.cost + 0.1f * bytes);
-  if (ns >= kLeastParallelNs) {
-    impl->tasks = std::min({static_cast<int64_t>(ns / kTaskNs), kMostTasks, impl->tiles});
-  }
+  impl->tasks = std::min(TaskCount(1e-3 * ns), impl->tiles);
   impl->tiles_per_task = (impl->tiles + impl->tasks - 1) / impl->tasks;
   impl->tasks = (impl->tiles + impl->tiles_per_task - 1) / impl->tiles_per_task;
   return ElementwiseKernel(std::move(impl));

@@ -7,6 +7,7 @@
 #include "kernels/gemm_epilogue.h"
 #include "kernels/gemv.h"
 #include "kernels/scratch_slots.h"
+#include "kernels/slices.h"
 
 namespace sardonyx {
 
@@ -48,12 +49,12 @@ Cut CutGemm(const GemmShape& s, bool packed) {
   cut.items = s.batch[0] * s.batch[1];
   cut.gemv = !packed && s.m <= kGemvRows;
 
-  // Estimated microseconds at 100 GFLOP/s and 20 GB/s of B; parts of 8 us are worth a thread.
+  // Estimated microseconds at 100 GFLOP/s and 20 GB/s of B.
   const double item_us =
       2e-5 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k) +
       (packed || cut.gemv ? 2e-4 : 4e-4) * static_cast<double>(s.n) * static_cast<double>(s.k);
   const double us = item_us * static_cast<double>(cut.items);
-  const int64_t wanted = us < 20 ? 1 : std::min<int64_t>(24, static_cast<int64_t>(us / 8));
+  const int64_t wanted = TaskCount(us, 24);
   const int64_t parts = std::max<int64_t>(1, wanted / cut.items);
   cut.items_per_task = std::max<int64_t>(1, cut.items / wanted);
 

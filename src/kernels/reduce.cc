@@ -381,11 +381,37 @@ void ReduceLastAxis(ReduceKind kind, const float* x, float* y, int64_t rows, int
   });
 }
 
+// A tall matrix of few columns, as a map of features is: rows are cut, so that each thread reads
+// those that it wrote, and the parts are joined in order.
+constexpr int64_t kTallParts = 4, kTallColumns = 2048, kTallElements = 16384;
+
+void ReduceTall(ReduceKind kind, const float* x, float* y, int64_t n, int64_t inner,
+                const Parallel& par) {
+  const ReduceKind accumulated = Accumulated(kind);
+  float totals[kTallParts][kTallColumns];
+  par.For(kTallParts, [&](int64_t part) {
+    const int64_t begin = n * part / kTallParts, end = n * (part + 1) / kTallParts;
+    HWY_DYNAMIC_DISPATCH(ReduceColumns)(accumulated, x + begin * inner, totals[part], end - begin,
+                                        inner, inner);
+  });
+  for (int64_t c = 0; c < inner; ++c) {
+    double total = totals[0][c];
+    for (int part = 1; part < kTallParts; ++part) {
+      total = JoinPartial<double>(accumulated, total, totals[part][c]);
+    }
+    y[c] = FinishReduce<float>(kind, total, n);
+  }
+}
+
 void ReduceMiddleAxis(ReduceKind kind, const float* x, float* y, int64_t outer, int64_t n,
                       int64_t inner, const Parallel& par) {
   constexpr int64_t kColumns = 128;
   const int64_t blocks = (inner + kColumns - 1) / kColumns;
   const bool logs = kind == ReduceKind::kLogSumExp;
+  if (outer == 1 && !logs && n >= 4 * kTallParts && inner <= kTallColumns &&
+      n * inner >= kTallElements) {
+    return ReduceTall(kind, x, y, n, inner, par);
+  }
   const ReduceKind accumulated = logs ? ReduceKind::kMax : Accumulated(kind);
   const Slices slices = Slice(outer * blocks, n * std::min(inner, kColumns) / (logs ? 1 : 4) + 4);
   par.For(slices.tasks, [&](int64_t task) {

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "kernels/slices.h"
 #include "kernels/strided_copy.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -340,9 +341,9 @@ void WithElement(int element_bytes, Body&& body) {
   }
 }
 
-// Work below this stays on one thread; each task has at least this much.
-constexpr int64_t kTaskBytes = int64_t{128} << 10;
-constexpr int64_t kMaxTasks = 32;
+constexpr int64_t kChunkBytes = int64_t{64} << 10;
+
+int64_t TasksForBytes(int64_t bytes) { return TaskCount(5e-5 * static_cast<double>(bytes)); }
 
 void CopyRow(const char* in, char* out, int64_t bytes) {
   if (bytes > 64 || bytes < 16) {
@@ -499,11 +500,11 @@ StridedCopyPlan PrepareStridedCopy(std::span<const int64_t> dims,
   const int64_t row_bytes =
       (plan.rank == 1 ? 1 : plan.dims[plan.rank - 1].size) * plan.element_bytes;
   const int64_t size = plan.dims[std::max(0, plan.rank - 2)].size;
-  plan.chunk = std::clamp<int64_t>(kTaskBytes / 2 / row_bytes, 1, size);
+  plan.chunk = std::clamp<int64_t>(kChunkBytes / row_bytes, 1, size);
   if (plan.method == Method::kTranspose) {
     plan.chunk = std::min<int64_t>(size, plan.dims[plan.rank - 1].size <= 8 ? 256 : 64);
   }
-  const int64_t tasks = std::clamp<int64_t>(bytes / kTaskBytes, 1, kMaxTasks);
+  const int64_t tasks = TasksForBytes(bytes);
   int64_t outer = 1;
   for (int i = 0; i + 2 < plan.rank; ++i) outer *= plan.dims[i].size;
   const auto chunks = [&] { return (size + plan.chunk - 1) / plan.chunk; };
@@ -566,7 +567,7 @@ void StridedCopy(const StridedCopyPlan& plan, const void* in, void* out, const P
 }
 
 void Fill(void* out, int64_t count, const void* value, int element_bytes, const Parallel& par) {
-  const int64_t tasks = std::clamp<int64_t>(count * element_bytes / kTaskBytes, 1, kMaxTasks);
+  const int64_t tasks = TasksForBytes(count * element_bytes);
   const int64_t step = (count + tasks - 1) / tasks;
   par.For(tasks, [&](int64_t task) {
     const int64_t begin = std::min(count, task * step);
