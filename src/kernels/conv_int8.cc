@@ -12,8 +12,10 @@
 namespace sardonyx {
 namespace {
 
-// Rows of A that stay in the second-level cache beside a panel of B.
+// Rows of A that stay in the second-level cache beside a panel of B; beside all of B, if it is
+// small, with their results and residual, of which each panel touches parts of lines.
 constexpr int64_t kBlockBytes = 256 << 10;
+constexpr int64_t kSmallBytes = 128 << 10;
 
 struct Cut {
   int64_t k = 0, n = 0, pixels = 0;  // of a group's product
@@ -60,9 +62,10 @@ int64_t LinesSeen(const ConvShape& s, int64_t lines) {
 bool WorksByLines(const ConvShape& s, const Cut& cut) {
   const int64_t tile = Int8TileRows();
   const int64_t step = s.stride[2] * (s.cin / s.groups) * cut.ElementBytes();
+  const int64_t together = 2 * s.out[2] <= tile ? 2 * s.out[2] : s.out[2];  // a tile, or two lines
   return s.KernelSize() > 1 && s.in[0] == 1 && s.out[0] == 1 && s.kernel[0] == 1 &&
-         s.dilation[2] == 1 && s.out[1] >= 6 && s.out[2] >= 6 && step % 1024 != 0 &&
-         10 * s.out[2] >= 7 * RoundUp(s.out[2], tile);
+         s.dilation[2] == 1 && s.out[1] >= 6 && s.out[2] >= 6 && step % 4096 != 0 &&
+         10 * together >= 7 * RoundUp(together, tile);
 }
 
 Cut CutConv(const ConvShape& s) {
@@ -85,16 +88,26 @@ Cut CutConv(const ConvShape& s) {
   cut.a_bytes = cut.direct ? s.x_stride : cut.widens ? cut.PackedK() * 2 : cut.gathered_stride;
   if (cut.widens && cut.a_bytes % 1024 == 0) cut.a_bytes += 64;
 
+  cut.by_lines = WorksByLines(s, cut);
   // A byte costs a fourth of a float.
   const int64_t wanted =
       WantedTasks(0.3 * static_cast<double>(s.Flops()), static_cast<double>(cut.k * s.cout));
   const int64_t parts = CeilDiv(wanted, s.groups);
   const int64_t tiles = CeilDiv(cut.pixels, tile);
-  cut.row_parts = std::clamp<int64_t>(parts, 1, std::max<int64_t>(1, tiles / 2));
-  cut.column_parts = std::min(cut.panels, CeilDiv(parts, cut.row_parts));
-  if (cut.column_parts > 1) cut.row_parts = CeilDiv(parts, cut.column_parts);
-  const int64_t fitting = kBlockBytes / std::max<int64_t>(cut.a_bytes, 64) / tile;
-  cut.rows = std::clamp<int64_t>(fitting, 1, 64) * tile;
+  const bool reads_in_place = !cut.widens && (cut.direct || cut.by_lines);
+  const int64_t read = cut.direct ? cut.pixels * cut.k : s.InPixels() * channels;
+  const int64_t most_row_parts = std::max<int64_t>(1, tiles / 2);
+  if (reads_in_place && cut.k * cut.n > read) {  // each part reads all of A: the less to read
+    cut.column_parts = std::min(cut.panels, parts);
+    cut.row_parts = std::min(most_row_parts, CeilDiv(parts, cut.column_parts));
+  } else {
+    cut.row_parts = std::clamp<int64_t>(parts, 1, most_row_parts);
+    cut.column_parts = std::min(cut.panels, CeilDiv(parts, cut.row_parts));
+    if (cut.column_parts > 1) cut.row_parts = CeilDiv(parts, cut.column_parts);
+  }
+  int64_t row_bytes = std::max<int64_t>(cut.a_bytes, 64);
+  if (cut.panels * cut.PanelBytes() <= kSmallBytes) row_bytes += 2 * cut.n;
+  cut.rows = std::clamp<int64_t>(kBlockBytes / row_bytes / tile, 1, 64) * tile;
 
   cut.vector_bytes = AlignBytes(static_cast<size_t>(s.cout + kInt8ColumnSlack) * 4);
   const int64_t most = std::min(cut.rows, CeilDiv(cut.pixels, cut.row_parts) + 2 * tile);
@@ -102,7 +115,6 @@ Cut CutConv(const ConvShape& s) {
   cut.slot_bytes += AlignBytes(static_cast<size_t>(most * cut.gathered_stride));
   if (cut.widens) cut.slot_bytes += AlignBytes(static_cast<size_t>(most * cut.a_bytes));
 
-  cut.by_lines = WorksByLines(s, cut);
   if (cut.by_lines) {
     // The last segment is read up to a whole group.
     cut.line_k = RoundUp(((s.out[2] - 1) * s.stride[2] + s.kernel[2]) * channels + group, 32);

@@ -134,12 +134,23 @@ SARDONYX_INT8_TILE HWY_INLINE void StoreBytes(const Lanes (&acc)[kM][2], const T
   }
 }
 
-// Sums of kM rows and one panel.
-template <int kM, bool kFlip>
-SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const uint8_t* HWY_RESTRICT a, int64_t a_bytes,
-                                          const uint8_t* HWY_RESTRICT b, int64_t groups,
-                                          int64_t segments, int64_t segment_bytes,
-                                          const int32_t* HWY_RESTRICT init, const TileResult& to) {
+// What a tile multiplies.
+struct TileOperands {
+  const uint8_t* a;    // row 0
+  int64_t a_bytes;     // from a row to the next
+  int64_t line_bytes;  // from the first half of the rows to the second, in tiles of two lines
+  const uint8_t* b;    // the panel
+  int64_t groups, segments, segment_bytes;
+  const int32_t* init;
+  // Memory to have in the second-level cache soon, some of it with each group: more at a time
+  // than a core can wait for would hold it up.
+  const uint8_t* next;
+  int64_t next_step;
+};
+
+// Sums of kM rows, in kLines lines, and one panel.
+template <int kM, int kLines, bool kFlip>
+SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResult& to) {
   const Sums d;
   const hn::Repartition<uint8_t, Sums> bytes;
   const auto high = hn::BitCast(d, hn::Set(bytes, uint8_t{0x80}));
@@ -149,30 +160,36 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const uint8_t* HWY_RESTRICT a, int64_t
   Lanes acc[kM][2];
 #pragma GCC unroll 16
   for (int r = 0; r < kM; ++r) {
-    acc[r][0] = hn::LoadU(d, init);
-    acc[r][1] = hn::LoadU(d, init + kSumLanes);
+    acc[r][0] = hn::LoadU(d, in.init);
+    acc[r][1] = hn::LoadU(d, in.init + kSumLanes);
   }
-  for (; segments > 0; --segments, a += segment_bytes) {
+  const int64_t a_bytes = in.a_bytes;
+  const uint8_t *a = in.a, *HWY_RESTRICT b = in.b, *next = in.next;
+  for (int64_t segment = 0; segment < in.segments; ++segment, a += in.segment_bytes) {
     // Five rows a pointer: their multiples of a_bytes fit into registers.
-    constexpr int kPointers = (kM + 4) / 5;
+    constexpr int kLineRows = kM / kLines, kLinePointers = (kLineRows + 4) / 5;
+    constexpr int kPointers = kLines * kLinePointers;
     const uint8_t* from[kPointers];
     for (int i = 0; i < kPointers; ++i) {
-      from[i] = a + 5 * i * a_bytes;
+      from[i] = a + i / kLinePointers * in.line_bytes + i % kLinePointers * 5 * a_bytes;
       __asm__("" : "+r"(from[i]));  // or the compiler sees one pointer
     }
-    for (int64_t g = 0; g < groups; ++g, b += 8 * kSumLanes) {
+    for (int64_t g = 0; g < in.groups; ++g, b += 8 * kSumLanes) {
       const Lanes b0 = hn::BitCast(d, hn::Load(bytes, b));
       const Lanes b1 = hn::BitCast(d, hn::Load(bytes, b + 4 * kSumLanes));
+      __builtin_prefetch(next, 0, 2);
+      next += in.next_step;
 #pragma GCC unroll 16
       for (int r = 0; r < kM; ++r) {
+        const int line = r / kLineRows, row = r % kLineRows;
         int32_t group;
-        std::memcpy(&group, from[r / 5] + r % 5 * a_bytes, 4);
+        std::memcpy(&group, from[line * kLinePointers + row / 5] + row % 5 * a_bytes, 4);
         Lanes av = hn::Set(d, group);
         if constexpr (kFlip) av = hn::Xor(av, high);
         acc[r][0] = AddProducts(acc[r][0], av, b0);
         acc[r][1] = AddProducts(acc[r][1], av, b1);
       }
-#pragma GCC unroll 3
+#pragma GCC unroll 4
       for (int i = 0; i < kPointers; ++i) from[i] += 4;
     }
   }
@@ -186,18 +203,20 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const uint8_t* HWY_RESTRICT a, int64_t
   }
 }
 
-using TileFn = void (*)(const uint8_t*, int64_t, const uint8_t*, int64_t, int64_t, int64_t,
-                        const int32_t*, const TileResult&);
+using TileFn = void (*)(const TileOperands&, const TileResult&);
 
-template <bool kFlip, size_t... kM>
+// By rows of a line, less one.
+template <int kLines, bool kFlip, size_t... kM>
 constexpr std::array<TileFn, sizeof...(kM)> MakeTiles(std::index_sequence<kM...>) {
-  return {Tile<static_cast<int>(kM) + 1, kFlip>...};
+  return {Tile<kLines*(static_cast<int>(kM) + 1), kLines, kFlip>...};
 }
 constexpr std::array<TileFn, kTileRows> kTiles =
-    MakeTiles<false>(std::make_index_sequence<kTileRows>());
+    MakeTiles<1, false>(std::make_index_sequence<kTileRows>());
+constexpr std::array<TileFn, kTileRows / 2> kTilesOfTwoLines =
+    MakeTiles<2, false>(std::make_index_sequence<kTileRows / 2>());
 #if HWY_TARGET == HWY_AVX3_DL
 constexpr std::array<TileFn, kTileRows> kFlippingTiles =
-    MakeTiles<true>(std::make_index_sequence<kTileRows>());
+    MakeTiles<1, true>(std::make_index_sequence<kTileRows>());
 #else
 constexpr const std::array<TileFn, kTileRows>& kFlippingTiles = kTiles;  // Widen has flipped
 #endif
@@ -235,8 +254,6 @@ TileResult::Kind KindOf(const Int8BlockArgs& args) {
 
 void Block(const Int8BlockArgs& args) {
   HWY_ALIGN int32_t sums[kTileRows * kWidth];
-  const auto& tiles = args.flip ? kFlippingTiles : kTiles;
-  const int64_t count = (args.rows + kTileRows - 1) / kTileRows;
   const size_t y_bytes = ElementBytes(args.store);
   const size_t residual_bytes =
       args.store.rescale != nullptr && args.store.rescale->residual_type == DType::kFloat32 ? 4 : 1;
@@ -245,8 +262,20 @@ void Block(const Int8BlockArgs& args) {
                 .rescale = args.store.rescale,
                 .y_stride = args.store.y_stride,
                 .residual_stride = args.store.residual_stride};
+  TileOperands in;
+  in.a_bytes = args.a_bytes;
+  in.line_bytes = args.line_bytes;
+  in.groups = args.groups;
+  in.segments = args.segments;
+  in.segment_bytes = args.segment_bytes;
+  const int64_t groups = args.groups * args.segments, panel_bytes = kWidth * groups * 4;
+  // Tiles of even height, or of two short lines each.
+  const int64_t at_once = args.lines > 1 && 2 * args.rows <= kTileRows ? 2 : 1;
+  const int64_t count = (args.rows + kTileRows - 1) / kTileRows;
+  const int64_t tiles = count * ((args.lines + at_once - 1) / at_once);
   for (int64_t n = args.n0; n < args.n1; n += kWidth) {
-    const uint8_t* b = static_cast<const uint8_t*>(args.b) + n * args.groups * args.segments * 4;
+    in.b = static_cast<const uint8_t*>(args.b) + n * groups * 4;
+    in.init = args.init + n;
     to.columns = std::min(args.n1 - n, kWidth);
     to.kind =
         to.columns == kWidth || kind == TileResult::Kind::kBytes ? kind : TileResult::Kind::kSums;
@@ -254,18 +283,15 @@ void Block(const Int8BlockArgs& args) {
       to.scale = to.rescale->scale + args.first_column + n;
       to.offset = to.rescale->offset + args.first_column + n;
     }
-    // Each tile fetches its share of the next panel into the second-level cache.
-    const int64_t tiles_here = count * args.lines;
-    const int64_t panel_bytes =
-        n + kWidth < args.n_total ? kWidth * args.groups * args.segments * 4 : 0;
-    for (int64_t t = 0; t < tiles_here; ++t) {
-      const int64_t fetched = panel_bytes * (t + 1) / tiles_here;
-      for (int64_t at = panel_bytes * t / tiles_here; at < fetched; at += 64) {
-        __builtin_prefetch(b + panel_bytes + at, 0, 2);
-      }
-      // Tiles of even height.
-      const int64_t line = t / count, i = t % count;
+    // Each tile fetches its share of the next panel.
+    const bool is_last = n + kWidth >= args.n_total;
+    const int64_t share = is_last ? 0 : (panel_bytes + tiles - 1) / tiles;
+    in.next = in.b + (is_last ? 0 : panel_bytes);
+    in.next_step = (share + groups - 1) / groups;
+    for (int64_t t = 0; t < tiles; ++t, in.next += share) {
+      const int64_t line = t / count * at_once, i = t % count;
       const int64_t first = args.rows * i / count, rows = args.rows * (i + 1) / count - first;
+      const int64_t lines = std::min(at_once, args.lines - line);
       const int64_t row = line * args.rows + first;
       Int8Store store = args.store;
       store.y = static_cast<std::byte*>(store.y) +
@@ -276,12 +302,12 @@ void Block(const Int8BlockArgs& args) {
       }
       to.y = store.y;
       to.residual = static_cast<const uint8_t*>(store.residual);
-      const auto* a = static_cast<const uint8_t*>(args.a) + line * args.line_bytes;
-      tiles[static_cast<size_t>(rows - 1)](a + first * args.a_bytes, args.a_bytes, b, args.groups,
-                                           args.segments, args.segment_bytes, args.init + n, to);
+      in.a = static_cast<const uint8_t*>(args.a) + line * args.line_bytes + first * args.a_bytes;
+      const auto at = static_cast<size_t>(rows - 1);
+      (lines == 2 ? kTilesOfTwoLines[at] : args.flip ? kFlippingTiles[at] : kTiles[at])(in, to);
       if (to.kind != TileResult::Kind::kSums) continue;
       if (args.row_sums != nullptr) AddRowSums(args, row, rows, n, sums);
-      StoreSums(sums, kWidth, rows, to.columns, args.first_column + n, store);
+      StoreSums(sums, kWidth, rows * lines, to.columns, args.first_column + n, store);
     }
   }
 }

@@ -179,6 +179,13 @@ std::vector<Case> Cases() {
     cases.push_back({Image(26, 20, 33, 3, 2, 1), x_signed, false, 5, 1});
     cases.push_back({Image(40, 5, 7, 2, 1, 1), x_signed, true, 5, 0});
   }
+  for (const int64_t side : {6, 7}) {  // lines that tiles take two of
+    Case small{Image(side, 37, 70, 3, 1, 1), side == 7, true, 9, side == 7 ? 0 : 1};
+    small.shape.in[1] = small.shape.out[1] = 7;
+    small.shape.in[2] = small.shape.out[2] = side;
+    cases.push_back(small);
+  }
+  cases.push_back({Image(12, 64, 600, 3, 2, 1), false, true, 200, 0});
   Case dilated{Image(9, 5, 6, 3, 1, 1), false, true, 9, 0};
   dilated.shape.dilation[1] = dilated.shape.dilation[2] = 2;
   dilated.shape.pad_begin[1] = dilated.shape.pad_begin[2] = 2;
@@ -250,7 +257,8 @@ TEST(ConvInt8, Rescales) {
                         {Image(7, 40, 40, 3, 1, 40), false, true, 7, 0},
                         {Image(9, 112, 112, 3, 1, 112), false, true, 7, 0},
                         {Image(9, 112, 112, 3, 2, 112), true, true, 7, 0},
-                        {Image(12, 7, 70, 3, 1, 1), true, true, 7, 0}};
+                        {Image(12, 7, 70, 3, 1, 1), true, true, 7, 0},
+                        {Image(5, 9, 64, 3, 1, 1), false, true, 7, 0}};
   for (const Case& given : cases) {
     const auto count = static_cast<size_t>(given.shape.OutPixels() * given.shape.cout);
     const std::vector<uint8_t> bytes = RandomBytes(static_cast<int64_t>(count), 9);
