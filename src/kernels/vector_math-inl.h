@@ -164,7 +164,13 @@ HWY_INLINE V VecTanh(D d, V x) {
   const ReducedExponent<D> e(d, hn::Add(a, a));
   const V power = PowerOfTwo(d, e.Integer(d));
   const V sum = hn::MulAdd(power, VecExpMinusOneOfSmall(d, e.r), hn::Sub(power, hn::Set(d, 1.0f)));
-  return hn::CopySign(hn::Div(sum, hn::Add(sum, hn::Set(d, 2.0f))), x);
+  const V two = hn::Set(d, 2.0f), half = hn::Set(d, 0.5f);
+  const V y = hn::Div(sum, hn::Add(sum, two));
+  // Below 1/2 one step of Newton's against what the sum with 2 and the quotient lost; 1 / (E + 2) =
+  // (1 - y) / 2.
+  const V rest = hn::NegMulAdd(y, sum, hn::NegMulAdd(two, y, sum));
+  const V corrected = hn::MulAdd(rest, hn::Max(hn::Sub(half, y), hn::Zero(d)), y);
+  return hn::CopySign(corrected, x);
 }
 
 // erf(x) / x - 1 for |x| <= 0.9, t = x * x.
