@@ -11,7 +11,7 @@
 #include "onnx/tensor_data.h"
 #include "onnx/types.h"
 #include "onnx/validate.h"
-#include "ops/core/control.h"
+#include "ops/control/body.h"
 #include "ops/gradient/gradient.h"
 #include "ops/lowering.h"
 
@@ -345,9 +345,9 @@ class Importer {
       std::vector<Fact> formals = FormalFacts(node, proto, *inputs, *attributes, scope);
       Imported body = make(formals);
       // What a loop carries may change its shape on the way: forget what one trip does not keep.
-      const std::vector<int> carried = core::CarriedFormals(node.op_type.Get(), formals.size(),
-                                                            proto.output.size(), *attributes);
-      for (int tries = 0; core::RelaxCarried(*body.graph, carried, &formals); ++tries) {
+      const std::vector<int> carried =
+          ops::CarriedFormals(node.op_type.Get(), formals.size(), *attributes);
+      for (int tries = 0; ops::RelaxCarried(*body.graph, carried, &formals); ++tries) {
         if (tries > 64) Fail(ErrorCode::kInternal, "shapes of a loop do not settle");
         body = make(formals);
       }
@@ -391,8 +391,8 @@ class Importer {
     for (const ValueInfoProto& input : body.input) {
       declared.push_back(input.type ? ToFact(*input.type, scope.graph().symbols()) : Fact());
     }
-    return core::BodyInputs(node.op_type.Get(), facts, declared, attributes,
-                            scope.graph().symbols());
+    return ops::BodyInputs(node.op_type.Get(), facts, declared, attributes,
+                           scope.graph().symbols());
   }
 
   std::shared_ptr<Graph> ImportBody(const GraphProto& proto, std::span<const Fact> formals,

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <unordered_set>
 
-#include "ops/core/control.h"
+#include "ops/core/deferred.h"
 #include "runtime/executor.h"
 
 namespace sardonyx {

@@ -1,8 +1,132 @@
 #include "ops/control/body.h"
 
+#include <algorithm>
 #include <unordered_map>
 
+#include "ops/core/control.h"
+#include "ops/nn/attention.h"
+
 namespace sardonyx::ops {
+namespace {
+
+using Given = std::span<const Fact* const>;  // facts of the node's inputs, null where absent
+
+void SetLoopInputs(Given inputs, std::vector<Fact>& formals) {
+  for (size_t i = 0; i < formals.size() && i < 2; ++i) {
+    formals[i] = Fact();
+    formals[i].type = i == 0 ? DType::kInt64 : DType::kBool;
+    formals[i].shape.emplace();
+  }
+  for (size_t i = 2; i < formals.size() && i < inputs.size(); ++i) {
+    if (inputs[i] != nullptr) formals[i] = core::Variable(*inputs[i]);
+  }
+}
+
+void SetSequenceMapInputs(Given inputs, std::vector<Fact>& formals) {
+  for (size_t i = 0; i < formals.size() && i < inputs.size(); ++i) {
+    if (inputs[i] == nullptr) continue;
+    const Type& type = inputs[i]->type;
+    const bool one_by_one = type.kind == Type::Kind::kSequence;
+    formals[i] = one_by_one ? Fact() : core::Variable(*inputs[i]);
+    if (one_by_one) formals[i].type = *type.element;
+  }
+}
+
+// The scores: [batch,heads,queries,keys].
+void SetModifierInput(Given inputs, const Attributes& attributes, SymbolTable& symbols,
+                      std::vector<Fact>& formals) {
+  if (formals.size() != 1 || inputs.size() < 2 || !inputs[0] || !inputs[1]) {
+    Fail(ErrorCode::kInvalidModel, "a modifier takes one input, has {}", formals.size());
+  }
+  const Fact &q = *inputs[0], &k = *inputs[1];
+  formals[0] = Fact();
+  formals[0].type = FlexPrecision(attributes, q.type.dtype);
+  formals[0].shape = Dims(4);
+  for (int axis = 0; axis < 4; ++axis) {
+    const Fact& from = axis == 3 ? k : q;
+    const size_t at = axis == 3 ? 2 : static_cast<size_t>(axis);
+    const bool known = from.ranked() && from.rank() == 4;
+    (*formals[0].shape)[axis] = known ? (*from.shape)[at] : symbols.Fresh();
+  }
+}
+
+void SetScanInputs(Given inputs, const Attributes& attributes, std::vector<Fact>& formals) {
+  const size_t scanned = attributes.Int("num_scan_inputs");
+  // Scan-8 has the lengths of sequences before, and a batch axis in all.
+  const bool batched = inputs.size() == formals.size() + 1;
+  if (batched) inputs = inputs.subspan(1);
+  if (scanned > inputs.size() || inputs.size() != formals.size()) {
+    Fail(ErrorCode::kInvalidModel, "the body takes {} inputs, the node has {}, {} of them scanned",
+         formals.size(), inputs.size(), scanned);
+  }
+  const size_t states = inputs.size() - scanned;
+  const std::vector<int64_t> axes = attributes.Ints("scan_input_axes");
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i] == nullptr) continue;
+    formals[i] = core::Variable(*inputs[i]);
+    if (batched && formals[i].ranked() && formals[i].rank() > 0) {
+      formals[i].shape->erase(formals[i].shape->begin());
+    }
+    if (i < states || !formals[i].ranked()) continue;
+    int64_t axis = i - states < axes.size() ? axes[i - states] : 0;
+    if (axis < 0) axis += formals[i].rank();
+    if (axis < 0 || axis >= formals[i].rank()) {
+      Fail(ErrorCode::kInvalidModel, "scan axis {} is outside the rank {} of input {}", axis,
+           formals[i].rank(), i);
+    }
+    formals[i].shape->erase(formals[i].shape->begin() + axis);
+  }
+}
+
+}  // namespace
+
+std::vector<Fact> BodyInputs(std::string_view op_type, std::span<const Fact* const> inputs,
+                             std::span<const Fact> declared, const Attributes& attributes,
+                             SymbolTable& symbols) {
+  std::vector<Fact> formals(declared.begin(), declared.end());
+  if (op_type == "Loop") SetLoopInputs(inputs, formals);
+  if (op_type == "Scan") SetScanInputs(inputs, attributes, formals);
+  if (op_type == "SequenceMap") SetSequenceMapInputs(inputs, formals);
+  if (op_type == "FlexAttention") SetModifierInput(inputs, attributes, symbols, formals);
+  return formals;
+}
+
+std::vector<int> CarriedFormals(std::string_view op_type, size_t formals,
+                                const Attributes& attributes) {
+  if (op_type == "Loop") return core::Carried(formals, 2, formals, 1);
+  if (op_type != "Scan") return {};
+  const size_t scanned = std::min<size_t>(formals, attributes.Int("num_scan_inputs"));
+  return core::Carried(formals, 0, formals - scanned, 0);
+}
+
+bool RelaxCarried(const Graph& body, std::span<const int> carried, std::vector<Fact>* formals) {
+  bool changed = false;
+  SymbolTable& symbols = *body.shared_symbols();
+  for (size_t i = 0; i < carried.size() && i < formals->size(); ++i) {
+    if (carried[i] < 0 || carried[i] >= static_cast<int>(body.outputs.size())) continue;
+    Fact& formal = (*formals)[i];
+    const Fact& next = body.outputs[carried[i]]->fact;
+    if (!formal.ranked() && formal.type == next.type) continue;
+    if (formal.shape == next.shape && formal.type == next.type) continue;
+    // A dimension that was made unknown for this reason stays so.
+    Fact joined = core::Join(formal, next, symbols);
+    bool differs = joined.ranked() != formal.ranked() || !(joined.type == formal.type);
+    if (joined.ranked()) {
+      for (size_t d = 0; d < joined.shape->size(); ++d) {
+        if ((*joined.shape)[d] == (*formal.shape)[d]) continue;
+        if (body.inputs[i]->fact.shape && symbols.Print((*formal.shape)[d])[0] == '?') {
+          (*joined.shape)[d] = (*formal.shape)[d];
+        } else {
+          differs = true;
+        }
+      }
+    }
+    if (!differs) continue;
+    formal = std::move(joined);
+    changed = true;
+  }
+  return changed;
+}
 
 std::vector<Val> Inline(Builder& builder, const Graph& body, std::span<const Val> arguments) {
   if (arguments.size() != body.inputs.size()) {

@@ -7,7 +7,6 @@
 #include "base/cast.h"
 #include "ops/core/core.h"
 #include "ops/evaluate.h"
-#include "ops/lowering.h"
 
 namespace sardonyx::core {
 
@@ -16,6 +15,12 @@ Fact Variable(const Fact& fact) {
   result.type = fact.type;
   result.shape = fact.shape;
   return result;
+}
+
+std::vector<int> Carried(size_t formals, size_t first, size_t count, int output) {
+  std::vector<int> carried(formals, -1);
+  for (size_t i = first; i < std::min(formals, first + count); ++i) carried[i] = output++;
+  return carried;
 }
 
 namespace {
@@ -116,14 +121,6 @@ void ComputeIf(ComputeContext& context) {
 
 // ---- loop
 
-std::vector<int> LoopCarried(size_t formals, size_t carried) {
-  std::vector<int> result(formals, -1);
-  for (size_t i = 0; i < carried && i + 2 < formals; ++i) {
-    result[2 + i] = static_cast<int>(1 + i);
-  }
-  return result;
-}
-
 // The trip count or the condition of a loop.
 void CheckSingle(InferContext& context, size_t i, std::string_view what) {
   if (!context.has(i) || !context.input(i).static_shape()) return;
@@ -154,7 +151,8 @@ void InferLoop(InferContext& context) {
                                       : context.input(i));
   }
   std::vector<Fact> outputs;
-  formals = SettleFormals(*body, formals, LoopCarried(formals.size(), carried), symbols, &outputs);
+  formals =
+      SettleFormals(*body, formals, Carried(formals.size(), 2, carried, 1), symbols, &outputs);
   // The trip count is known if nothing can end the loop early.
   Dim trips = symbols.Fresh();
   const Dims* limit = context.elements(0);
@@ -239,10 +237,8 @@ void InferScan(InferContext& context) {
       formals.push_back(context.input(i));
     }
   }
-  std::vector<int> carried(formals.size(), -1);
-  for (size_t i = 0; i < states; ++i) carried[i] = static_cast<int>(i);
   std::vector<Fact> outputs;
-  formals = SettleFormals(*body, formals, carried, symbols, &outputs);
+  formals = SettleFormals(*body, formals, Carried(formals.size(), 0, states, 0), symbols, &outputs);
   for (size_t i = 0; i < context.output_count(); ++i) {
     if (i < states) {
       context.Set(i, Join(Variable(context.input(i)), formals[i], symbols));
@@ -295,71 +291,11 @@ void ComputeScan(ComputeContext& context) {
   }
 }
 
-// ---- deferred
-
-void InferDeferred(InferContext& context) {
-  std::vector<const Fact*> facts;
-  std::vector<const Fact*> present;
-  for (size_t i = 0; i < context.input_count(); ++i) {
-    facts.push_back(context.has(i) ? &context.input(i) : nullptr);
-    if (context.has(i)) present.push_back(facts.back());
-  }
-  // Only concrete inputs are worth lowering: with symbols the importer has tried already.
-  const bool concrete = std::all_of(present.begin(), present.end(),
-                                    [](const Fact* fact) { return fact->static_shape(); });
-  if (concrete) {
-    auto scratch = std::make_shared<SymbolTable>();
-    if (auto graph = LowerDeferred(context.node(), facts, scratch)) {
-      for (size_t i = 0; i < context.output_count(); ++i) {
-        Fact fact = graph->outputs[i] != nullptr ? graph->outputs[i]->fact : Fact();
-        // Symbols of the scratch table mean nothing outside.
-        if (fact.shape) {
-          for (Dim& dim : *fact.shape) {
-            if (!dim.known()) dim = context.symbols().Fresh();
-          }
-        }
-        fact.elements.reset();
-        context.Set(i, std::move(fact));
-      }
-      return;
-    }
-  }
-  for (size_t i = 0; i < context.output_count(); ++i) {
-    const auto dtype = static_cast<DType>(context.attributes().Ints("@types")[i]);
-    if (dtype == DType::kUndefined && context.attributes().Ints("@wanted")[i]) {
-      sardonyx::Fail(ErrorCode::kUnsupported,
-                     "the rank or value of an input must be known before it runs, and is not");
-    }
-    context.Set(i, dtype, std::nullopt);
-  }
-}
-
-void ComputeDeferred(ComputeContext& context) {
-  std::vector<Fact> known;
-  known.reserve(context.input_count());
-  std::vector<const Fact*> facts;
-  std::vector<Datum> inputs;
-  for (size_t i = 0; i < context.input_count(); ++i) {
-    if (!context.has(i)) {
-      facts.push_back(nullptr);
-      continue;
-    }
-    inputs.push_back(context.datum(i));
-    known.push_back(Fact::Of(context.input(i)));
-    facts.push_back(&known.back());
-  }
-  auto graph = LowerDeferred(context.node(), facts, std::make_shared<SymbolTable>());
-  if (graph == nullptr) Fail(ErrorCode::kInternal, "a node with known inputs cannot be lowered");
-  std::vector<Datum> outputs = Evaluate(*graph, inputs);
-  for (size_t i = 0; i < context.output_count(); ++i) context.Set(i, std::move(outputs[i]));
-}
-
 }  // namespace
 
 const CoreOp if_ = {.name = "if_", .infer = InferIf, .reference = ComputeIf};
 const CoreOp loop = {.name = "loop", .infer = InferLoop, .reference = ComputeLoop};
 const CoreOp scan = {.name = "scan", .infer = InferScan, .reference = ComputeScan};
-const CoreOp deferred = {.name = "deferred", .infer = InferDeferred, .reference = ComputeDeferred};
 
 namespace {
 
@@ -475,160 +411,6 @@ Fact Join(const Fact& a, const Fact& b, SymbolTable& symbols) {
     if (!((*a.shape)[i] == (*b.shape)[i])) (*result.shape)[i] = symbols.Fresh();
   }
   return result;
-}
-
-DType FlexPrecision(const Attributes& attributes, DType type) {
-  const DType otherwise = type == DType::kFloat64 ? type : DType::kFloat32;
-  const auto given =
-      static_cast<DType>(attributes.Int("softmax_precision", static_cast<int64_t>(otherwise)));
-  if (given != DType::kFloat32 && given != DType::kFloat64 && given != DType::kFloat16 &&
-      given != DType::kBFloat16) {
-    Fail(ErrorCode::kInvalidModel, "attribute softmax_precision is {}, no type for it",
-         static_cast<int64_t>(given));
-  }
-  return given;
-}
-
-std::vector<Fact> BodyInputs(std::string_view op_type, std::span<const Fact* const> inputs,
-                             std::span<const Fact> declared, const Attributes& attributes,
-                             SymbolTable& symbols) {
-  std::vector<Fact> formals(declared.begin(), declared.end());
-  if (op_type == "Loop") {
-    for (size_t i = 0; i < formals.size() && i < 2; ++i) {
-      formals[i] = Fact();
-      formals[i].type = i == 0 ? DType::kInt64 : DType::kBool;
-      formals[i].shape.emplace();
-    }
-    for (size_t i = 2; i < formals.size() && i < inputs.size(); ++i) {
-      if (inputs[i] != nullptr) formals[i] = Variable(*inputs[i]);
-    }
-  } else if (op_type == "SequenceMap") {
-    for (size_t i = 0; i < formals.size() && i < inputs.size(); ++i) {
-      if (inputs[i] == nullptr) continue;
-      const Type& type = inputs[i]->type;
-      formals[i] = type.kind == Type::Kind::kSequence ? Fact() : Variable(*inputs[i]);
-      if (type.kind == Type::Kind::kSequence) formals[i].type = *type.element;
-    }
-  } else if (op_type == "FlexAttention") {
-    if (formals.size() != 1 || inputs.size() < 2 || !inputs[0] || !inputs[1]) {
-      Fail(ErrorCode::kInvalidModel, "a modifier takes one input, has {}", formals.size());
-    }
-    const Fact &q = *inputs[0], &k = *inputs[1];
-    formals[0] = Fact();
-    formals[0].type = FlexPrecision(attributes, q.type.dtype);
-    formals[0].shape = Dims(4);
-    for (int axis = 0; axis < 4; ++axis) {
-      const Fact& from = axis == 3 ? k : q;
-      const size_t at = axis == 3 ? 2 : static_cast<size_t>(axis);
-      const bool known = from.ranked() && from.rank() == 4;
-      (*formals[0].shape)[axis] = known ? (*from.shape)[at] : symbols.Fresh();
-    }
-  } else if (op_type == "Scan") {
-    const size_t scanned = attributes.Int("num_scan_inputs");
-    // Scan-8 has the lengths of sequences before, and a batch axis in all.
-    const bool batched = inputs.size() == formals.size() + 1;
-    if (batched) inputs = inputs.subspan(1);
-    if (scanned > inputs.size() || inputs.size() != formals.size()) {
-      Fail(ErrorCode::kInvalidModel,
-           "the body takes {} inputs, the node has {}, {} of them scanned", formals.size(),
-           inputs.size(), scanned);
-    }
-    const size_t states = inputs.size() - scanned;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      if (inputs[i] == nullptr) continue;
-      formals[i] = Variable(*inputs[i]);
-      if (batched && formals[i].ranked() && formals[i].rank() > 0) {
-        formals[i].shape->erase(formals[i].shape->begin());
-      }
-      if (i < states || !formals[i].ranked()) continue;
-      int64_t axis = ItemOr(attributes.Ints("scan_input_axes"), i - states, 0);
-      if (axis < 0) axis += formals[i].rank();
-      if (axis < 0 || axis >= formals[i].rank()) {
-        Fail(ErrorCode::kInvalidModel, "scan axis {} is outside the rank {} of input {}", axis,
-             formals[i].rank(), i);
-      }
-      formals[i].shape->erase(formals[i].shape->begin() + axis);
-    }
-  }
-  return formals;
-}
-
-std::vector<int> CarriedFormals(std::string_view op_type, size_t formals, size_t outputs,
-                                const Attributes& attributes) {
-  if (op_type == "Loop") return LoopCarried(formals, formals >= 2 ? formals - 2 : 0);
-  if (op_type != "Scan") return {};
-  const size_t states = formals - std::min<size_t>(formals, attributes.Int("num_scan_inputs"));
-  std::vector<int> carried(formals, -1);
-  for (size_t i = 0; i < states && i < outputs; ++i) carried[i] = static_cast<int>(i);
-  return carried;
-}
-
-bool RelaxCarried(const Graph& body, std::span<const int> carried, std::vector<Fact>* formals) {
-  bool changed = false;
-  SymbolTable& symbols = *body.shared_symbols();
-  for (size_t i = 0; i < carried.size() && i < formals->size(); ++i) {
-    if (carried[i] < 0 || carried[i] >= static_cast<int>(body.outputs.size())) continue;
-    Fact& formal = (*formals)[i];
-    const Fact& next = body.outputs[carried[i]]->fact;
-    if (!formal.ranked() && formal.type == next.type) continue;
-    if (formal.shape == next.shape && formal.type == next.type) continue;
-    // A dimension that was made unknown for this reason stays so.
-    Fact joined = Join(formal, next, symbols);
-    bool differs = joined.ranked() != formal.ranked() || !(joined.type == formal.type);
-    if (joined.ranked()) {
-      for (size_t d = 0; d < joined.shape->size(); ++d) {
-        if ((*joined.shape)[d] == (*formal.shape)[d]) continue;
-        if (body.inputs[i]->fact.shape && symbols.Print((*formal.shape)[d])[0] == '?') {
-          (*joined.shape)[d] = (*formal.shape)[d];
-        } else {
-          differs = true;
-        }
-      }
-    }
-    if (!differs) continue;
-    formal = std::move(joined);
-    changed = true;
-  }
-  return changed;
-}
-
-std::shared_ptr<Graph> LowerDeferred(const Node& node, std::span<const Fact* const> inputs,
-                                     const std::shared_ptr<SymbolTable>& symbols) {
-  const Attributes& attributes = node.attributes;
-  auto graph = std::make_shared<Graph>(symbols);
-  Builder builder(*graph);
-  builder.SetOrigin(node.origin);
-  std::vector<Val> values;
-  for (const Fact* fact : inputs) {
-    values.push_back(fact != nullptr ? builder.Wrap(graph->AddInput("", *fact)) : Val{});
-  }
-  Attributes given;
-  for (const auto& [name, value] : attributes.items()) {
-    if (name[0] != '@') given.Set(name, value);
-  }
-  std::vector<bool> wanted;
-  for (int64_t flag : attributes.Ints("@wanted")) wanted.push_back(flag != 0);
-  ops::Lowering lowering(builder, std::string(attributes.String("@domain")),
-                         std::string(attributes.String("@op_type")),
-                         static_cast<int>(attributes.Int("@version")), std::move(given),
-                         std::move(values), wanted);
-  const ops::OnnxOp* entry = ops::FindOnnxOp(lowering.domain(), lowering.op_type());
-  if (entry == nullptr) {
-    Fail(ErrorCode::kInvalidModel, "operator '{}' is unknown", lowering.op_type());
-  }
-  try {
-    if (entry->adapt != nullptr) entry->adapt(lowering);
-    for (Val output : entry->lower(lowering).values) graph->outputs.push_back(output.value);
-  } catch (const NotYetKnown&) {
-    return nullptr;
-  }
-  graph->outputs.resize(node.outputs.size(), nullptr);
-  for (size_t i = 0; i < graph->outputs.size(); ++i) {
-    if (graph->outputs[i] == nullptr && lowering.wants(i)) {
-      Fail(ErrorCode::kInvalidModel, "operator '{}' has no output {}", lowering.op_type(), i);
-    }
-  }
-  return graph;
 }
 
 }  // namespace sardonyx::core

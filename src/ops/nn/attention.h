@@ -25,6 +25,10 @@ struct Attended {
 // values. A query that may see no key gives zeros.
 Attended Attend(const Lowering& op, Val queries, Val keys, Val values, const Scoring& scoring);
 
+// In which type FlexAttention's softmax and the bodies around it compute: attribute
+// softmax_precision, else float32 for all but float64. Throws kInvalidModel.
+DType FlexPrecision(const Attributes& attributes, DType type);
+
 // [batch,sequence,heads * size] -> [batch,heads,sequence,size], and back.
 Val SplitHeads(Val x, int64_t heads);
 Val JoinHeads(Val x);

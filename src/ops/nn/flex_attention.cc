@@ -1,10 +1,23 @@
 #include <cmath>
 
 #include "ops/control/body.h"
-#include "ops/core/control.h"
 #include "ops/nn/attention.h"
 
-namespace sardonyx::ops::preview {
+namespace sardonyx::ops {
+
+DType FlexPrecision(const Attributes& attributes, DType type) {
+  const DType otherwise = type == DType::kFloat64 ? type : DType::kFloat32;
+  const auto given =
+      static_cast<DType>(attributes.Int("softmax_precision", static_cast<int64_t>(otherwise)));
+  if (given != DType::kFloat32 && given != DType::kFloat64 && given != DType::kFloat16 &&
+      given != DType::kBFloat16) {
+    Fail(ErrorCode::kInvalidModel, "attribute softmax_precision is {}, no type for it",
+         static_cast<int64_t>(given));
+  }
+  return given;
+}
+
+namespace preview {
 
 namespace {
 
@@ -41,9 +54,11 @@ Outputs LowerFlexAttention(Lowering& op) {
   const double factor = std::sqrt(static_cast<float>(scale));
   ShareHeads(op, q, &k, &v);
   Val scores = MatMul(q * factor, k * factor, false, true);
-  scores = Cast(scores, core::FlexPrecision(op.attributes, type));
+  scores = Cast(scores, FlexPrecision(op.attributes, type));
   const Val weights = Modify(op, "prob_mod", Softmax(Modify(op, "score_mod", scores), -1));
   return Cast(MatMul(weights, CastLike(v, weights)), type);
 }
 
-}  // namespace sardonyx::ops::preview
+}  // namespace preview
+
+}  // namespace sardonyx::ops

@@ -1,0 +1,16 @@
+#pragma once
+// Nodes that were kept whole because their lowering needs what only a run tells.
+
+#include <memory>
+#include <span>
+
+#include "ir/graph.h"
+
+namespace sardonyx::core {
+
+// The graph of a deferred node for inputs of which at least the ranks are known, null if more must
+// be known. Graph inputs are the node's inputs in order, absent ones left out.
+std::shared_ptr<Graph> LowerDeferred(const Node& node, std::span<const Fact* const> inputs,
+                                     const std::shared_ptr<SymbolTable>& symbols);
+
+}  // namespace sardonyx::core
