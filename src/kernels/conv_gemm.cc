@@ -33,13 +33,17 @@ int64_t PackedFloats(const Cut& cut) {
   return static_cast<int64_t>(GemmPackedBytes(cut.k, cut.n) / sizeof(float));
 }
 
-bool IsPointwise(const ConvShape& s) {
-  for (int i = 0; i < 3; ++i) {
+// Whether windows lie one behind the other in memory, unpadded, so that those of one line after
+// the other are rows of a matrix: a pointwise convolution, or a kernel of one line as wide as its
+// stride.
+bool ReadsInPlace(const ConvShape& s) {
+  for (int i = 0; i < 2; ++i) {
     if (s.kernel[i] != 1 || s.stride[i] != 1 || s.pad_begin[i] != 0 || s.in[i] != s.out[i]) {
       return false;
     }
   }
-  return true;
+  return s.pad_begin[2] == 0 && s.dilation[2] == 1 && s.kernel[2] <= s.stride[2] &&
+         s.in[2] == s.out[2] * s.stride[2];
 }
 
 // Whether a line of the kernel is one piece of memory, and the output wide enough for full tiles.
@@ -98,8 +102,8 @@ Cut CutConv(const ConvShape& s) {
   const int64_t c_rows = kBlockCBytes / (cut.column_step * 4);
   cut.rows = std::max(tile, std::min(a_rows, c_rows) / tile * tile);
 
-  const bool collides = s.x_stride % 1024 == 0 && cut.pixels > 4;
-  if (IsPointwise(s) && !collides) {
+  const bool collides = s.stride[2] * s.x_stride % 1024 == 0 && cut.pixels > 4;
+  if (ReadsInPlace(s) && (s.kernel[2] == 1 || cut.kc == cut.k) && !collides) {
     cut.source = Cut::Source::kDirect;
     return cut;
   }
@@ -289,8 +293,10 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
         args.kc = std::min(cut.kc, cut.k - k0);
         switch (cut.source) {
           case Cut::Source::kDirect:
-            args.a = x + row * s.x_stride + group * channels + k0;
-            args.lda = s.x_stride;
+            args.a = x + row * s.stride[2] * s.x_stride + group * channels + k0;
+            args.lda = s.stride[2] * s.x_stride;
+            args.a_pieces = s.kernel[2];
+            args.a_step = s.x_stride;
             break;
           case Cut::Source::kAhead:
             args.a = ahead + (group * cut.pixels + row) * cut.a_ld + k0;

@@ -199,6 +199,7 @@ void Block(const GemmBlockArgs& args) {
     // Three accumulators a row are too many for the tallest tile.
     const int64_t tiles = CeilDiv(args.rows, kLanes == 16 && width == 24 ? kRows24 : kRows);
     TileStore store = StoreOf(args.accumulate, args.epilogue, n);
+    store.left_out = width - columns;
     for (int64_t t = 0; t < tiles; ++t) {
       // Rows are spread evenly over the tiles, which keeps the last one from being thin.
       const int64_t begin = args.rows * t / tiles, end = args.rows * (t + 1) / tiles;
@@ -212,7 +213,7 @@ void Block(const GemmBlockArgs& args) {
       LookAhead(args, panel, width, n == args.n0, t, tiles, begin, end, &rows);
       float* c = args.c + begin * args.ldc + n;
       store.residual = ResidualOf(args.epilogue, begin, n);
-      if (columns == width) {
+      if (columns == width || kPartialStores) {
         functions[height - 1](rows, panel, c, args.ldc, store);
       } else {
         HWY_ALIGN float buffer[kRows * kWidth];

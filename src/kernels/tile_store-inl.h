@@ -27,7 +27,14 @@ struct TileStore {
   bool clamp = false;
   float lo = 0.0f, hi = 0.0f;
   DType rounding = DType::kFloat32;
+  int64_t left_out = 0;  // columns at the end of the last vector; kPartialStores alone
 };
+
+#if HWY_TARGET == HWY_AVX3  // elsewhere it is slow to store a part of a vector
+constexpr bool kPartialStores = true;
+#else
+constexpr bool kPartialStores = false;
+#endif
 
 // For the panel that begins at `column`; the residual is a tile's (ResidualOf).
 inline TileStore StoreOf(bool accumulate, const TileEpilogue* epilogue, int64_t column) {
@@ -57,25 +64,28 @@ HWY_INLINE void RoundTile(D d, DType to, V (&acc)[kM][kNV]) {
   }
 }
 
-// Stores a tile of kM rows and kNV vectors.
-template <class D, class V, int kM, int kNV>
-HWY_INLINE void StoreTile(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const TileStore& store) {
+template <bool kPart, class D, class V, int kM, int kNV>
+HWY_INLINE void StoreVectors(D d, V (&acc)[kM][kNV], float* c, int64_t ldc,
+                             const TileStore& store) {
   namespace hn = hwy::HWY_NAMESPACE;
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  const auto part = hn::FirstN(d, static_cast<size_t>(kL - store.left_out));
+  const auto load = [d, part](const float* from, int v) HWY_ATTR {
+    return kPart && v + 1 == kNV ? hn::MaskedLoad(part, d, from + v * kL)
+                                 : hn::LoadU(d, from + v * kL);
+  };
   if (store.accumulate) {
 #pragma GCC unroll 16
     for (int r = 0; r < kM; ++r) {
 #pragma GCC unroll 4
-      for (int v = 0; v < kNV; ++v) {
-        acc[r][v] = hn::Add(acc[r][v], hn::LoadU(d, c + r * ldc + v * kL));
-      }
+      for (int v = 0; v < kNV; ++v) acc[r][v] = hn::Add(acc[r][v], load(c + r * ldc, v));
     }
   }
   RoundTile(d, store.sum_rounding, acc);
   if (store.bias != nullptr) {
 #pragma GCC unroll 4
     for (int v = 0; v < kNV; ++v) {
-      const V bias = hn::LoadU(d, store.bias + v * kL);
+      const V bias = load(store.bias, v);
 #pragma GCC unroll 16
       for (int r = 0; r < kM; ++r) acc[r][v] = hn::Add(acc[r][v], bias);
     }
@@ -85,8 +95,7 @@ HWY_INLINE void StoreTile(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const T
     for (int r = 0; r < kM; ++r) {
 #pragma GCC unroll 4
       for (int v = 0; v < kNV; ++v) {
-        acc[r][v] =
-            hn::Add(acc[r][v], hn::LoadU(d, store.residual + r * store.residual_ld + v * kL));
+        acc[r][v] = hn::Add(acc[r][v], load(store.residual + r * store.residual_ld, v));
       }
     }
   }
@@ -104,8 +113,25 @@ HWY_INLINE void StoreTile(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const T
 #pragma GCC unroll 16
   for (int r = 0; r < kM; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kNV; ++v) hn::StoreU(acc[r][v], d, c + r * ldc + v * kL);
+    for (int v = 0; v < kNV; ++v) {
+      if constexpr (kPart) {
+        if (v + 1 == kNV) {
+          hn::BlendedStore(acc[r][v], part, d, c + r * ldc + v * kL);
+          continue;
+        }
+      }
+      hn::StoreU(acc[r][v], d, c + r * ldc + v * kL);
+    }
   }
+}
+
+// Stores a tile of kM rows and kNV vectors.
+template <class D, class V, int kM, int kNV>
+HWY_INLINE void StoreTile(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const TileStore& store) {
+  if constexpr (kPartialStores) {
+    if (store.left_out > 0) return StoreVectors<true>(d, acc, c, ldc, store);
+  }
+  StoreVectors<false>(d, acc, c, ldc, store);
 }
 
 // What is stored at columns j on of a row of FinishPartial; `load` reads a vector.
@@ -146,7 +172,7 @@ inline void FinishPartial(const float* tile, int64_t tile_ld, int64_t rows, int6
         store.residual == nullptr ? nullptr : store.residual + r * store.residual_ld;
     int64_t j = FinishRow(hn::ScalableTag<float>(), tile, 0, columns, c, residual, store);
     j = FinishRow(hn::CappedTag<float, 8>(), tile, j, columns, c, residual, store);
-#if HWY_TARGET == HWY_AVX3  // elsewhere it is slow to store a part of a vector
+#if HWY_TARGET == HWY_AVX3  // as kPartialStores
     if (j == columns) continue;
     const hn::CappedTag<float, 8> d;
     const auto part = hn::FirstN(d, static_cast<size_t>(columns - j));

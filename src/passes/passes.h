@@ -22,6 +22,7 @@ Rewrite SinkReshapes(Node& node, PassContext& context);
 int FuseElementwise(PassContext& context);
 Rewrite FuseQuantizedSums(Node& node, PassContext& context);
 Rewrite FuseEpilogues(Node& node, PassContext& context);
+Rewrite SinkShuffles(Node& node, PassContext& context);
 Rewrite AbsorbTransposes(Node& node, PassContext& context);
 int WidenHalves(PassContext& context);
 
