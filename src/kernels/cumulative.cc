@@ -82,8 +82,10 @@ HWY_INLINE void ColumnBlock(const T* x, T* y, A* running, int64_t rows, int64_t 
   const hn::ScalableTag<A> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<decltype(d)> sum[kVectors];
+#pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v) sum[v] = hn::LoadU(d, running + v * lanes);
   for (int64_t i = 0; i < rows; ++i, x += step, y += step) {
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       const auto value = Widened(d, x + v * lanes);
       const auto next = kProduct ? hn::Mul(sum[v], value) : hn::Add(sum[v], value);
@@ -91,6 +93,7 @@ HWY_INLINE void ColumnBlock(const T* x, T* y, A* running, int64_t rows, int64_t 
       sum[v] = next;
     }
   }
+#pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, running + v * lanes);
 }
 

@@ -84,8 +84,24 @@ class IndexRows {
     for (int64_t i = axis + 1; i < rank; ++i) axis_stride *= data_dims[i];
     // Along a row the data advances by 1 unless the index alone says where to go.
     element_step = axis == rank - 1 ? 0 : 1;
+    if (rank > 1) run_ = index_dims[rank - 2];
+    if (rank > 1 && axis != rank - 2) run_step_ = data_dims[rank - 1];
   }
 
+  // Calls body(row, Base(row)) for rows [begin, end) until it answers false.
+  template <typename Body>
+  void ForEach(int64_t begin, int64_t end, Body&& body) const {
+    while (begin < end) {
+      const int64_t last = std::min(end, (begin / run_ + 1) * run_);
+      for (int64_t base = Base(begin); begin < last; ++begin, base += run_step_) {
+        if (!body(begin, base)) return;
+      }
+    }
+  }
+
+  int64_t length = 0, count = 1, axis_stride = 1, element_step = 0;
+
+ private:
   // Offset in the data of row `row`'s first element, index 0 on the axis.
   int64_t Base(int64_t row) const {
     int64_t base = 0, stride = data_dims_[data_dims_.size() - 1];
@@ -97,11 +113,10 @@ class IndexRows {
     return base;
   }
 
-  int64_t length = 0, count = 1, axis_stride = 1, element_step = 0;
-
- private:
   std::span<const int64_t> data_dims_, index_dims_;
   int64_t axis_;
+  // The rows along the last axis but one: their number, and how far apart they lie in the data.
+  int64_t run_ = 1, run_step_ = 0;
 };
 
 template <typename T>
@@ -201,20 +216,23 @@ int64_t GatherElements(const void* data, const Index* indices, void* out,
   const int64_t size = data_dims[axis];
   par.For(slices.tasks, [&](int64_t task) {
     WithWidth(element_bytes, [&](auto width) {
-      for (int64_t row = slices.Begin(task); row < slices.End(task, rows.count); ++row) {
-        const char* from = static_cast<const char*>(data) + rows.Base(row) * width;
-        char* to = static_cast<char*>(out) + row * rows.length * width;
-        const Index* index = indices + row * rows.length;
-        const int64_t length = rows.length, stride = rows.axis_stride, step = rows.element_step;
+      const int64_t length = rows.length, stride = rows.axis_stride, step = rows.element_step;
+      const auto gather = [=, &bad](int64_t row, int64_t base) {
+        const char* from = static_cast<const char*>(data) + base * width;
+        char* to = static_cast<char*>(out) + row * length * width;
+        const Index* index = indices + row * length;
         for (int64_t i = 0; i < length; ++i) {
           const int64_t at = index[i] + (index[i] < 0 ? size : 0);
           if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) [[unlikely]] {
-            return bad.Report(row * length + i);
+            bad.Report(row * length + i);
+            return false;
           }
           std::memcpy(to + i * width, from + (at * stride + i * step) * width,
                       static_cast<size_t>(width));
         }
-      }
+        return true;
+      };
+      rows.ForEach(slices.Begin(task), slices.End(task, rows.count), gather);
     });
   });
   return bad.OrNone();
@@ -263,23 +281,23 @@ int64_t ScatterElements(T* out, const Index* indices, const T* updates,
   }
   const IndexRows rows(data_dims, index_dims, axis);
   const int64_t size = data_dims[axis];
-  for (int64_t row = 0; row < rows.count; ++row) {
-    T* to = out + rows.Base(row);
-    int64_t bad = -1;
-    WithReduction(reduction, [&](auto fixed) {
+  int64_t bad = -1;
+  WithReduction(reduction, [&](auto fixed) {
+    rows.ForEach(0, rows.count, [&](int64_t row, int64_t base) {
       for (int64_t i = 0; i < rows.length; ++i) {
         const int64_t flat = row * rows.length + i;
         const int64_t at = indices[flat] + (indices[flat] < 0 ? size : 0);
         if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) {
-          return static_cast<void>(bad = flat);
+          bad = flat;
+          return false;
         }
-        T& target = to[at * rows.axis_stride + i * rows.element_step];
+        T& target = out[base + at * rows.axis_stride + i * rows.element_step];
         target = Combine(fixed.value, target, updates[flat]);
       }
+      return true;
     });
-    if (bad >= 0) return bad;
-  }
-  return -1;
+  });
+  return bad;
 }
 
 template <typename T>

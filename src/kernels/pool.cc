@@ -31,25 +31,30 @@ HWY_INLINE void PoolChannels(const PoolWindow& window, const float* x, float* y,
                         HWY_ATTR { return part == 0 ? hn::LoadU(d, p) : LoadPart(d, p, part); };
   const V start = kMax ? hn::Set(d, -std::numeric_limits<float>::infinity()) : hn::Zero(d);
   V total[kVectors];
+#pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v) total[v] = start;
   for (int64_t i = 0; i < window.count[0]; ++i) {
     for (int64_t j = 0; j < window.count[1]; ++j) {
       const float* row = x + i * window.step[0] + j * window.step[1];
       // A row of the window is added up on its own: large windows lose less.
       V acc[kVectors];
+#pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) acc[v] = start;
       for (int64_t k = 0; k < window.count[2]; ++k, row += window.step[2]) {
+#pragma GCC unroll 8
         for (int v = 0; v < kVectors; ++v) {
           const V in = load(row + v * lanes);
           acc[v] = kMax ? hn::Max(acc[v], in) : hn::Add(acc[v], in);
         }
       }
+#pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) {
         total[v] = kMax ? hn::Max(total[v], acc[v]) : hn::Add(total[v], acc[v]);
       }
     }
   }
   const V f = hn::Set(d, factor);
+#pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v) {
     const V out = kMax ? total[v] : hn::Mul(total[v], f);
     if (part == 0) {

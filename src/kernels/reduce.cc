@@ -209,17 +209,21 @@ HWY_INLINE void ColumnBlock(const float* x, float* y, int64_t n, int64_t inner, 
       kKind == ReduceKind::kSum || kKind == ReduceKind::kL1 || kKind == ReduceKind::kSumSquare;
   const V neutral = hn::Set(d, Neutral<kKind>());
   V total[kVectors], lost[kVectors];
+#pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v) total[v] = lost[v] = kIsSum ? hn::Zero(d) : neutral;
   for (int64_t begin = 0; begin < n; begin += kChunk) {
     const int64_t end = std::min(n, begin + kChunk);
     V acc[kVectors];
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) acc[v] = kIsSum ? neutral : total[v];
     for (int64_t i = begin; i < end; ++i) {
+#pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) {
         const float* p = x + i * inner + v * lanes;
         acc[v] = Join<kKind>(acc[v], part == 0 ? hn::LoadU(d, p) : LoadPart(d, p, part));
       }
     }
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       if constexpr (kIsSum) {
         const V sum = hn::Add(total[v], acc[v]);
@@ -232,6 +236,7 @@ HWY_INLINE void ColumnBlock(const float* x, float* y, int64_t n, int64_t inner, 
       }
     }
   }
+#pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v) {
     V result = total[v];
     if constexpr (kIsSum) {

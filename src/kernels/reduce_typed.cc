@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "kernels/reduce_typed.h"
+#include "kernels/softmax.h"
 #include "kernels/tile_loop.h"
 #include "kernels/vector_math-inl.h"
 
@@ -112,12 +113,15 @@ HWY_INLINE void ColumnBlock(const T* x, A* y, int64_t n, int64_t inner) {
   const hn::ScalableTag<A> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<decltype(d)> acc[kVectors];
-  for (auto& v : acc) v = hn::Set(d, StartReduce<A, A>(kKind));
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) acc[v] = hn::Set(d, StartReduce<A, A>(kKind));
   for (int64_t i = 0; i < n; ++i) {
+#pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       acc[v] = Join<kKind>(d, acc[v], LoadAs(d, x + i * inner + v * lanes));
     }
   }
+#pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v) hn::StoreU(acc[v], d, y + v * lanes);
 }
 
@@ -208,6 +212,53 @@ int64_t FindInRow(const T* x, T best, int64_t n, bool select_last) {
   return i < n ? i : 0;
 }
 
+// FindInRow and the search for what it finds, without calls between, of rows of few elements: a
+// row a lane, or one after the other.
+template <typename T>
+void FindInShortRows(const T* x, int64_t* y, int64_t rows, int64_t n, bool largest,
+                     bool select_last) {
+  int64_t row = 0;
+  if constexpr (sizeof(T) >= 4) {
+    const hn::ScalableTag<T> d;
+    const hn::RebindToSigned<decltype(d)> di;
+    using I = hn::TFromD<decltype(di)>;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    const auto places = hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<I>(n)));
+    HWY_ALIGN I found[hn::MaxLanes(di)];
+    for (; row + lanes <= rows; row += lanes) {
+      const T* from = x + row * n;
+      auto b = hn::GatherIndex(d, from, places);
+      auto best = hn::Zero(di);
+      for (int64_t i = 1; i < n; ++i) {
+        const auto a = hn::GatherIndex(d, from + i, places);
+        auto better = largest ? hn::Gt(a, b) : hn::Lt(a, b);
+        auto equal = hn::Eq(a, b);
+        if constexpr (std::is_floating_point_v<T>) {
+          better = hn::Or(better, hn::AndNot(hn::IsNaN(b), hn::IsNaN(a)));
+          equal = hn::Or(equal, hn::And(hn::IsNaN(a), hn::IsNaN(b)));
+        }
+        if (select_last) better = hn::Or(better, equal);
+        best = hn::IfThenElse(hn::RebindMask(di, better), hn::Set(di, static_cast<I>(i)), best);
+        b = hn::IfThenElse(better, a, b);
+      }
+      hn::Store(best, di, found);
+      std::copy_n(found, lanes, y + row);
+    }
+  }
+  for (; row < rows; ++row) {
+    const T* from = x + row * n;
+    int64_t best = 0;
+    for (int64_t i = 1; i < n; ++i) {
+      const T a = from[i], b = from[best];
+      const bool beats = (largest & (a > b)) | (!largest & (a < b)) | ((a != a) & (b == b));
+      const bool equals = (a == b) | ((a != a) & (b != b));
+      // By arithmetic: as a branch it would be guessed wrong half the time.
+      best += (i - best) * static_cast<int64_t>(beats | (select_last & equals));
+    }
+    y[row] = best;
+  }
+}
+
 template <typename T>
 void Fill(TypedReduction<T>* loops) {
   loops->same = FindLoops<T, T>;
@@ -216,6 +267,7 @@ void Fill(TypedReduction<T>* loops) {
   }
   loops->find_columns = FindColumns<T>;
   loops->find_in_row = FindInRow<T>;
+  loops->find_in_short_rows = FindInShortRows<T>;
 }
 
 void FillAll(TypedReductions* all) {
@@ -304,34 +356,16 @@ void Reduce(ReduceKind kind, const T* x, T* y, const ReduceShape& shape, const P
     } else if (loops.wide != nullptr) {
       if (RunLoops(loops.wide(accumulated), kind, accumulated, x, y, shape, par)) return;
     }
+  } else if constexpr (std::is_same_v<T, double>) {
+    const auto [outer, n, inner, n2] = shape;
+    if (n * n2 > 0 && (inner == 1 || n2 == 1)) {
+      return LogSumExp(x, y, outer, n * n2, inner, par);
+    }
   }
   ReduceElements(kind, x, y, shape, par);
 }
 
-namespace {
-
 constexpr int64_t kShortRow = 16;
-
-// FindInRow and the search for what it finds, without calls between, of rows of n < kShortRow.
-template <typename T>
-void FindInShortRows(const T* x, int64_t* y, int64_t rows, int64_t n, bool largest,
-                     bool select_last) {
-  for (int64_t row = 0; row < rows; ++row, x += n) {
-    int64_t best = 0;
-    T b = x[0];
-    for (int64_t i = 1; i < n; ++i) {
-      const T a = x[i];
-      const bool beats = (largest & (a > b)) | (!largest & (a < b)) | ((a != a) & (b == b));
-      const bool equals = (a == b) | ((a != a) & (b != b));
-      // By arithmetic: as a branch it would be guessed wrong half the time.
-      best += (i - best) * static_cast<int64_t>(beats | (select_last & equals));
-      b = x[best];
-    }
-    y[row] = best;
-  }
-}
-
-}  // namespace
 
 template <typename T>
 void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t outer, int64_t n,
@@ -344,7 +378,7 @@ void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t o
   par.For(slices.tasks, [&](int64_t task) {
     if (inner == 1 && n < kShortRow) {
       const int64_t first = slices.Begin(task), rows = slices.End(task, outer) - first;
-      return FindInShortRows(x + first * n, y + first, rows, n, largest, select_last);
+      return loops.find_in_short_rows(x + first * n, y + first, rows, n, largest, select_last);
     }
     for (int64_t i = slices.Begin(task); i < slices.End(task, outer * blocks); ++i) {
       if (inner == 1) {

@@ -123,6 +123,8 @@ struct TypedReduction {
   void (*find_columns)(const T* x, const T* best, int64_t* y, int64_t n, int64_t inner,
                        int64_t count, bool select_last) = nullptr;
   int64_t (*find_in_row)(const T* x, T best, int64_t n, bool select_last) = nullptr;
+  void (*find_in_short_rows)(const T* x, int64_t* y, int64_t rows, int64_t n, bool largest,
+                             bool select_last) = nullptr;
 };
 using TypedReductions =
     std::tuple<TypedReduction<float>, TypedReduction<double>, TypedReduction<int8_t>,

@@ -17,4 +17,8 @@ void Softmax(const float* x, float* y, int64_t outer, int64_t n, int64_t inner, 
 void Softmax(const double* x, double* y, int64_t outer, int64_t n, int64_t inner, bool log,
              const Parallel& par);
 
+// log(sum(exp(x))) over the middle axis: y is [outer, inner]. n is at least 1.
+void LogSumExp(const double* x, double* y, int64_t outer, int64_t n, int64_t inner,
+               const Parallel& par);
+
 }  // namespace sardonyx

@@ -180,11 +180,15 @@ int TileGraph::Add(int a, int b) {
     const auto args = nodes[product].args;
     return FloatOp(TileOpcode::kDequantizeAdd, {args[0], args[1], args[2], addend});
   }
+  return Sum(DType::kFloat32, a, b);
+}
+
+int TileGraph::Sum(DType type, int a, int b) {
   for (const auto& [product, addend] : {std::pair{a, b}, std::pair{b, a}}) {
     if (!Absorbable(product, TileOpcode::kMul)) continue;
-    return FloatOp(TileOpcode::kFma, {nodes[product].args[0], nodes[product].args[1], addend});
+    return Op(TileOpcode::kFma, type, {nodes[product].args[0], nodes[product].args[1], addend});
   }
-  return FloatOp(TileOpcode::kAdd, {a, b});
+  return Op(TileOpcode::kAdd, type, {a, b});
 }
 
 // x to a constant power by multiplications and roots, which are exact where pow is.
@@ -452,6 +456,8 @@ std::string_view TileGraph::Build(const Expression& expression) {
       for (int i = 0; i < arity; ++i) args[i] = Cast(args[i], operands);
       if (operands == DType::kFloat32) {
         made = Float(OpcodeOf(instruction.fn), args);
+      } else if (instruction.fn == Fn::kAdd && operands == DType::kFloat64) {
+        made = Sum(operands, args[0], args[1]);
       } else if (instruction.fn == Fn::kPow) {
         made = Pow(operands, args[0], args[1]);
       } else if (instruction.fn == Fn::kMin && operands != DType::kBool &&

@@ -41,6 +41,8 @@ struct TileGraph {
     return Op(op, DType::kFloat32, args);
   }
 
+  // a + b, as one operation where one of them is a product.
+  int Sum(DType type, int a, int b);
   // Float32 operations, simplified.
   int Float(TileOpcode op, const int* args);
   int Add(int a, int b);

@@ -73,19 +73,34 @@ struct LogOf {
 HWY_INLINE V Least(D d, V x, V y) { return hn::IfThenElse(hn::Eq(x, x), AtMost(d, x, y), x); }
 HWY_INLINE V Most(D d, V x, V y) { return hn::IfThenElse(hn::Eq(x, x), AtLeast(d, x, y), x); }
 
-void Clamp(const TileArgs& args) {
+struct ClampOf {
+  static HWY_INLINE V Do(D d, V x, V lo, V hi) { return Least(d, Most(d, x, lo), hi); }
+};
+struct FmaOf {
+  static HWY_INLINE V Do(D, V x, V y, V z) { return hn::MulAdd(x, y, z); }
+};
+
+// Bit i of kUniform: operand i is a single element.
+template <class F, unsigned kUniform>
+void Map3(const TileArgs& args) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const double* in = static_cast<const double*>(args.in[0]);
-  const V lo = hn::Set(d, *static_cast<const double*>(args.in[1]));
-  const V hi = hn::Set(d, *static_cast<const double*>(args.in[2]));
+  const double* in[3];
+  for (int k = 0; k < 3; ++k) in[k] = static_cast<const double*>(args.in[k]);
+  const V b = hn::Set(d, *in[1]), c = hn::Set(d, *in[2]);
   double* out = static_cast<double*>(args.out);
   int64_t i = 0;
   for (; i + lanes <= args.count; i += lanes) {
-    hn::StoreU(Least(d, Most(d, hn::LoadU(d, in + i), lo), hi), d, out + i);
+    hn::StoreU(F::Do(d, hn::LoadU(d, in[0] + i), (kUniform & 2) != 0 ? b : hn::LoadU(d, in[1] + i),
+                     (kUniform & 4) != 0 ? c : hn::LoadU(d, in[2] + i)),
+               d, out + i);
   }
   const int64_t rest = args.count - i;
-  if (rest > 0) StorePart(Least(d, Most(d, LoadPart(d, in + i, rest), lo), hi), d, out + i, rest);
+  if (rest == 0) return;
+  StorePart(
+      F::Do(d, LoadPart(d, in[0] + i, rest), (kUniform & 2) != 0 ? b : LoadPart(d, in[1] + i, rest),
+            (kUniform & 4) != 0 ? c : LoadPart(d, in[2] + i, rest)),
+      d, out + i, rest);
 }
 
 template <class F>
@@ -103,7 +118,15 @@ void Map(const TileArgs& args) {
 }
 
 TileFn Find(TileOpcode op, unsigned uniform) {
-  if (uniform != 0) return op == TileOpcode::kClamp && uniform == 6 ? Clamp : nullptr;
+  if (op == TileOpcode::kClamp && uniform == 6) return Map3<ClampOf, 6>;
+  if (op == TileOpcode::kFma) {
+    return uniform == 0   ? Map3<FmaOf, 0>
+           : uniform == 2 ? Map3<FmaOf, 2>
+           : uniform == 4 ? Map3<FmaOf, 4>
+           : uniform == 6 ? Map3<FmaOf, 6>
+                          : nullptr;
+  }
+  if (uniform != 0) return nullptr;
   switch (op) {
     case TileOpcode::kExp: return Map<ExpOf>;
     case TileOpcode::kLog: return Map<LogOf>;
