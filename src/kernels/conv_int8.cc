@@ -97,7 +97,8 @@ Cut CutConv(const ConvShape& s) {
   const bool reads_in_place = !cut.widens && (cut.direct || cut.by_lines);
   const int64_t read = cut.direct ? cut.pixels * cut.k : s.InPixels() * channels;
   const int64_t most_row_parts = std::max<int64_t>(1, tiles / 2);
-  if (reads_in_place && cut.k * cut.n > read) {  // each part reads all of A: the less to read
+  if (reads_in_place && cut.k * cut.n >= std::max(read, kBlockBytes)) {
+    // Each part reads all of A, which is less than all of B.
     cut.column_parts = std::min(cut.panels, parts);
     cut.row_parts = std::min(most_row_parts, CeilDiv(parts, cut.column_parts));
   } else {

@@ -413,12 +413,12 @@ void Run(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const Para
   const int32_t x_zero = args.x_zero + (args.x_signed ? 128 : 0);
   for (int64_t c = 0; c < job.layout.channels;) {
     const int64_t n = job.layout.BlockAt(c);
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t channel = c + ChannelAt(n, i);
-      init[c + i] = -x_zero * sums[channel];
+    for (int64_t i = 0; i < n; i += 4) {
+      const int64_t channel = c + ChannelAt(n, i);  // three more follow it
+      for (int64_t j = 0; j < 4; ++j) init[c + i + j] = -x_zero * sums[channel + j];
       if (!direct) continue;
-      scale[c + i] = args.rescale->scale[channel];
-      offset[c + i] = args.rescale->offset[channel];
+      std::copy_n(args.rescale->scale + channel, 4, scale + c + i);
+      std::copy_n(args.rescale->offset + channel, 4, offset + c + i);
     }
     c += n;
   }
