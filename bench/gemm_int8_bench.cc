@@ -53,6 +53,7 @@ void BM_ConvInt8(benchmark::State& state) {
   const AlignedFloats packed = RandomFloats(static_cast<int64_t>(ConvInt8PackedBytes(s) / 4));
   const AlignedFloats y = RandomFloats(s.OutPixels() * s.cout);
   const AlignedFloats scale = RandomFloats(s.cout + kInt8ColumnSlack);
+  for (int64_t j = 0; j < s.cout; ++j) scale[j] *= 1e-3f;
   const AlignedFloats scratch =
       RandomFloats(static_cast<int64_t>(ConvInt8ScratchBytes(s, par.threads) / 4));
   Int8Rescale rescale;

@@ -29,7 +29,7 @@ struct Int8ConvArgs {
   const void* w_zeros = nullptr;  // null: 0
   int64_t w_zero_count = 0;       // 1 or cout
   // y and the residual are [OutPixels(), cout] as shape.y_stride and residual_stride say; apart
-  // from x. Null rescale: y is int32.
+  // from x; y may lie where a residual of its element size lies. Null rescale: y is int32.
   void* y = nullptr;
   const Int8Rescale* rescale = nullptr;
   const void* residual = nullptr;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -101,12 +102,15 @@ SARDONYX_INT8_TILE HWY_INLINE void StoreBytes(const Lanes (&acc)[kM][2], const T
   const Int8Rescale rescale = *to.rescale;
   uint8_t* const y = static_cast<uint8_t*>(to.y);
   // int8 is packed as uint8 with 128 added.
-  const int32_t shift = rescale.type == DType::kInt8 ? 128 : 0;
-  const auto zero_point = hn::Set(d16, static_cast<int16_t>(rescale.zero_point + shift));
+  const int32_t shift = rescale.type == DType::kInt8 ? 128 : 0, zero = rescale.zero_point + shift;
+  const auto zero_point = hn::Set(d16, static_cast<int16_t>(zero));
   const auto flip = hn::Set(d8, static_cast<uint8_t>(shift));
-  // Packing bounds values to their type.
-  const bool has_low = rescale.low > static_cast<float>(-shift - rescale.zero_point);
-  const auto low = hn::Set(d, rescale.low), high = hn::Set(d, rescale.high);
+  // Bounds hold behind the rounding as well, where they cost a fourth.
+  const auto bound = [&](float value) {
+    const float byte = std::nearbyint(value) + static_cast<float>(zero);
+    return hn::Set(d8, static_cast<uint8_t>(std::clamp(byte, 0.0f, 255.0f)));
+  };
+  const auto low = bound(rescale.low), high = bound(rescale.high);
   const auto whole = [&](int r) HWY_ATTR {
     Lanes values[2];
 #pragma GCC unroll 2
@@ -117,16 +121,16 @@ SARDONYX_INT8_TILE HWY_INLINE void StoreBytes(const Lanes (&acc)[kM][2], const T
       }
       const auto scale = hn::LoadU(d, to.scale + v * kSumLanes);
       const auto offset = hn::LoadU(d, to.offset + v * kSumLanes);
-      auto value = Rescaled<kResidual, kResidual>(acc[r][v], scale, offset, residual, rescale);
-      if (has_low) value = hn::Max(value, low);
-      values[v] = Nearest(hn::Min(value, high));
+      values[v] =
+          Nearest(Rescaled<kResidual, kResidual>(acc[r][v], scale, offset, residual, rescale));
     }
     return hn::SaturatedAdd(hn::ReorderDemote2To(d16, values[0], values[1]), zero_point);
   };
 #pragma GCC unroll 8
   for (int r = 0; r < kM; r += 2) {
     const int next = r + 1 < kM ? r + 1 : r;
-    const auto rows = RowsApart(hn::Xor(PackPairs<uint8_t>(whole(r), whole(next)), flip));
+    const auto bytes = PackPairs<uint8_t>(whole(r), whole(next));
+    const auto rows = RowsApart(hn::Xor(hn::Min(hn::Max(bytes, low), high), flip));
     StoreBytesOfRow(hn::LowerHalf(rows), to.columns, y + r * to.y_stride);
     if (next == r) break;
     StoreBytesOfRow(hn::UpperHalf(hn::Half<decltype(d8)>(), rows), to.columns,
@@ -155,7 +159,12 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResu
   const hn::Repartition<uint8_t, Sums> bytes;
   const auto high = hn::BitCast(d, hn::Set(bytes, uint8_t{0x80}));
   if (to.kind == TileResult::Kind::kBytesWithResidual) {
-    for (int r = 0; r < kM; ++r) __builtin_prefetch(to.residual + r * to.residual_stride);
+    for (int r = 0; r < kM; ++r) __builtin_prefetch(to.residual + r * to.residual_stride, 1);
+  }
+  if (to.kind == TileResult::Kind::kBytes) {
+    for (int r = 0; r < kM; ++r) {
+      __builtin_prefetch(static_cast<uint8_t*>(to.y) + r * to.y_stride, 1);
+    }
   }
   Lanes acc[kM][2];
 #pragma GCC unroll 16
@@ -239,13 +248,32 @@ size_t ElementBytes(const Int8Store& store) {
   return store.rescale == nullptr || store.rescale->type == DType::kFloat32 ? 4 : 1;
 }
 
+// Whether what sums become stays far inside the range of int32.
+bool IsBounded(const Int8BlockArgs& args) {
+  const Int8Rescale& rescale = *args.store.rescale;
+  constexpr float kMost = 1 << 30;
+  if (rescale.rounds) {
+    const float most = std::max(std::abs(rescale.round_low), std::abs(rescale.round_high));
+    return most * std::abs(rescale.again) + std::abs(rescale.again_offset) +
+               256 * std::abs(rescale.residual_scale) <
+           kMost;
+  }
+  const float* scale = rescale.scale + args.first_column;
+  const float* offset = rescale.offset + args.first_column;
+  bool bounded = true;
+  for (int64_t n = args.n0; n < args.n1; ++n) {
+    bounded = bounded & (std::abs(scale[n]) < 0.25f) & (std::abs(offset[n]) < kMost);
+  }
+  return bounded;
+}
+
 TileResult::Kind KindOf(const Int8BlockArgs& args) {
   using Kind = TileResult::Kind;
   const Int8Rescale* rescale = args.store.rescale;
   if (rescale == nullptr || args.row_sums != nullptr) return Kind::kSums;
   const bool plain = !rescale->rounds && !rescale->has_residual;
   if (rescale->type == DType::kFloat32 && plain && !rescale->clamps) return Kind::kFloats;
-  if (rescale->type == DType::kFloat32 || !rescale->clamps) return Kind::kSums;
+  if (rescale->type == DType::kFloat32 || !rescale->clamps || !IsBounded(args)) return Kind::kSums;
   if (plain) return Kind::kBytes;
   const bool adds =
       rescale->rounds && rescale->has_residual && rescale->residual_type == DType::kUInt8;

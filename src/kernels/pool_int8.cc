@@ -15,9 +15,21 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Whole windows of the commonest size, without loops.
+template <typename T, class D>
+HWY_INLINE void MaxOfNine(D d, const PoolWindow& window, const T* x, T* y) {
+  const int64_t row = window.step[1], column = window.step[2];
+  const auto of_row = [&](const T* at) HWY_ATTR {
+    return hn::Max(hn::Max(hn::LoadU(d, at), hn::LoadU(d, at + column)),
+                   hn::LoadU(d, at + 2 * column));
+  };
+  hn::StoreU(hn::Max(hn::Max(of_row(x), of_row(x + row)), of_row(x + 2 * row)), d, y);
+}
+
 // A vector of channels of one output element; x is at the window's first element.
 template <typename T, class D>
 HWY_INLINE void MaxChannels(D d, const PoolWindow& window, const T* x, T* y) {
+  if (window.count == std::array<int64_t, 3>{1, 3, 3}) return MaxOfNine(d, window, x, y);
   auto most = hn::Set(d, std::numeric_limits<T>::lowest());
   for (int64_t i = 0; i < window.count[0]; ++i) {
     for (int64_t j = 0; j < window.count[1]; ++j) {

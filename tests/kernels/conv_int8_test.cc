@@ -4,6 +4,7 @@
 #include "kernels/conv_int8.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "each_target.h"
 
@@ -74,13 +75,17 @@ class Data {
 
   template <typename T>
   std::vector<T> Run(const Int8Rescale* rescale, const void* residual, int64_t residual_stride,
-                     const Parallel& par) const {
+                     const Parallel& par, bool in_place = false) const {
     const int64_t kernel = s_.KernelSize(), channels = s_.cin / s_.groups;
     const Int8Weights weights{w_.data(), given_.w_signed, channels * kernel, kernel, 1};
     Floats packed(static_cast<int64_t>(ConvInt8PackedBytes(s_) / 4 + 1));
     ConvInt8Pack(s_, weights, packed.get(), par);
     Floats scratch(static_cast<int64_t>(ConvInt8ScratchBytes(s_, par.threads) / 4));
     std::vector<T> y(static_cast<size_t>(s_.OutPixels() * s_.y_stride), T{77});
+    if (in_place) {
+      std::memcpy(y.data(), residual, y.size() * sizeof(T));
+      residual = y.data();
+    }
     Int8ConvArgs args;
     args.x = x_.data();
     args.x_signed = given_.x_signed;
@@ -232,6 +237,9 @@ void CheckRescaled(const Case& given, Int8Rescale rescale, const std::vector<R>&
     const void* r = residual.empty() ? nullptr : residual.data();
     const std::vector<T> y = data.Run<T>(&rescale, r, s.cout, OneThread());
     EXPECT_EQ(y, data.Run<T>(&rescale, r, s.cout, TwoThreads()));
+    if (r != nullptr && sizeof(R) == sizeof(T)) {
+      EXPECT_EQ(y, data.Run<T>(&rescale, r, s.cout, TwoThreads(), true));
+    }
     for (size_t i = 0; i < sums.size(); ++i) {
       const auto j = static_cast<int64_t>(i) % s.cout;
       double v = sums[i] * static_cast<double>(scale[j]) + static_cast<double>(offset[j]);

@@ -32,6 +32,10 @@ class SumEpilogue {
   // True if sums go through scratch first.
   bool sweeps() const { return static_cast<bool>(sweep_); }
   bool plain() const { return expression_ == nullptr; }
+  // The input that is added with the sums in registers, -1 for none.
+  int residual() const {
+    return known_.residual < 0 ? -1 : static_cast<int>(kOwnInputs) + known_.residual;
+  }
   // The rescaling with the operands of a run.
   const Rescaling& At(const StepArgs& args, Rescaling* made) const;
   void Sweep(const StepArgs& args, const void* sums) const;
@@ -141,6 +145,7 @@ BindResult BindProblem(const BindRequest& request, Problem problem) {
   const int64_t sums = own + (packed == nullptr ? AlignUp(packed_bytes) : 0);
   Bound bound;
   if (packed != nullptr) bound.packed = 1u << 1;
+  if (epilogue->residual() >= 0) bound.inplace = 1u << epilogue->residual();
   bound.scratch_bytes =
       sums + (epilogue->sweeps() ? AlignUp(static_cast<size_t>(request.outputs[0].size()) * 4) : 0);
   bound.run = [problem, x_signed, packed, epilogue, own, sums, w_zero_count,
