@@ -5,7 +5,7 @@
 
 #include "kernels/sample.h"
 #include "kernels/scratch_slots.h"
-#include "kernels/strided_copy.h"
+#include "kernels/transpose.h"
 
 namespace sardonyx {
 namespace {

@@ -11,7 +11,7 @@
 
 #include "kernels/row_math-inl.h"
 #include "kernels/slices.h"
-#include "kernels/strided_copy.h"
+#include "kernels/transpose.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {

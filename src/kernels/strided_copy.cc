@@ -11,279 +11,12 @@
 
 #include "kernels/slices.h"
 #include "kernels/strided_copy.h"
+#include "kernels/transpose.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
-
-#if HWY_TARGET != HWY_SCALAR
-// Transposes 4x4 blocks of 128 bits: afterwards r[j] holds column j of the four rows.
-template <class D, class V>
-HWY_INLINE void Transpose4(D d, V r[4]) {
-  const hn::RepartitionToWide<D> dw;
-  const auto a = hn::BitCast(dw, hn::InterleaveLower(d, r[0], r[1]));
-  const auto b = hn::BitCast(dw, hn::InterleaveLower(d, r[2], r[3]));
-  const auto c = hn::BitCast(dw, hn::InterleaveUpper(d, r[0], r[1]));
-  const auto e = hn::BitCast(dw, hn::InterleaveUpper(d, r[2], r[3]));
-  r[0] = hn::BitCast(d, hn::InterleaveLower(dw, a, b));
-  r[1] = hn::BitCast(d, hn::InterleaveUpper(dw, a, b));
-  r[2] = hn::BitCast(d, hn::InterleaveLower(dw, c, e));
-  r[3] = hn::BitCast(d, hn::InterleaveUpper(dw, c, e));
-}
-
-// One square block of N x N elements, N = lanes of d (4 or 8).
-template <class D>
-HWY_INLINE void TransposeBlock(D d, const uint32_t* in, int64_t in_stride, uint32_t* out,
-                               int64_t out_stride) {
-  using V = hn::Vec<D>;
-#if HWY_TARGET <= HWY_AVX2
-  V lo[4], hi[4];
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    lo[i] = hn::LoadU(d, in + i * in_stride);
-    hi[i] = hn::LoadU(d, in + (4 + i) * in_stride);
-  }
-  Transpose4(d, lo);
-  Transpose4(d, hi);
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    hn::StoreU(hn::ConcatLowerLower(d, hi[i], lo[i]), d, out + i * out_stride);
-    hn::StoreU(hn::ConcatUpperUpper(d, hi[i], lo[i]), d, out + (4 + i) * out_stride);
-  }
-#else
-  V r[4];
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) r[i] = hn::LoadU(d, in + i * in_stride);
-  Transpose4(d, r);
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) hn::StoreU(r[i], d, out + i * out_stride);
-#endif
-}
-
-// The same for narrower elements, 128 bits a row. Interleaving row i with row i + N / 2, log2(N)
-// times, transposes.
-template <class D, class V = hn::Vec<D>, size_t kBlock>
-HWY_INLINE void InterleaveHalves(D d, const V (&from)[kBlock], V (&to)[kBlock]) {
-#pragma GCC unroll 8
-  for (size_t k = 0; k < kBlock / 2; ++k) {
-    to[2 * k] = hn::InterleaveLower(d, from[k], from[k + kBlock / 2]);
-    to[2 * k + 1] = hn::InterleaveUpper(d, from[k], from[k + kBlock / 2]);
-  }
-}
-template <class D, typename T = hn::TFromD<D>>
-HWY_INLINE void TransposeNarrowBlock(D d, const T* in, int64_t in_stride, T* out,
-                                     int64_t out_stride) {
-  constexpr int64_t kBlock = 16 / sizeof(T);
-  hn::Vec<D> a[kBlock], b[kBlock];
-#pragma GCC unroll 16
-  for (int64_t k = 0; k < kBlock; ++k) a[k] = hn::LoadU(d, in + k * in_stride);
-  InterleaveHalves(d, a, b);
-  InterleaveHalves(d, b, a);
-  InterleaveHalves(d, a, b);
-  if constexpr (kBlock == 16) InterleaveHalves(d, b, a);
-#pragma GCC unroll 16
-  for (int64_t k = 0; k < kBlock; ++k) {
-    hn::StoreU(kBlock == 16 ? a[k] : b[k], d, out + k * out_stride);
-  }
-}
-#endif  // HWY_TARGET != HWY_SCALAR
-
-template <typename T>
-HWY_INLINE void CopyElements(const T* in, int64_t count, T* out) {
-  const hn::ScalableTag<T> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::LoadU(d, in + i), d, out + i);
-  for (; i < count; ++i) out[i] = in[i];
-}
-
-#if HWY_TARGET != HWY_SCALAR
-// Two rows to pairs and back, as blocks of two by two pixels need; false for other shapes.
-template <typename T>
-HWY_INLINE bool TransposePairs(const T* in, int64_t in_stride, T* out, int64_t out_stride,
-                               int64_t rows, int64_t cols) {
-  const hn::CappedTag<T, 32 / sizeof(T)> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  if (cols == 2 && out_stride == 2) {
-    const T* second = in + in_stride;
-    int64_t i = 0;
-    for (; i + lanes <= rows; i += lanes) {
-      hn::StoreInterleaved2(hn::LoadU(d, in + i), hn::LoadU(d, second + i), d, out + 2 * i);
-    }
-    for (; i < rows; ++i) {
-      out[2 * i] = in[i];
-      out[2 * i + 1] = second[i];
-    }
-    return true;
-  }
-  if (rows == 2 && in_stride == 2) {
-    T* second = out + out_stride;
-    int64_t j = 0;
-    for (; j + lanes <= cols; j += lanes) {
-      hn::Vec<decltype(d)> a, b;
-      hn::LoadInterleaved2(d, in + 2 * j, a, b);
-      hn::StoreU(a, d, out + j);
-      hn::StoreU(b, d, second + j);
-    }
-    for (; j < cols; ++j) {
-      out[j] = in[2 * j];
-      second[j] = in[2 * j + 1];
-    }
-    return true;
-  }
-  return false;
-}
-#endif
-
-// out[i * out_stride + j] = in[j * in_stride + i] for i < rows, j < cols, by tiles that
-// are transposed in a small array and then copied by whole lines: the rows of the output may all
-// fall into one set of the cache, which would lose lines that are half written. A tile takes whole
-// lines of the input.
-template <typename T>
-HWY_INLINE void TransposeTiles(const T* in, int64_t in_stride, T* out, int64_t out_stride,
-                               int64_t rows, int64_t cols) {
-#if HWY_TARGET == HWY_SCALAR
-  constexpr int64_t kBlock = 1;
-#elif HWY_TARGET <= HWY_AVX2
-  constexpr int64_t kBlock = sizeof(T) == 4 ? 8 : 16 / sizeof(T);
-#else
-  constexpr int64_t kBlock = 16 / sizeof(T);
-#endif
-#if HWY_TARGET != HWY_SCALAR
-  if (TransposePairs(in, in_stride, out, out_stride, rows, cols)) return;
-#endif
-  constexpr int64_t kTileCols = 256, kLine = 64 / sizeof(T), kTileElements = kTileCols * kLine;
-  HWY_ALIGN T tile[kTileElements];
-  // Lines apart are not fetched ahead by themselves; at larger strides they would drive each other
-  // out.
-  const bool ahead = in_stride * static_cast<int64_t>(sizeof(T)) <= 1024 || cols <= 64;
-  for (int64_t j0 = 0; j0 < cols; j0 += kTileCols) {
-    const int64_t width = std::min(kTileCols, cols - j0), whole_width = width / kBlock * kBlock;
-    const int64_t tile_rows = kTileElements / width / kLine * kLine;
-    for (int64_t i0 = 0; i0 < rows; i0 += tile_rows) {
-      const int64_t height = std::min(tile_rows, rows - i0),
-                    whole_height = height / kBlock * kBlock;
-      const T* from = in + j0 * in_stride + i0;
-      const auto each = [&](int64_t i, int64_t i_end, int64_t j, int64_t j_end) {
-        for (; i < i_end; ++i) {
-          for (int64_t k = j; k < j_end; ++k) tile[i * width + k] = from[k * in_stride + i];
-        }
-      };
-      for (int64_t j = 0; j < whole_width; j += kBlock) {
-        for (int64_t k = 2 * kBlock; ahead && k < 3 * kBlock; ++k) {
-          __builtin_prefetch(from + (j + k) * in_stride);
-        }
-        for (int64_t i = 0; i < whole_height; i += kBlock) {
-#if HWY_TARGET == HWY_SCALAR
-          each(i, i + 1, j, j + 1);
-#else
-          const hn::CappedTag<T, kBlock> d;
-          const T* block = from + j * in_stride + i;
-          if constexpr (sizeof(T) == 4) {
-            TransposeBlock(d, block, in_stride, tile + i * width + j, width);
-          } else {
-            TransposeNarrowBlock(d, block, in_stride, tile + i * width + j, width);
-          }
-#endif
-        }
-      }
-      each(0, whole_height, whole_width, width);
-      each(whole_height, height, 0, width);
-      for (int64_t i = 0; i < height; ++i) {
-        CopyElements(tile + i * width, width, out + (i0 + i) * out_stride + j0);
-      }
-    }
-  }
-}
-
-void TransposeWords(const void* in_words, int64_t in_stride, void* out_words, int64_t out_stride,
-                    int64_t rows, int64_t cols) {
-  const uint32_t* in = static_cast<const uint32_t*>(in_words);
-  uint32_t* out = static_cast<uint32_t*>(out_words);
-#if HWY_TARGET != HWY_SCALAR
-  // Pictures: three planes to pixels of three and back.
-  const hn::ScalableTag<uint32_t> full;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(full));
-  if (cols == 3 && out_stride == 3) {
-    int64_t i = 0;
-    for (; i + lanes <= rows; i += lanes) {
-      hn::StoreInterleaved3(hn::LoadU(full, in + i), hn::LoadU(full, in + in_stride + i),
-                            hn::LoadU(full, in + 2 * in_stride + i), full, out + i * 3);
-    }
-    for (; i < rows; ++i) {
-      for (int64_t j = 0; j < 3; ++j) out[i * 3 + j] = in[j * in_stride + i];
-    }
-    return;
-  }
-  // Four groups of channels, shuffled.
-  if (cols == 4 && out_stride == 4 && rows >= 4) {
-    int64_t i = 0;
-    for (; i + lanes <= rows; i += lanes) {
-      hn::StoreInterleaved4(hn::LoadU(full, in + i), hn::LoadU(full, in + in_stride + i),
-                            hn::LoadU(full, in + 2 * in_stride + i),
-                            hn::LoadU(full, in + 3 * in_stride + i), full, out + i * 4);
-    }
-    const hn::CappedTag<uint32_t, 4> four;
-    while (i < rows) {  // the last four may overlap what is written already
-      i = std::min(i, rows - 4);
-      hn::StoreInterleaved4(hn::LoadU(four, in + i), hn::LoadU(four, in + in_stride + i),
-                            hn::LoadU(four, in + 2 * in_stride + i),
-                            hn::LoadU(four, in + 3 * in_stride + i), four, out + i * 4);
-      i += 4;
-    }
-    return;
-  }
-  if (rows == 3 && in_stride == 3) {
-    int64_t j = 0;
-    for (; j + lanes <= cols; j += lanes) {
-      hn::Vec<decltype(full)> a, b, c;
-      hn::LoadInterleaved3(full, in + j * 3, a, b, c);
-      hn::StoreU(a, full, out + j);
-      hn::StoreU(b, full, out + out_stride + j);
-      hn::StoreU(c, full, out + 2 * out_stride + j);
-    }
-    for (; j < cols; ++j) {
-      for (int64_t i = 0; i < 3; ++i) out[i * out_stride + j] = in[j * 3 + i];
-    }
-    return;
-  }
-#endif
-  TransposeTiles(in, in_stride, out, out_stride, rows, cols);
-}
-
-template <typename T>
-HWY_INLINE void TransposeNarrow(const T* in, int64_t in_stride, T* out, int64_t out_stride,
-                                int64_t rows, int64_t cols) {
-#if HWY_TARGET != HWY_SCALAR
-  // Pictures, as above.
-  const hn::CappedTag<T, 16 / sizeof(T)> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  if (cols == 3 && out_stride == 3) {
-    int64_t i = 0;
-    for (; i + lanes <= rows; i += lanes) {
-      hn::StoreInterleaved3(hn::LoadU(d, in + i), hn::LoadU(d, in + in_stride + i),
-                            hn::LoadU(d, in + 2 * in_stride + i), d, out + i * 3);
-    }
-    for (; i < rows; ++i) {
-      for (int64_t j = 0; j < 3; ++j) out[i * 3 + j] = in[j * in_stride + i];
-    }
-    return;
-  }
-#endif
-  TransposeTiles(in, in_stride, out, out_stride, rows, cols);
-}
-
-void TransposeBytes(const void* in, int64_t in_stride, void* out, int64_t out_stride, int64_t rows,
-                    int64_t cols) {
-  TransposeNarrow(static_cast<const uint8_t*>(in), in_stride, static_cast<uint8_t*>(out),
-                  out_stride, rows, cols);
-}
-void TransposeHalves(const void* in, int64_t in_stride, void* out, int64_t out_stride, int64_t rows,
-                     int64_t cols) {
-  TransposeNarrow(static_cast<const uint16_t*>(in), in_stride, static_cast<uint16_t*>(out),
-                  out_stride, rows, cols);
-}
 
 // `count` copies of an element of 1, 2, 4 or 8 bytes, of any alignment.
 void FillRow(void* out, int64_t count, const void* value, int element_bytes) {
@@ -314,9 +47,6 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 namespace {
 
-HWY_EXPORT(TransposeWords);
-HWY_EXPORT(TransposeBytes);
-HWY_EXPORT(TransposeHalves);
 HWY_EXPORT(FillRow);
 
 // An element of any alignment and origin: short rows that are copied as one element are aligned
@@ -398,15 +128,8 @@ void CopyUnit(Method method, const T* in, T* out, Dim rows, Dim cols) {
       }
       return;
     case Method::kTranspose:
-      if constexpr (sizeof(T) == 4) {
-        HWY_DYNAMIC_DISPATCH(TransposeWords)
-        (in, cols.in_stride, out, rows.out_stride, rows.size, cols.size);
-      } else if constexpr (sizeof(T) == 2) {
-        HWY_DYNAMIC_DISPATCH(TransposeHalves)
-        (in, cols.in_stride, out, rows.out_stride, rows.size, cols.size);
-      } else if constexpr (sizeof(T) == 1) {
-        HWY_DYNAMIC_DISPATCH(TransposeBytes)
-        (in, cols.in_stride, out, rows.out_stride, rows.size, cols.size);
+      if constexpr (sizeof(T) <= 4) {
+        TransposeMatrix(in, cols.in_stride, out, rows.out_stride, rows.size, cols.size, sizeof(T));
       } else {
         TransposeElements(in, cols.in_stride, out, rows.out_stride, rows.size, cols.size);
       }
@@ -576,11 +299,6 @@ void Fill(void* out, int64_t count, const void* value, int element_bytes, const 
       FillElements(static_cast<T*>(out) + begin, std::min(step, count - begin), element);
     });
   });
-}
-
-void TransposeMatrix(const void* in, int64_t in_stride, void* out, int64_t out_stride, int64_t rows,
-                     int64_t columns) {
-  HWY_DYNAMIC_DISPATCH(TransposeWords)(in, in_stride, out, out_stride, rows, columns);
 }
 
 }  // namespace sardonyx

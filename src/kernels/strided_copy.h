@@ -48,10 +48,6 @@ StridedCopyPlan PrepareStridedCopy(std::span<const int64_t> dims,
 // overlap. No alignment is needed.
 void StridedCopy(const StridedCopyPlan& plan, const void* in, void* out, const Parallel& par);
 
-// out[i * out_stride + j] = in[j * in_stride + i] for i < rows, j < columns; elements of 4 bytes.
-void TransposeMatrix(const void* in, int64_t in_stride, void* out, int64_t out_stride, int64_t rows,
-                     int64_t columns);
-
 // Writes `count` copies of the element of 1, 2, 4, 8 or 16 bytes at `value`.
 void Fill(void* out, int64_t count, const void* value, int element_bytes, const Parallel& par);
 
