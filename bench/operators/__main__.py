@@ -39,7 +39,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     """Measure, print a line a row, write the page."""
-    options = arguments()
+    options, here = arguments(), machine()
     os.sched_setaffinity(0, cores(options.threads))
     raw_path = options.out / "operators.json"
     raw = json.loads(raw_path.read_text()) if raw_path.exists() else {"rows": {}}
@@ -60,7 +60,7 @@ def main() -> int:
         print(summary(row), flush=True)
     names = {case.name for case in everything}
     raw["rows"][str(options.threads)] = {n: row for n, row in known.items() if n in names}
-    raw |= {"machine": machine(), "version": onnxruntime.__version__}
+    raw |= {"machine": here, "version": onnxruntime.__version__}
     options.out.mkdir(parents=True, exist_ok=True)
     raw_path.write_text(json.dumps(raw, indent=0) + "\n")
     page = options.out / "operator-speed.md"

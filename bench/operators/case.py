@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+Value = np.ndarray | list[np.ndarray]  # a list is a sequence
 OPSETS = {"": 25, "ai.onnx.ml": 5, "com.microsoft": 1}
 SHORT = {"f": "float", "i": "int", "u": "uint", "bf": "bfloat"}
 
@@ -30,7 +31,7 @@ class Input:
     """One input: made once the row's element type is known; a constant is an initializer."""
 
     label: str
-    make: Callable[[np.random.Generator, str], np.ndarray]
+    make: Callable[[np.random.Generator, str], Value]
     constant: bool = False
 
 
@@ -70,6 +71,15 @@ def W(*shape: int, low: float = -3, high: float = 3, type: str = "") -> Input:
     return Input("=" + made.label, made.make, constant=True)
 
 
+def S(count: int, *shape: int) -> Input:
+    """A sequence of `count` tensors of this shape."""
+    element = X(*shape)
+    return Input(
+        f"[{count} of {element.label}]",
+        lambda random, row_type: [element.make(random, row_type) for _ in range(count)],
+    )
+
+
 def Unique(*shape: int, type: str = "") -> Input:
     """A permutation of 0 ... n-1 in this shape."""
 
@@ -81,6 +91,15 @@ def Unique(*shape: int, type: str = "") -> Input:
 
 
 NONE = Input("-", lambda random, row_type: np.empty(0))  # an absent optional input
+
+
+def value_info(name: str, value: Value) -> onnx.ValueInfoProto:
+    """What a graph says of an input of this value."""
+    one = value[0] if isinstance(value, list) else value
+    make = helper.make_tensor_value_info
+    if isinstance(value, list):
+        make = helper.make_tensor_sequence_value_info
+    return make(name, helper.np_dtype_to_tensor_dtype(one.dtype), one.shape)
 
 
 @dataclass(frozen=True)
@@ -105,12 +124,12 @@ class Case:
         domain = "ms." if self.domain == "com.microsoft" else ""
         return f"{domain}{self.op} {self.type} {text[:100]}"
 
-    def values(self) -> list[np.ndarray]:
+    def values(self) -> list[Value]:
         """The inputs' values, the same in every run."""
         random = np.random.default_rng(zlib.crc32(self.name.encode()))
         return [given.make(random, self.type) for given in self.inputs]
 
-    def model(self, values: list[np.ndarray]) -> bytes:
+    def model(self, values: list[Value]) -> bytes:
         """The model; every input of it has its shape declared."""
         names = ["" if given is NONE else f"x{i}" for i, given in enumerate(self.inputs)]
         outputs = [f"y{i}" for i in range(self.outputs)]
@@ -122,13 +141,7 @@ class Case:
         graph = helper.make_graph(
             [helper.make_node(self.op, names, outputs, domain=self.domain, **attributes)],
             "one_node",
-            [
-                helper.make_tensor_value_info(
-                    name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
-                )
-                for name, given, value in rows
-                if name and not given.constant
-            ],
+            [value_info(name, value) for name, given, value in rows if name and not given.constant],
             [onnx.ValueInfoProto(name=name) for name in outputs],
             [onnx.numpy_helper.from_array(value, n) for n, given, value in rows if given.constant],
         )
@@ -138,7 +151,7 @@ class Case:
             opsets.append(helper.make_opsetid("", OPSETS[""]))
         return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
 
-    def feeds(self, values: list[np.ndarray]) -> dict[str, np.ndarray]:
+    def feeds(self, values: list[Value]) -> dict[str, Value]:
         """The values of those inputs that are not constant."""
         return {
             f"x{i}": value

@@ -11,19 +11,19 @@ import numpy as np
 import onnxruntime
 
 import sardonyx
-from bench.operators.case import Case
+from bench.operators.case import Case, Value
 
 Run = Callable[[], list[Any]]
 REST = 0.02  # seconds between turns with more threads than one: pools stop spinning
 
 
-def open_ours(model: bytes, feeds: dict[str, np.ndarray], threads: int) -> Run:
+def open_ours(model: bytes, feeds: dict[str, Value], threads: int) -> Run:
     """Sardonyx: a function that runs the model."""
     session = sardonyx.load(model, threads=threads)
     return lambda: list(session.run(feeds).values())
 
 
-def open_theirs(model: bytes, feeds: dict[str, np.ndarray], threads: int) -> Run:
+def open_theirs(model: bytes, feeds: dict[str, Value], threads: int) -> Run:
     """ONNX Runtime: a function that runs the model."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -34,8 +34,12 @@ def open_theirs(model: bytes, feeds: dict[str, np.ndarray], threads: int) -> Run
 
 def excess(actual: Any, wanted: Any) -> float:
     """Largest difference in units of the type's tolerance; infinite where kinds differ."""
-    if isinstance(wanted, (list, dict)):
-        return 0.0 if repr(actual) == repr(wanted) else np.inf
+    if isinstance(wanted, dict):
+        same = isinstance(actual, dict) and actual.keys() == wanted.keys()
+        return excess([actual[key] for key in wanted], [*wanted.values()]) if same else np.inf
+    if isinstance(wanted, list):
+        same = isinstance(actual, list) and len(actual) == len(wanted)
+        return max(map(excess, actual, wanted), default=0.0) if same else np.inf
     actual, wanted = np.asarray(actual), np.asarray(wanted)
     if actual.shape != wanted.shape or actual.dtype.kind != wanted.dtype.kind:
         return np.inf

@@ -116,6 +116,21 @@ bool FromArray(nb::handle value, const std::string& name, Tensor* tensor) {
   return true;
 }
 
+// A list of arrays that can be taken as they are. False if it must be prepared first.
+bool FromPlainList(nb::handle value, const std::string& declared, const std::string& name,
+                   Datum* datum) {
+  if (!PyList_CheckExact(value.ptr()) || !declared.starts_with("seq(tensor(")) return false;
+  auto sequence = std::make_shared<Sequence>();
+  sequence->reserve(static_cast<size_t>(PyList_GET_SIZE(value.ptr())));
+  for (nb::handle item : nb::borrow<nb::list>(value)) {
+    Tensor tensor;
+    if (!FromArray(item, name, &tensor)) return false;
+    sequence->push_back(std::move(tensor));
+  }
+  *datum = std::shared_ptr<const Sequence>(std::move(sequence));
+  return true;
+}
+
 Datum FromPrepared(nb::handle value, const std::string& name);
 
 Datum MapOf(nb::dict items, const std::string& name) {
@@ -309,8 +324,10 @@ nb::object ArrayOf(const Tensor& tensor) {
 Datum FromPython(nb::handle value, const std::string& declared, const std::string& name) {
   Tensor tensor;
   if (FromArray(value, name, &tensor)) return tensor;
-  Datum map;
-  if (FromPlainDict(value, declared, &map)) return map;
+  Datum plain;
+  if (FromPlainDict(value, declared, &plain) || FromPlainList(value, declared, name, &plain)) {
+    return plain;
+  }
   static auto* const prepare =
       new nb::object(nb::module_::import_("sardonyx._convert").attr("prepare"));
   const nb::object prepared = (*prepare)(value, declared, name);
@@ -325,61 +342,73 @@ void BindValues(nb::module_& module) {
 
 namespace {
 
-// A NumPy scalar of that type.
-nb::object ScalarOf(const char* type, const nb::object& number) {
-  return nb::steal(Checked(PyObject_CallOneArg(Numpy().attr(type).ptr(), number.ptr())));
+// The values of all these maps in one list, where they are numbers of one type: a map from labels
+// to numbers holds numbers, not arrays without dimensions. Null for other values.
+nb::object NumbersOf(const std::vector<const Map*>& maps) {
+  DType dtype = DType::kUndefined;
+  int64_t count = 0;
+  for (const Map* map : maps) {
+    for (const Datum& datum : map->values) {
+      const Tensor* tensor = datum.tensor();
+      if (tensor == nullptr || tensor->rank() != 0 || tensor->dtype() == DType::kString) return {};
+      if (count++ == 0) dtype = tensor->dtype();
+      if (tensor->dtype() != dtype || IsPacked(dtype)) return {};
+    }
+  }
+  if (count == 0) return {};
+  Tensor numbers(dtype, {count});
+  auto* to = static_cast<std::byte*>(numbers.raw());
+  const size_t width = static_cast<size_t>(numbers.bytes() / count);
+  for (const Map* map : maps) {
+    for (const Datum& datum : map->values) {
+      std::memcpy(to, datum.tensor()->raw(), width);
+      to += width;
+    }
+  }
+  return nb::steal(Checked(PySequence_List(ArrayOf(numbers).ptr())));
 }
 
-// The number that a tensor without dimensions holds; none for other tensors.
-nb::object PlainNumber(const Datum& datum) {
-  const Tensor* tensor = datum.tensor();
-  if (tensor == nullptr || tensor->rank() != 0) return {};
-  switch (tensor->dtype()) {
-    case DType::kFloat32:
-      return ScalarOf("float32", nb::float_(static_cast<double>(*tensor->data<float>())));
-    case DType::kFloat64: return ScalarOf("float64", nb::float_(*tensor->data<double>()));
-    case DType::kInt64: return ScalarOf("int64", nb::int_(*tensor->data<int64_t>()));
-    default: return {};
+nb::list DictsOf(const std::vector<const Map*>& maps) {
+  const nb::object numbers = NumbersOf(maps);
+  Py_ssize_t number = 0;
+  const void* memory = nullptr;  // of the keys, which maps of a sequence often share
+  nb::object keys;
+  nb::list dicts;
+  for (const Map* map : maps) {
+    if (memory != map->keys.raw() || memory == nullptr) {
+      memory = map->keys.raw();
+      keys = ArrayOf(map->keys).attr("tolist")();
+    }
+    nb::dict items;
+    size_t index = 0;
+    for (nb::handle key : nb::borrow<nb::list>(keys)) {
+      const Datum& datum = map->values.at(index++);
+      nb::object value = numbers.is_valid() ? nb::borrow(PyList_GET_ITEM(numbers.ptr(), number++))
+                                            : ToPython(datum);
+      if (IsArray(value) && nb::cast<int>(value.attr("ndim")) == 0) value = value[nb::tuple()];
+      PyDict_SetItem(items.ptr(), key.ptr(), value.ptr());
+    }
+    dicts.append(items);
   }
-}
-
-// The maps of a sequence often share their keys: `keys` are those of the last map.
-struct Keys {
-  const void* memory = nullptr;
-  nb::object list;
-};
-
-nb::object DictOf(const Map& map, Keys& keys) {
-  if (keys.memory != map.keys.raw() || keys.memory == nullptr) {
-    keys = {map.keys.raw(), ArrayOf(map.keys).attr("tolist")()};
-  }
-  nb::dict items;
-  size_t index = 0;
-  for (nb::handle key : nb::borrow<nb::list>(keys.list)) {
-    const Datum& datum = map.values.at(index++);
-    nb::object value = PlainNumber(datum);
-    if (!value.is_valid()) value = ToPython(datum);
-    // A map from labels to numbers holds numbers, not arrays without dimensions.
-    if (IsArray(value) && nb::cast<int>(value.attr("ndim")) == 0) value = value[nb::tuple()];
-    PyDict_SetItem(items.ptr(), key.ptr(), value.ptr());
-  }
-  return items;
+  return dicts;
 }
 
 }  // namespace
 
 nb::object ToPython(const Datum& datum) {
   if (const Tensor* tensor = datum.tensor()) return ArrayOf(*tensor);
-  Keys keys;
   if (const Sequence* sequence = datum.sequence()) {
     nb::list items;
+    std::vector<const Map*> maps;
     for (const Datum& item : *sequence) {
-      const Map* map = item.map();
-      items.append(map != nullptr ? DictOf(*map, keys) : ToPython(item));
+      if (item.map() == nullptr) break;
+      maps.push_back(item.map());
     }
+    if (!maps.empty() && maps.size() == sequence->size()) return DictsOf(maps);
+    for (const Datum& item : *sequence) items.append(ToPython(item));
     return items;
   }
-  if (const Map* map = datum.map()) return DictOf(*map, keys);
+  if (const Map* map = datum.map()) return DictsOf({map})[0];
   return nb::none();
 }
 

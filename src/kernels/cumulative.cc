@@ -97,10 +97,11 @@ HWY_INLINE void ColumnBlock(const T* x, T* y, A* running, int64_t rows, int64_t 
   for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, running + v * lanes);
 }
 
-// `count` columns of x [n, inner], a few rows at a time, so that each is read onwards.
+// `count` columns of x [n, inner], a few rows at a time, so that each is read onwards; short rows
+// one by one, for then all of x is.
 template <bool kProduct, bool kExclusive, typename Type>
 void Columns(const Type* x_in, Type* y_out, int64_t n, int64_t inner, int64_t count, bool reverse) {
-  constexpr int64_t kRows = 8;
+  const int64_t some = inner * static_cast<int64_t>(sizeof(Type)) <= 2048 ? 1 : 8;
   using A = Accumulator<Type>;
   using T = Unsigned<Type>;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
@@ -109,8 +110,8 @@ void Columns(const Type* x_in, Type* y_out, int64_t n, int64_t inner, int64_t co
   T* y = reinterpret_cast<T*>(y_out) + first;
   A running[kCumulativeColumns];
   std::fill_n(running, count, kProduct ? A{1} : A{0});
-  for (int64_t i = 0; i < n; i += kRows, x += kRows * step, y += kRows * step) {
-    const int64_t rows = std::min(kRows, n - i);
+  for (int64_t i = 0; i < n; i += some, x += some * step, y += some * step) {
+    const int64_t rows = std::min(some, n - i);
     int64_t c = 0;
     for (; c + 8 * lanes <= count; c += 8 * lanes) {
       ColumnBlock<kProduct, kExclusive, 8>(x + c, y + c, running + c, rows, step);

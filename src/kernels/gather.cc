@@ -38,6 +38,7 @@ int64_t FirstBad(const Index* indices, int64_t count, int64_t axis) {
 }
 
 constexpr int64_t kFewIndices = 256;
+constexpr int64_t kShortLine = 1024;  // bytes
 
 // Asks for what lies `bytes` behind a place, which may be anywhere.
 void Prefetch(const void* from, uint64_t bytes) {
@@ -221,6 +222,12 @@ int64_t GatherElements(const void* data, const Index* indices, void* out,
         const char* from = static_cast<const char*>(data) + base * width;
         char* to = static_cast<char*>(out) + row * length * width;
         const Index* index = indices + row * length;
+        // The processor cannot guess the order within a short line, but lines follow each other.
+        if (step == 0 && size * width <= kShortLine) {
+          for (int64_t b = 0; b < size * width; b += 64) {
+            Prefetch(from, static_cast<uint64_t>(4 * size * width + b));
+          }
+        }
         for (int64_t i = 0; i < length; ++i) {
           const int64_t at = index[i] + (index[i] < 0 ? size : 0);
           if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) [[unlikely]] {

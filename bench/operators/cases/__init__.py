@@ -22,13 +22,10 @@ WITHOUT = {
     "copies between devices": "MemcpyFromHost MemcpyToHost",
     "made of other operators, measured by bench peers and scaling": "If Loop Scan",
     "no data of size to work on": (
-        "Optional OptionalGetElement OptionalHasElement SequenceAt SequenceEmpty SequenceErase "
-        "SequenceInsert SequenceLength ConcatFromSequence ZipMap DictVectorizer CastMap "
-        "StringNormalizer"
+        "Optional OptionalGetElement OptionalHasElement SequenceEmpty DictVectorizer CastMap"
     ),
     "names of the same kernel": "SimplifiedLayerNormalization TreeEnsemble TransposeMatMul",
     "experiments of ONNX 1.0 to 1.4": "Scale DynamicSlice",
-    "no kernel in the newest versions": "GlobalLpPool",
     "contributed operators that Sardonyx does not have, or that have an equal in the standard": (
         "AttnLSTM BeamSearch BifurcationDetector BranchwiseRMSNorm CDist CausalConvWithState "
         "ConvTransposeWithDynamicPads CropAndResize DecoderMaskedMultiHeadAttention "

@@ -69,11 +69,17 @@ def table() -> Iterator[Case]:
         keys_int64s=range(1000),
         values_int64s=range(1000, 0, -1),
     )
-    yield from rows("OneHotEncoder", "i64", [numbers], domain=ML, cats_int64s=range(50))
     names = [f"word {i}" for i in range(1000)]
+    words = dict(domain=ML, keys_strings=names)
+    yield from rows("LabelEncoder", "str", [X(100000)], values_int64s=range(1000), **words)
+    yield from rows("LabelEncoder", "str", [X(100000)], values_strings=names[::-1], **words)
+    back = dict(domain=ML, keys_int64s=range(1000), values_strings=names)
+    yield from rows("LabelEncoder", "i64", [numbers], **back)
+    yield from rows("OneHotEncoder", "i64", [numbers], domain=ML, cats_int64s=range(50))
     yield from rows(
         "CategoryMapper", "i64", [numbers], domain=ML, cats_int64s=range(1000), cats_strings=names
     )
+    yield from rows("ZipMap", "f32", [X(2000, 10)], domain=ML, classlabels_int64s=range(10))
     linear = dict(coefficients=[0.1 * (i % 7) for i in range(90)], intercepts=[0.1, 0.2, 0.3])
     yield from rows("LinearRegressor", "f32", [TABLE], domain=ML, targets=3, **linear)
     yield from rows(

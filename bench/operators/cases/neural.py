@@ -46,6 +46,7 @@ def table() -> Iterator[Case]:
     yield from rows("MaxPool AveragePool", "f32", [X(2, 64, 10000)], kernel_shape=[3], strides=[2])
     yield from rows("AveragePool", "f32", [IMAGE], count_include_pad=1, ceil_mode=1, **pools[1])
     yield from rows("GlobalAveragePool GlobalMaxPool", "f32", [IMAGE], [X(8, 512, 14, 14)])
+    yield from rows("GlobalLpPool", "f32", [IMAGE], version=21)
     photo, double = X(1, 3, 480, 640), C([1, 1, 2, 2], "f32")
     for mode in ("nearest", "linear", "cubic"):
         yield from rows(

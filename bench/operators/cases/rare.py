@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from bench.operators.case import NONE, C, Case, Input, W, X, rows
+from bench.operators.case import NONE, C, Case, Input, S, W, X, rows
 
 IMAGE = X(2, 32, 112, 112)
 GRID = X(2, 112, 112, 2, low=-1, high=1)
@@ -79,6 +79,7 @@ def table() -> Iterator[Case]:
     yield from rows("StringConcat", "str", [X(100000), X(100000)])
     yield from rows("StringSplit", "str", WORDS, outputs=2)
     yield from rows("RegexFullMatch", "str", WORDS, pattern="wo.* [0-9]+")
+    yield from rows("StringNormalizer", "str", WORDS, case_change_action="UPPER", locale="C")
     words = dict(
         mode="TFIDF",
         min_gram_length=1,
@@ -119,6 +120,12 @@ def table() -> Iterator[Case]:
     yield from rows("Upsample", "f32", [X(1, 3, 480, 640), C([1, 1, 2, 2], "f32")], version=9)
     yield from rows("SequenceConstruct", "f32", [X(512, 1024), X(512, 1024)])
     yield from rows("SplitToSequence", "f32", [X(1024, 1024), C(64)])
+    many = S(64, 64, 256)
+    yield from rows("SequenceAt SequenceErase", "f32", [many, C(7)])
+    yield from rows("SequenceInsert", "f32", [many, X(64, 256), C(7)])
+    yield from rows("SequenceLength", "f32", [many])
+    yield from rows("ConcatFromSequence", "f32", [many], axis=0)
+    yield from rows("ConcatFromSequence", "f32", [many], axis=1, new_axis=1)
     old = [X(1024, 1024)]
     yield from rows(
         "ParametricSoftplus ScaledTanh Affine", "f32", old, version=1, alpha=0.5, beta=2.0

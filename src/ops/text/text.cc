@@ -2,6 +2,8 @@
 
 #include <utf8proc.h>
 
+#include <algorithm>
+
 namespace sardonyx::text {
 namespace {
 
@@ -54,6 +56,8 @@ bool IsFinalSigma(const std::vector<int32_t>& text, size_t at) {
   return before > 0 && IsCased(text[before - 1]) && (after == text.size() || !IsCased(text[after]));
 }
 
+bool IsAscii(char c) { return (c & 0x80) == 0; }
+
 }  // namespace
 
 void ExpectStrings(const InferContext& context, size_t i) {
@@ -104,6 +108,14 @@ std::string ChangeCase(std::string_view text, Case to, std::string_view locale,
                        std::string_view what) {
   const std::string_view language = locale.substr(0, locale.find_first_of("_-.@"));
   const bool turkic = language == "tr" || language == "az";
+  if (!turkic && std::all_of(text.begin(), text.end(), IsAscii)) {
+    std::string result(text);
+    const char first = to == Case::kUpper ? 'a' : 'A';
+    for (char& c : result) {
+      if (c >= first && c < first + 26) c ^= 'a' ^ 'A';
+    }
+    return result;
+  }
   const std::vector<int32_t> in = Decode(text, what);
   std::vector<int32_t> out;
   out.reserve(in.size());
