@@ -30,8 +30,10 @@ constexpr Entry kEntries[kConvAlgorithmCount] = {
      conv_gemm::Pack, conv_gemm::ScratchBytes, conv_gemm::Run},
     {"depthwise", conv_depthwise::Refusal, conv_depthwise::PackedBytes, conv_depthwise::Pack,
      conv_depthwise::ScratchBytes, conv_depthwise::Run},
-    WinogradEntry<ConvWinograd<4>>("winograd4"),
-    WinogradEntry<ConvWinograd<2>>("winograd2"),
+    WinogradEntry<ConvWinograd<4, 1>>("winograd4"),
+    WinogradEntry<ConvWinograd<2, 1>>("winograd2"),
+    WinogradEntry<ConvWinograd<4, 2>>("winograd4 stride 2"),
+    WinogradEntry<ConvWinograd<2, 2>>("winograd2 stride 2"),
 };
 
 const Entry& EntryOf(ConvAlgorithm algorithm) { return kEntries[static_cast<int>(algorithm)]; }
@@ -40,14 +42,14 @@ const Entry& EntryOf(ConvAlgorithm algorithm) { return kEntries[static_cast<int>
 // at each run, smaller ones mostly from the last-level cache.
 double WeightCost(double bytes) { return bytes * (bytes > (4 << 20) ? 4.0e-5 : 1.0e-5); }
 
-double WinogradCost(const ConvShape& s, int m) {
-  const double tiles = static_cast<double>(s.batch * CeilDiv(s.out[1], m) * CeilDiv(s.out[2], m));
-  const double positions = (m + 2) * (m + 2);
+double WinogradCost(const ConvShape& s, WinogradForm form) {
+  const auto rows = static_cast<double>(WinogradTiles(s, form).Products(s));
+  const double matrices = form.Weights() * form.Weights();
   const auto cin = static_cast<double>(s.cin), cout = static_cast<double>(s.cout);
-  const double size = positions * cin * cout / static_cast<double>(s.groups);
-  const double product = 2 * tiles * size * 1.0e-5;
-  const double transforms = tiles * positions * (cin + cout) * 4 * 4.0e-5;
-  const double weights = WeightCost(size * 4);
+  const double size = cin * cout / static_cast<double>(s.groups);
+  const double product = 2 * rows * size * 1.0e-5;
+  const double transforms = rows * (cin + cout) * 4 * 4.0e-5;
+  const double weights = WeightCost(matrices * size * 4);
   return std::max(product, weights) + 0.3 * std::min(product, weights) + transforms;
 }
 
@@ -69,12 +71,23 @@ std::string_view ConvRefusal(ConvAlgorithm algorithm, const ConvShape& shape) {
 
 ConvAlgorithm ChooseConv(const ConvShape& shape, int, bool allow_winograd) {
   if (conv_depthwise::Refusal(shape).empty()) return ConvAlgorithm::kDepthwise;
-  if (!allow_winograd || !ConvWinograd<4>::Refusal(shape).empty()) return ConvAlgorithm::kGemm;
   // Few channels leave the transforms more to do than the products save.
-  if (std::min(shape.cin, shape.cout) < 8) return ConvAlgorithm::kGemm;
-  const double gemm = GemmCost(shape), four = WinogradCost(shape, 4), two = WinogradCost(shape, 2);
-  if (gemm <= std::min(four, two)) return ConvAlgorithm::kGemm;
-  return four <= two ? ConvAlgorithm::kWinograd4 : ConvAlgorithm::kWinograd2;
+  if (!allow_winograd || std::min(shape.cin, shape.cout) < 8) return ConvAlgorithm::kGemm;
+  ConvAlgorithm best = ConvAlgorithm::kGemm;
+  double least = GemmCost(shape);
+  const auto consider = [&]<int kM, int kStride>(ConvAlgorithm algorithm) {
+    using Winograd = ConvWinograd<kM, kStride>;
+    if (!Winograd::Refusal(shape).empty()) return;
+    const double cost = WinogradCost(shape, Winograd::kForm);
+    if (cost >= least) return;
+    best = algorithm;
+    least = cost;
+  };
+  consider.operator()<4, 1>(ConvAlgorithm::kWinograd4);
+  consider.operator()<2, 1>(ConvAlgorithm::kWinograd2);
+  consider.operator()<4, 2>(ConvAlgorithm::kStrided4);
+  consider.operator()<2, 2>(ConvAlgorithm::kStrided2);
+  return best;
 }
 
 size_t ConvPackedBytes(ConvAlgorithm algorithm, const ConvShape& shape) {

@@ -46,9 +46,12 @@ enum class ConvAlgorithm : uint8_t {
   kDepthwise,  // groups == cin == cout
   kWinograd4,  // F(4x4, 3x3)
   kWinograd2,  // F(2x2, 3x3)
+  kStrided4,   // the same for stride 2, by phases
+  kStrided2,
 };
-inline constexpr int kConvAlgorithmCount = 4;
-std::string_view Name(ConvAlgorithm algorithm);  // "gemm", "depthwise", "winograd4", "winograd2"
+inline constexpr int kConvAlgorithmCount = 6;
+std::string_view Name(ConvAlgorithm algorithm);  // "gemm", "depthwise", "winograd4", ...
+inline bool IsWinograd(ConvAlgorithm algorithm) { return algorithm >= ConvAlgorithm::kWinograd4; }
 
 // Empty if `algorithm` can run the shape, else why not, in words for `explain`.
 std::string_view ConvRefusal(ConvAlgorithm algorithm, const ConvShape& shape);

@@ -9,6 +9,7 @@
 #include "kernels/gemm_block.h"
 #include "kernels/gemm_epilogue.h"
 #include "kernels/slices.h"
+#include "kernels/winograd_transform.h"
 
 namespace sardonyx {
 
@@ -49,9 +50,10 @@ void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void* scratch, const Parallel& par);
 }  // namespace conv_depthwise
 
-// F(m x m, 3 x 3) for m = 4 and 2.
-template <int kM>
+// F(m x m, 3 x 3) for m = 4 and 2, stride 1 and 2.
+template <int kM, int kStride>
 struct ConvWinograd {
+  static constexpr WinogradForm kForm{kM, kStride};
   static std::string_view Refusal(const ConvShape& shape);
   static size_t PackedBytes(const ConvShape& shape);
   static void Pack(const ConvShape& shape, const float* weights, float* packed,
@@ -60,7 +62,9 @@ struct ConvWinograd {
   static void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
                   const Epilogue& epilogue, void* scratch, const Parallel& par);
 };
-extern template struct ConvWinograd<4>;
-extern template struct ConvWinograd<2>;
+extern template struct ConvWinograd<4, 1>;
+extern template struct ConvWinograd<2, 1>;
+extern template struct ConvWinograd<4, 2>;
+extern template struct ConvWinograd<2, 2>;
 
 }  // namespace sardonyx

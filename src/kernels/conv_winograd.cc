@@ -1,7 +1,7 @@
 // 3 x 3 convolution by Winograd's F(m x m, 3 x 3): the input under each tile of m x m output pixels
 // is transformed to (m + 2)^2 values a channel, each of these positions is a matrix product over
 // channels with transformed weights, and the products are transformed back. 4 or 2.25 times fewer
-// multiplications than the direct sum.
+// multiplications than the direct sum; with stride 2, (2 m + 1)^2 values, 1.8 or 1.4 times fewer.
 
 #include <algorithm>
 
@@ -34,9 +34,9 @@ struct Cut {
 // A stride at which consecutive rows do not fall into the same cache lines.
 int64_t Spread(int64_t floats) { return CeilDiv(floats, 16) / 2 * 32 + 16; }
 
-Cut CutTiles(const ConvShape& s, int m) {
-  const int64_t positions = static_cast<int64_t>(m + 2) * (m + 2);
-  const int64_t all = WinogradTiles(s, m).count;
+Cut CutTiles(const ConvShape& s, WinogradForm form) {
+  const int64_t positions = form.Positions();
+  const int64_t all = WinogradTiles(s, form).count();
   const int64_t tile = GemmTileRows(), panel = GemmPanelWidth();
   Cut cut;
   cut.cin = s.cin / s.groups;
@@ -63,40 +63,41 @@ Cut CutTiles(const ConvShape& s, int m) {
   return cut;
 }
 
-int64_t GroupFloats(const Cut& cut, int m) {
-  return (m + 2) * (m + 2) *
+int64_t GroupFloats(const Cut& cut, WinogradForm form) {
+  return form.Weights() * form.Weights() *
          static_cast<int64_t>(GemmPackedBytes(cut.cin, cut.cout) / sizeof(float));
 }
 
 // Transforms back and finishes tiles first ... first + count - 1 of columns [n, n + columns).
-template <int kM>
-void Finish(const ConvShape& s, const WinogradValues& products, int64_t first, int64_t count,
-            int64_t n, int64_t columns, float* y, const PreparedEpilogue& prepared) {
+void Finish(const ConvShape& s, WinogradForm form, const WinogradValues& products, int64_t first,
+            int64_t count, int64_t n, int64_t columns, float* y, const PreparedEpilogue& prepared) {
   if (prepared.InRegisters()) {
-    WinogradOutput<kM>(s, products, first, count, columns, y + n, prepared.Tile(0, n));
+    TransformsOf(form).output(s, products, first, count, columns, y + n, prepared.Tile(0, n));
     return;
   }
-  WinogradOutput<kM>(s, products, first, count, columns, y + n, TileEpilogue());
-  // Runs of tiles within one row of tiles: their output lines are contiguous.
-  const WinogradTiles tiles(s, kM);
+  TransformsOf(form).output(s, products, first, count, columns, y + n, TileEpilogue());
+  // Runs of neighbouring tiles: their output lines are contiguous.
+  const WinogradTiles tiles(s, form);
   for (int64_t i = first; i < first + count;) {
-    const int64_t line = i / tiles.columns, column = i % tiles.columns;
-    const int64_t run = std::min(first + count - i, tiles.columns - column);
-    const int64_t w = column * kM, pixels = std::min(run * kM, s.out[2] - w);
-    const int64_t h0 = line % tiles.rows * kM, h1 = std::min(h0 + kM, s.out[1]);
-    for (int64_t h = h0; h < h1; ++h) {
-      const int64_t pixel = (line / tiles.rows * s.out[1] + h) * s.out[2] + w;
+    const WinogradPlace place = tiles.At(i);
+    int64_t pixels = 0;
+    for (; i < first + count; ++i) {
+      const WinogradPlace next = tiles.At(i);
+      if (next.item != place.item || next.h != place.h || next.w != place.w + pixels) break;
+      pixels += next.columns;
+    }
+    for (int64_t h = place.h; h < place.h + place.rows; ++h) {
+      const int64_t pixel = (place.item * s.out[1] + h) * s.out[2] + place.w;
       prepared.Apply(y + pixel * s.y_stride + n, s.y_stride, pixel, pixels, n, columns);
     }
-    i += run;
   }
 }
 
 // One call of Run.
-template <int kM>
 struct Work {
-  static constexpr int kPositions = (kM + 2) * (kM + 2);
   const ConvShape& s;
+  const WinogradForm form;
+  const WinogradTiles tiles;
   const Cut& cut;
   const float* packed;
   float* y;
@@ -108,7 +109,8 @@ struct Work {
     const int64_t panel = GemmPanelWidth(), group = index / cut.panels;
     const int64_t n = index % cut.panels * panel, columns = std::min(panel, cut.cout - n);
     const int64_t width = RoundUp(columns, kPanelGranule);
-    const float* const weights = packed + group * GroupFloats(cut, kM) + n * cut.cin * kPositions;
+    const float* const weights =
+        packed + group * GroupFloats(cut, form) + n * cut.cin * form.Weights() * form.Weights();
     const int64_t k_parts = cut.cin <= 640 ? 1 : CeilDiv(cut.cin, 448);
     const int64_t k_step = CeilDiv(cut.cin, k_parts);
     const WinogradValues out{products, cut.out_stride, width};
@@ -116,71 +118,79 @@ struct Work {
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       const int64_t begin = (last - first) * chunk / chunks;
       const int64_t count = (last - first) * (chunk + 1) / chunks - begin;
-      for (int64_t t = 0; t < kPositions; ++t) {
+      for (int t = 0; t < form.Positions(); ++t) {
+        const int i = t / form.Side(), j = t % form.Side();
+        const auto [taking0, taking1] = tiles.Taking(i, j);
+        const int64_t row0 = std::max(first + begin, taking0);
+        const int64_t row1 = std::min(first + begin + count, taking1);
+        if (row0 >= row1) continue;
         GemmBlockArgs args{};
         args.lda = in.ld;
-        args.rows = count;
-        args.b = weights + t * cut.cin * width;
+        args.rows = row1 - row0;
+        args.b = weights + (form.WeightAt(i) * form.Weights() + form.WeightAt(j)) * cut.cin * width;
         args.k_total = cut.cin;
         args.n_total = args.n1 = args.ldc = width;
-        args.c = products + t * out.t_stride;
+        args.c = products + t * out.t_stride + (row0 - first - begin) * width;
         for (int64_t k0 = 0; k0 < cut.cin; k0 += k_step) {
-          args.a = in.data + t * in.t_stride + begin * in.ld + group * cut.cin + k0;
+          args.a = in.data + t * in.t_stride + (row0 - first) * in.ld + group * cut.cin + k0;
           args.k0 = k0;
           args.kc = std::min(k_step, cut.cin - k0);
           args.accumulate = k0 > 0;
           GemmBlock(args);
         }
       }
-      Finish<kM>(s, out, first + begin, count, group * cut.cout + n, columns, y, prepared);
+      Finish(s, form, out, first + begin, count, group * cut.cout + n, columns, y, prepared);
     }
   }
 };
 
 }  // namespace
 
-template <int kM>
-std::string_view ConvWinograd<kM>::Refusal(const ConvShape& s) {
+template <int kM, int kStride>
+std::string_view ConvWinograd<kM, kStride>::Refusal(const ConvShape& s) {
   if (s.groups > 1 && std::min(s.cin, s.cout) / s.groups < 16) return "groups of few channels";
   if (s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1) return "has three spatial dimensions";
   if (s.kernel[1] != 3 || s.kernel[2] != 3) return "kernel is not 3 x 3";
-  if (s.stride[1] != 1 || s.stride[2] != 1) return "stride is not 1";
+  if (s.stride[1] != kStride || s.stride[2] != kStride) {
+    return kStride == 1 ? "stride is not 1" : "stride is not 2";
+  }
   if (s.dilation[1] != 1 || s.dilation[2] != 1) return "dilation is not 1";
   return {};
 }
 
-template <int kM>
-size_t ConvWinograd<kM>::PackedBytes(const ConvShape& s) {
-  return FloatBytes(s.groups * GroupFloats(CutTiles(s, kM), kM));
+template <int kM, int kStride>
+size_t ConvWinograd<kM, kStride>::PackedBytes(const ConvShape& s) {
+  return FloatBytes(s.groups * GroupFloats(CutTiles(s, kForm), kForm));
 }
 
-template <int kM>
-void ConvWinograd<kM>::Pack(const ConvShape& s, const float* weights, float* packed,
-                            const Parallel& par) {
-  const Cut cut = CutTiles(s, kM);
+template <int kM, int kStride>
+void ConvWinograd<kM, kStride>::Pack(const ConvShape& s, const float* weights, float* packed,
+                                     const Parallel& par) {
+  const Cut cut = CutTiles(s, kForm);
   const int64_t panel = GemmPanelWidth();
   par.For(s.groups * cut.panels, [&](int64_t i) {
     const int64_t group = i / cut.panels, n = i % cut.panels * panel;
-    WinogradWeights<kM>(cut.cin, std::min(panel, cut.cout - n),
-                        weights + (group * cut.cout + n) * cut.cin * 9,
-                        packed + group * GroupFloats(cut, kM) + n * cut.cin * (kM + 2) * (kM + 2));
+    TransformsOf(kForm).weights(
+        cut.cin, std::min(panel, cut.cout - n), weights + (group * cut.cout + n) * cut.cin * 9,
+        packed + group * GroupFloats(cut, kForm) + n * cut.cin * kForm.Weights() * kForm.Weights());
   });
 }
 
-template <int kM>
-size_t ConvWinograd<kM>::ScratchBytes(const ConvShape& s, int threads) {
-  const Cut cut = CutTiles(s, kM);
+template <int kM, int kStride>
+size_t ConvWinograd<kM, kStride>::ScratchBytes(const ConvShape& s, int threads) {
+  const Cut cut = CutTiles(s, kForm);
   const auto slots = static_cast<size_t>(ScratchSlots::CountFor(threads));
   return cut.in_bytes * (cut.blocks ? slots : 1) + cut.out_bytes * slots;
 }
 
-template <int kM>
-void ConvWinograd<kM>::Run(const ConvShape& s, const float* x, const float* packed, float* y,
-                           const Epilogue& epilogue, void* scratch, const Parallel& par) {
-  const Cut cut = CutTiles(s, kM);
+template <int kM, int kStride>
+void ConvWinograd<kM, kStride>::Run(const ConvShape& s, const float* x, const float* packed,
+                                    float* y, const Epilogue& epilogue, void* scratch,
+                                    const Parallel& par) {
+  const Cut cut = CutTiles(s, kForm);
   const PreparedEpilogue prepared(epilogue);
-  const Work<kM> work{s, cut, packed, y, prepared};
-  const int64_t all = WinogradTiles(s, kM).count, panels = s.groups * cut.panels;
+  const Work work{s, kForm, WinogradTiles(s, kForm), cut, packed, y, prepared};
+  const int64_t all = work.tiles.count(), panels = s.groups * cut.panels;
   auto* const bytes = static_cast<std::byte*>(scratch);
   if (cut.blocks) {
     ScratchSlots slots(bytes, cut.in_bytes + cut.out_bytes, ScratchSlots::CountFor(par.threads));
@@ -189,7 +199,7 @@ void ConvWinograd<kM>::Run(const ConvShape& s, const float* x, const float* pack
       const int64_t first = all * block / cut.parts, last = all * (block + 1) / cut.parts;
       const WinogradValues in{lease.floats(), cut.in_stride, cut.in_ld};
       float* const products = lease.floats() + cut.in_bytes / sizeof(float);
-      WinogradInput<kM>(s, x, first, last - first, in);
+      TransformsOf(kForm).input(s, x, first, last - first, in);
       for (int64_t i = 0; i < panels; ++i) work.Multiply(in, first, last, i, products);
     });
     return;
@@ -198,11 +208,11 @@ void ConvWinograd<kM>::Run(const ConvShape& s, const float* x, const float* pack
     return WinogradValues{static_cast<float*>(scratch) + tile * cut.in_ld, cut.in_stride,
                           cut.in_ld};
   };
-  const double value_bytes = static_cast<double>(all * work.kPositions * s.cin) * 4;
+  const double value_bytes = static_cast<double>(all * kForm.Positions() * s.cin) * 4;
   const int64_t in_parts = std::min(all, WantedTasks(0, 2 * value_bytes, 16));
   par.For(in_parts, [&](int64_t part) {
     const int64_t first = all * part / in_parts, last = all * (part + 1) / in_parts;
-    WinogradInput<kM>(s, x, first, last - first, At(first));
+    TransformsOf(kForm).input(s, x, first, last - first, At(first));
   });
   ScratchSlots slots(bytes + cut.in_bytes, cut.out_bytes, ScratchSlots::CountFor(par.threads));
   par.For(panels * cut.parts, [&](int64_t task) {
@@ -213,7 +223,9 @@ void ConvWinograd<kM>::Run(const ConvShape& s, const float* x, const float* pack
   });
 }
 
-template struct ConvWinograd<4>;
-template struct ConvWinograd<2>;
+template struct ConvWinograd<4, 1>;
+template struct ConvWinograd<2, 1>;
+template struct ConvWinograd<4, 2>;
+template struct ConvWinograd<2, 2>;
 
 }  // namespace sardonyx

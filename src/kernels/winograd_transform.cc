@@ -22,13 +22,13 @@ using Wide = hn::ScalableTag<float>;
 using Narrow = hn::CappedTag<float, 4>;
 using One = hn::CappedTag<float, 1>;
 
-// One-dimensional maps for F(kM, 3), made from the points at which the polynomials are evaluated.
-template <int kM>
+// One-dimensional maps of a form, made from the points at which the polynomials are evaluated.
+template <int kM, int kStride>
 struct Map;
 
 // Points 0, 1, -1 and infinity.
 template <>
-struct Map<2> {
+struct Map<2, 1> {
   static constexpr float kWeights[4][3] = {
       {-1.0f, 0.0f, 0.0f}, {0.5f, 0.5f, 0.5f}, {0.5f, -0.5f, 0.5f}, {0.0f, 0.0f, 1.0f}};
   template <class D, class V>
@@ -48,7 +48,7 @@ struct Map<2> {
 // Points 0, a, -a, b, -b and infinity with a = sqrt(1/2), b = sqrt(2): a third of the rounding
 // error of the usual 1 and 2, since powers of the points stay nearer to one.
 template <>
-struct Map<4> {
+struct Map<4, 1> {
   static constexpr float kA = 0.70710678118654752f, kB = 1.41421356237309505f;
   static constexpr float kWeights[6][3] = {
       {1.0f, 0.0f, 0.0f},           {-2.0f / 3, -kB / 3, -1.0f / 3}, {-2.0f / 3, kB / 3, -1.0f / 3},
@@ -76,145 +76,299 @@ struct Map<4> {
   }
 };
 
-// Where tile `index` begins in the output.
-struct Place {
-  int64_t item, h, w;
+// Even pixels: points 0, 1 and infinity.
+template <>
+struct Map<2, 2> {
+  static constexpr float kWeights[4][3] = {
+      {1.0f, 0.0f, 0.0f}, {1.0f, 0.0f, 1.0f}, {0.0f, 0.0f, 1.0f}, {0.0f, 1.0f, 0.0f}};
+  template <class D, class V>
+  static HWY_INLINE void Input(D, const V* x, V* to) {
+    to[0] = hn::Sub(x[0], x[2]);
+    to[1] = x[2];
+    to[2] = hn::Sub(x[4], x[2]);
+    to[3] = x[1];
+    to[4] = x[3];
+  }
+  template <class D, class V>
+  static HWY_INLINE void Output(D, const V* x, V* to) {
+    to[0] = hn::Add(hn::Add(x[0], x[1]), x[3]);
+    to[1] = hn::Add(hn::Add(x[1], x[2]), x[4]);
+  }
 };
-HWY_INLINE Place PlaceOf(const WinogradTiles& tiles, int64_t index, int m) {
-  const int64_t line = index / tiles.columns;
-  return {line / tiles.rows, line % tiles.rows * m, index % tiles.columns * m};
+
+// Even pixels: points 0, 1, -1/2, -2 and infinity, whose rounding error is half that of the form
+// of stride 1.
+template <>
+struct Map<4, 2> {
+  static constexpr float kWeights[6][3] = {
+      {1.0f, 0.0f, 0.0f},           {2.0f / 9, 0.0f, 2.0f / 9}, {8.0f / 9, 0.0f, -4.0f / 9},
+      {1.0f / 18, 0.0f, -1.0f / 9}, {0.0f, 0.0f, 1.0f},         {0.0f, 1.0f, 0.0f}};
+  template <class D, class V>
+  static HWY_INLINE void Input(D d, const V* x, V* to) {
+    const V two = hn::Set(d, 2.0f), half = hn::Set(d, 1.5f);
+    to[0] = hn::MulAdd(half, hn::Sub(x[2], x[4]), hn::Sub(x[0], x[6]));
+    to[1] = hn::MulAdd(hn::Set(d, 2.5f), x[4], hn::Add(x[2], x[6]));
+    to[2] = hn::NegMulAdd(two, x[2], hn::Add(x[4], x[6]));
+    to[3] = hn::NegMulAdd(two, x[6], hn::Add(x[2], x[4]));
+    to[4] = hn::MulAdd(half, hn::Sub(x[6], x[4]), hn::Sub(x[8], x[2]));
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) to[5 + i] = x[1 + 2 * i];
+  }
+  template <class D, class V>
+  static HWY_INLINE void Output(D d, const V* x, V* to) {
+    const V p = x[1], q = x[2], r = x[3];
+    to[0] = hn::Add(hn::Add(x[0], p), hn::Add(hn::Add(q, r), x[5]));
+    to[1] =
+        hn::NegMulAdd(hn::Set(d, 2.0f), r, hn::NegMulAdd(hn::Set(d, 0.5f), q, hn::Add(p, x[6])));
+    to[2] = hn::MulAdd(hn::Set(d, 4.0f), r, hn::MulAdd(hn::Set(d, 0.25f), q, hn::Add(p, x[7])));
+    to[3] = hn::NegMulAdd(hn::Set(d, 8.0f), r,
+                          hn::NegMulAdd(hn::Set(d, 0.125f), q, hn::Add(hn::Add(p, x[4]), x[8])));
+  }
+};
+
+// The maps for kCount < kM pixels, from the points that the rows of kWeights tell, by Lagrange's
+// formula.
+template <int kM, int kStride, int kCount>
+struct EdgeCoefficients {
+  static constexpr WinogradForm kForm{kM, kStride};
+  static constexpr int kFinite = kCount + kForm.Taps() - 2;  // points, the last row is infinity
+  float input[kFinite + 1][kFinite + 1] = {};
+  float output[kFinite][kCount] = {};
+
+  constexpr EdgeCoefficients() {
+    const auto& weights = Map<kM, kStride>::kWeights;
+    double point[kFinite] = {};
+    for (int p = 0; p < kFinite; ++p) {
+      point[p] = static_cast<double>(weights[p][kStride]) / static_cast<double>(weights[p][0]);
+    }
+    for (int p = 0; p <= kFinite; ++p) {
+      double polynomial[kFinite + 1] = {1.0};
+      double scale = p < kFinite ? static_cast<double>(weights[p][0]) : 1.0;
+      int degree = 0;
+      for (int q = 0; q < kFinite; ++q) {
+        if (q == p) continue;
+        ++degree;
+        for (int k = degree; k >= 0; --k) {
+          polynomial[k] = (k > 0 ? polynomial[k - 1] : 0.0) - point[q] * polynomial[k];
+        }
+        if (p < kFinite) scale *= point[p] - point[q];
+      }
+      for (int k = 0; k <= kFinite; ++k) input[p][k] = static_cast<float>(polynomial[k] / scale);
+      if (p == kFinite) break;
+      double power = 1.0;
+      for (int i = 0; i < kCount; ++i, power *= point[p]) output[p][i] = static_cast<float>(power);
+    }
+  }
+};
+
+template <int kM, int kStride, int kCount>
+struct EdgeMap {
+  static constexpr EdgeCoefficients<kM, kStride, kCount> kMade{};
+  static constexpr WinogradForm kForm{kM, kStride};
+  static constexpr int kFinite = kMade.kFinite, kInfinity = kM + kForm.Taps() - 2;
+
+  template <class D, class V>
+  static HWY_NOINLINE void Input(D d, const V* x, V* to) {
+    for (int i = 0; i < kForm.Side(); ++i) to[i] = hn::Zero(d);
+#pragma GCC unroll 9
+    for (int p = 0; p <= kFinite; ++p) {
+      V& sum = to[p < kFinite ? p : kInfinity];
+#pragma GCC unroll 9
+      for (int k = 0; k <= kFinite; ++k) {
+        if (kMade.input[p][k] == 0.0f) continue;
+        sum = hn::MulAdd(hn::Set(d, kMade.input[p][k]), x[kStride * k], sum);
+      }
+    }
+    if constexpr (kStride == 2) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kCount; ++i) to[kInfinity + 1 + i] = x[2 * i + 1];
+    }
+  }
+  template <class D, class V>
+  static HWY_NOINLINE void Output(D d, const V* x, V* to) {
+#pragma GCC unroll 4
+    for (int i = 0; i < kM; ++i) {
+      to[i] = i == kCount - 1 ? x[kInfinity] : hn::Zero(d);
+      if (i >= kCount) continue;
+#pragma GCC unroll 9
+      for (int p = 0; p < kFinite; ++p) {
+        if (kMade.output[p][i] == 0.0f) continue;
+        to[i] = hn::MulAdd(hn::Set(d, kMade.output[p][i]), x[p], to[i]);
+      }
+      if constexpr (kStride == 2) to[i] = hn::Add(to[i], x[kInfinity + 1 + i]);
+    }
+  }
+};
+
+// The maps of an axis of which a tile has `count` pixels.
+template <int kM, int kStride, class D, class V>
+HWY_INLINE void MapInput(D d, int count, const V* x, V* to) {
+  if (count == kM) return Map<kM, kStride>::Input(d, x, to);
+  if constexpr (kM == 4) {
+    if (count == 3) return EdgeMap<kM, kStride, 3>::Input(d, x, to);
+    if (count == 2) return EdgeMap<kM, kStride, 2>::Input(d, x, to);
+  }
+  EdgeMap<kM, kStride, 1>::Input(d, x, to);
+}
+template <int kM, int kStride, class D, class V>
+HWY_INLINE void MapOutput(D d, int count, const V* x, V* to) {
+  if (count == kM) return Map<kM, kStride>::Output(d, x, to);
+  if constexpr (kM == 4) {
+    if (count == 3) return EdgeMap<kM, kStride, 3>::Output(d, x, to);
+    if (count == 2) return EdgeMap<kM, kStride, 2>::Output(d, x, to);
+  }
+  EdgeMap<kM, kStride, 1>::Output(d, x, to);
 }
 
-// Channels [c0, c1) of one tile; `inside` says for each input pixel whether it exists.
-template <int kM, bool kWhole, class D>
+// What of a tile there is: all of its pixels and of the input under them, all of its pixels, or
+// some.
+enum class Extent { kWhole, kPadded, kCut };
+
+// Channels [c0, c1) of one tile, of whose input lines [h0, h1) and pixels [w0, w1) exist.
+template <int kM, int kStride, Extent kExtent, class D>
 HWY_INLINE int64_t InputChannels(D d, const float* x, int64_t line, int64_t pixel, int64_t c0,
-                                 int64_t c1, int h0, int h1, int w0, int w1, float* to,
-                                 int64_t t_stride) {
+                                 int64_t c1, int h0, int h1, int w0, int w1, int rows, int columns,
+                                 float* to, int64_t t_stride) {
   using V = hn::Vec<D>;
-  constexpr int kT = kM + 2;
+  constexpr int kT = WinogradForm{kM, kStride}.Side();
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
   int64_t c = c0;
   for (; c + kL <= c1; c += kL) {
     V half[kT][kT];
-#pragma GCC unroll 6
+#pragma GCC unroll 9
     for (int j = 0; j < kT; ++j) {
       V column[kT], mapped[kT];
-#pragma GCC unroll 6
+#pragma GCC unroll 9
       for (int i = 0; i < kT; ++i) {
-        if (kWhole || (i >= h0 && i < h1 && j >= w0 && j < w1)) {
+        if (kExtent == Extent::kWhole || (i >= h0 && i < h1 && j >= w0 && j < w1)) {
           column[i] = hn::LoadU(d, x + i * line + j * pixel + c);
         } else {
           column[i] = hn::Zero(d);
         }
       }
-      Map<kM>::Input(d, column, mapped);
-#pragma GCC unroll 6
+      MapInput<kM, kStride>(d, kExtent == Extent::kCut ? rows : kM, column, mapped);
+#pragma GCC unroll 9
       for (int i = 0; i < kT; ++i) half[i][j] = mapped[i];
     }
-#pragma GCC unroll 6
+#pragma GCC unroll 9
     for (int i = 0; i < kT; ++i) {
       V mapped[kT];
-      Map<kM>::Input(d, half[i], mapped);
-#pragma GCC unroll 6
+      MapInput<kM, kStride>(d, kExtent == Extent::kCut ? columns : kM, half[i], mapped);
+#pragma GCC unroll 9
       for (int j = 0; j < kT; ++j) hn::StoreU(mapped[j], d, to + (i * kT + j) * t_stride + c);
     }
   }
   return c;
 }
 
-template <int kM>
+template <int kM, int kStride>
 HWY_NOINLINE void Input(const ConvShape& s, const float* x, int64_t first, int64_t count,
                         const WinogradValues& values) {
-  constexpr int kT = kM + 2;
-  const WinogradTiles tiles(s, kM);
+  constexpr int kT = WinogradForm{kM, kStride}.Side();
+  const WinogradTiles tiles(s, {kM, kStride});
   const int64_t line = s.in[2] * s.x_stride;
   for (int64_t r = 0; r < count; ++r) {
-    const Place place = PlaceOf(tiles, first + r, kM);
-    const int64_t h = place.h - s.pad_begin[1], w = place.w - s.pad_begin[2];
+    const WinogradPlace place = tiles.At(first + r);
+    const int64_t h = place.h * kStride - s.pad_begin[1], w = place.w * kStride - s.pad_begin[2];
     const auto Clip = [](int64_t value) {
       return static_cast<int>(std::clamp<int64_t>(value, 0, kT));
     };
     const int h0 = Clip(-h), h1 = Clip(s.in[1] - h), w0 = Clip(-w), w1 = Clip(s.in[2] - w);
     const float* from = x + (place.item * s.in[1] + h) * line + w * s.x_stride;
     float* to = values.data + r * values.ld;
-    int64_t c = 0;
-    if (h0 == 0 && w0 == 0 && h1 == kT && w1 == kT) {
-      c = InputChannels<kM, true>(Wide(), from, line, s.x_stride, c, s.cin, 0, kT, 0, kT, to,
-                                  values.t_stride);
+    const auto channels = [&]<Extent kExtent>() HWY_ATTR {
+      const auto some = [&](auto d, int64_t c) HWY_ATTR {
+        return InputChannels<kM, kStride, kExtent>(d, from, line, s.x_stride, c, s.cin, h0, h1, w0,
+                                                   w1, place.rows, place.columns, to,
+                                                   values.t_stride);
+      };
+      some(One(), some(Narrow(), some(Wide(), 0)));
+    };
+    if (place.rows < kM || place.columns < kM) {
+      channels.template operator()<Extent::kCut>();
+    } else if (h0 > 0 || w0 > 0 || h1 < kT || w1 < kT) {
+      channels.template operator()<Extent::kPadded>();
     } else {
-      c = InputChannels<kM, false>(Wide(), from, line, s.x_stride, c, s.cin, h0, h1, w0, w1, to,
-                                   values.t_stride);
+      channels.template operator()<Extent::kWhole>();
     }
-    c = InputChannels<kM, false>(Narrow(), from, line, s.x_stride, c, s.cin, h0, h1, w0, w1, to,
-                                 values.t_stride);
-    InputChannels<kM, false>(One(), from, line, s.x_stride, c, s.cin, h0, h1, w0, w1, to,
-                             values.t_stride);
   }
 }
 
-template <int kM, class D>
+template <int kM, int kStride, bool kCut, class D>
 HWY_INLINE int64_t OutputChannels(D d, const float* from, int64_t t_stride, int64_t c0, int64_t c1,
                                   int rows, int columns, float* y, int64_t line, int64_t pixel,
                                   const float* bias, const float* residual, int64_t residual_line,
                                   int64_t residual_pixel, const TileEpilogue& e) {
   using V = hn::Vec<D>;
-  constexpr int kT = kM + 2;
+  constexpr int kT = WinogradForm{kM, kStride}.Side();
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
   int64_t c = c0;
   for (; c + kL <= c1; c += kL) {
     V half[kM][kT];
-#pragma GCC unroll 6
+#pragma GCC unroll 9
     for (int j = 0; j < kT; ++j) {
       V column[kT], mapped[kM];
-#pragma GCC unroll 6
+#pragma GCC unroll 9
       for (int i = 0; i < kT; ++i) column[i] = hn::LoadU(d, from + (i * kT + j) * t_stride + c);
-      Map<kM>::Output(d, column, mapped);
-#pragma GCC unroll 6
+      MapOutput<kM, kStride>(d, kCut ? rows : kM, column, mapped);
+#pragma GCC unroll 9
       for (int i = 0; i < kM; ++i) half[i][j] = mapped[i];
     }
     const V add = bias == nullptr ? hn::Zero(d) : hn::LoadU(d, bias + c);
     const V lo = hn::Set(d, e.lo), hi = hn::Set(d, e.hi);
-#pragma GCC unroll 6
+#pragma GCC unroll 9
     for (int i = 0; i < kM; ++i) {
-      if (i >= rows) break;
+      if (kCut && i >= rows) break;
       V mapped[kM];
-      Map<kM>::Output(d, half[i], mapped);
-#pragma GCC unroll 6
-      for (int j = 0; j < kM; ++j) {
-        if (j >= columns) break;
-        V value = hn::Add(mapped[j], add);
-        if (residual != nullptr) {
-          value =
-              hn::Add(value, hn::LoadU(d, residual + i * residual_line + j * residual_pixel + c));
+      MapOutput<kM, kStride>(d, kCut ? columns : kM, half[i], mapped);
+      const auto each = [&](const auto& finish) HWY_ATTR {
+#pragma GCC unroll 9
+        for (int j = 0; j < kM; ++j) {
+          if (kCut && j >= columns) break;
+          finish(mapped[j], j);
         }
-        if (e.clamp) value = AtMost(d, hi, AtLeast(d, lo, value));
-        hn::StoreU(RoundTo(d, e.rounding, value), d, y + i * line + j * pixel + c);
+      };
+      each([&](V& value, int) HWY_ATTR { value = hn::Add(value, add); });
+      if (residual != nullptr) {
+        const float* from_line = residual + i * residual_line + c;
+        each([&](V& value, int j) HWY_ATTR {
+          value = hn::Add(value, hn::LoadU(d, from_line + j * residual_pixel));
+        });
       }
+      if (e.clamp) {
+        each([&](V& value, int) HWY_ATTR { value = AtMost(d, hi, AtLeast(d, lo, value)); });
+      }
+      if (e.rounding != DType::kFloat32) {
+        each([&](V& value, int) HWY_ATTR { value = RoundTo(d, e.rounding, value); });
+      }
+      float* to = y + i * line + c;
+      each([&](V& value, int j) HWY_ATTR { hn::StoreU(value, d, to + j * pixel); });
     }
   }
   return c;
 }
 
-template <int kM>
+template <int kM, int kStride>
 HWY_NOINLINE void Output(const ConvShape& s, const WinogradValues& values, int64_t first,
                          int64_t count, int64_t channels, float* y, const TileEpilogue& e) {
-  const WinogradTiles tiles(s, kM);
+  const WinogradTiles tiles(s, {kM, kStride});
   const int64_t line = s.out[2] * s.y_stride, residual_line = s.out[2] * e.residual_ld;
   for (int64_t r = 0; r < count; ++r) {
-    const Place place = PlaceOf(tiles, first + r, kM);
-    const int rows = static_cast<int>(std::min<int64_t>(kM, s.out[1] - place.h));
-    const int columns = static_cast<int>(std::min<int64_t>(kM, s.out[2] - place.w));
+    const WinogradPlace place = tiles.At(first + r);
+    const int rows = place.rows, columns = place.columns;
     const int64_t pixel = (place.item * s.out[1] + place.h) * s.out[2] + place.w;
     const float* from = values.data + r * values.ld;
     float* to = y + pixel * s.y_stride;
     const float* residual = e.residual == nullptr ? nullptr : e.residual + pixel * e.residual_ld;
-    int64_t c =
-        OutputChannels<kM>(Wide(), from, values.t_stride, 0, channels, rows, columns, to, line,
-                           s.y_stride, e.bias, residual, residual_line, e.residual_ld, e);
-    c = OutputChannels<kM>(Narrow(), from, values.t_stride, c, channels, rows, columns, to, line,
-                           s.y_stride, e.bias, residual, residual_line, e.residual_ld, e);
-    OutputChannels<kM>(One(), from, values.t_stride, c, channels, rows, columns, to, line,
-                       s.y_stride, e.bias, residual, residual_line, e.residual_ld, e);
+    const auto some = [&]<bool kCut>(auto d, int64_t c) HWY_ATTR {
+      return OutputChannels<kM, kStride, kCut>(d, from, values.t_stride, c, channels, rows, columns,
+                                               to, line, s.y_stride, e.bias, residual,
+                                               residual_line, e.residual_ld, e);
+    };
+    int64_t c = rows < kM || columns < kM ? some.template operator()<true>(Wide(), 0)
+                                          : some.template operator()<false>(Wide(), 0);
+    c = some.template operator()<true>(Narrow(), c);
+    some.template operator()<true>(One(), c);
     if (e.activation.kind == Activation::Kind::kNone) continue;
     for (int i = 0; i < rows; ++i) {
       ApplyActivation(e.activation, to + i * line, s.y_stride, columns, channels);
@@ -224,9 +378,9 @@ HWY_NOINLINE void Output(const ConvShape& s, const WinogradValues& values, int64
 
 // Some channels at a time: their kernels are read in lines, and what is written to each of the many
 // positions, whose distance is a power of two as often as not, are whole lines.
-template <int kM>
+template <int kM, int kStride>
 HWY_NOINLINE void Weights(int64_t cin, int64_t columns, const float* weights, float* packed) {
-  constexpr int kT = kM + 2;
+  constexpr int kT = WinogradForm{kM, kStride}.Weights();
   constexpr int64_t kTogether = 4;
   using Tag = hn::CappedTag<float, kPanelGranule>;
   using V = hn::Vec<Tag>;
@@ -249,7 +403,7 @@ HWY_NOINLINE void Weights(int64_t cin, int64_t columns, const float* weights, fl
         const float* kernel = kernels + c * 9 * kL;
         V half[kT][3];
         for (int i = 0; i < kT; ++i) {
-          const float* g = Map<kM>::kWeights[i];
+          const float* g = Map<kM, kStride>::kWeights[i];
           for (int k = 0; k < 3; ++k) {
             V sum = hn::Mul(hn::Set(d, g[0]), hn::Load(d, kernel + k * kL));
             sum = hn::MulAdd(hn::Set(d, g[1]), hn::Load(d, kernel + (3 + k) * kL), sum);
@@ -258,7 +412,7 @@ HWY_NOINLINE void Weights(int64_t cin, int64_t columns, const float* weights, fl
         }
         for (int i = 0; i < kT; ++i) {
           for (int k = 0; k < kT; ++k) {
-            const float* g = Map<kM>::kWeights[k];
+            const float* g = Map<kM, kStride>::kWeights[k];
             V sum = hn::Mul(hn::Set(d, g[0]), half[i][0]);
             sum = hn::MulAdd(hn::Set(d, g[1]), half[i][1], sum);
             sum = hn::MulAdd(hn::Set(d, g[2]), half[i][2], sum);
@@ -274,27 +428,12 @@ HWY_NOINLINE void Weights(int64_t cin, int64_t columns, const float* weights, fl
   }
 }
 
-void Input4(const ConvShape& s, const float* x, int64_t first, int64_t count,
-            const WinogradValues& to) {
-  Input<4>(s, x, first, count, to);
-}
-void Input2(const ConvShape& s, const float* x, int64_t first, int64_t count,
-            const WinogradValues& to) {
-  Input<2>(s, x, first, count, to);
-}
-void Output4(const ConvShape& s, const WinogradValues& from, int64_t first, int64_t count,
-             int64_t channels, float* y, const TileEpilogue& e) {
-  Output<4>(s, from, first, count, channels, y, e);
-}
-void Output2(const ConvShape& s, const WinogradValues& from, int64_t first, int64_t count,
-             int64_t channels, float* y, const TileEpilogue& e) {
-  Output<2>(s, from, first, count, channels, y, e);
-}
-void Weights4(int64_t cin, int64_t columns, const float* weights, float* packed) {
-  Weights<4>(cin, columns, weights, packed);
-}
-void Weights2(int64_t cin, int64_t columns, const float* weights, float* packed) {
-  Weights<2>(cin, columns, weights, packed);
+WinogradTransforms Transforms(WinogradForm form) {
+  const auto of = []<int kM, int kStride>() {
+    return WinogradTransforms{Input<kM, kStride>, Output<kM, kStride>, Weights<kM, kStride>};
+  };
+  if (form.stride == 1) return form.m == 4 ? of.operator()<4, 1>() : of.operator()<2, 1>();
+  return form.m == 4 ? of.operator()<4, 2>() : of.operator()<2, 2>();
 }
 
 }  // namespace
@@ -305,40 +444,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace sardonyx {
 
-HWY_EXPORT(Input4);
-HWY_EXPORT(Input2);
-HWY_EXPORT(Output4);
-HWY_EXPORT(Output2);
-HWY_EXPORT(Weights4);
-HWY_EXPORT(Weights2);
+HWY_EXPORT(Transforms);
 
-template <>
-void WinogradInput<4>(const ConvShape& s, const float* x, int64_t first, int64_t count,
-                      const WinogradValues& to) {
-  HWY_DYNAMIC_DISPATCH(Input4)(s, x, first, count, to);
-}
-template <>
-void WinogradInput<2>(const ConvShape& s, const float* x, int64_t first, int64_t count,
-                      const WinogradValues& to) {
-  HWY_DYNAMIC_DISPATCH(Input2)(s, x, first, count, to);
-}
-template <>
-void WinogradOutput<4>(const ConvShape& s, const WinogradValues& from, int64_t first, int64_t count,
-                       int64_t channels, float* y, const TileEpilogue& e) {
-  HWY_DYNAMIC_DISPATCH(Output4)(s, from, first, count, channels, y, e);
-}
-template <>
-void WinogradOutput<2>(const ConvShape& s, const WinogradValues& from, int64_t first, int64_t count,
-                       int64_t channels, float* y, const TileEpilogue& e) {
-  HWY_DYNAMIC_DISPATCH(Output2)(s, from, first, count, channels, y, e);
-}
-template <>
-void WinogradWeights<4>(int64_t cin, int64_t columns, const float* weights, float* packed) {
-  HWY_DYNAMIC_DISPATCH(Weights4)(cin, columns, weights, packed);
-}
-template <>
-void WinogradWeights<2>(int64_t cin, int64_t columns, const float* weights, float* packed) {
-  HWY_DYNAMIC_DISPATCH(Weights2)(cin, columns, weights, packed);
+WinogradTransforms TransformsOf(WinogradForm form) {
+  return HWY_DYNAMIC_DISPATCH(Transforms)(form);
 }
 
 }  // namespace sardonyx

@@ -1,45 +1,114 @@
 #pragma once
-// The three linear maps of Winograd convolution F(m x m, 3 x 3) over channels-last tensors, vectors
-// over channels. See conv_winograd.cc for their order, and Lavin and Gray, "Fast Algorithms for
-// Convolutional Neural Networks" (2015) for the algorithm.
+// The three linear maps of Winograd convolution over channels-last tensors, vectors over channels.
+// See conv_winograd.cc for their order, and Lavin and Gray, "Fast Algorithms for Convolutional
+// Neural Networks" (2015) for the algorithm.
 
 #include <cstdint>
+#include <utility>
 
 #include "kernels/conv.h"
 #include "kernels/gemm_block.h"
 
 namespace sardonyx {
 
-// Tiles are numbered in the order (item, tile row, tile column).
-struct WinogradTiles {
-  int64_t rows, columns, count;  // an item's rows and columns of tiles; tiles of all items
-  WinogradTiles(const ConvShape& s, int m)
-      : rows(CeilDiv(s.out[1], m)),
-        columns(CeilDiv(s.out[2], m)),
-        count(s.batch * rows * columns) {}
+// Tiles of m x m output pixels of a 3 x 3 convolution of stride 1 or 2. Stride 2 is a sum over the
+// phases of the input: along each axis the even pixels under a tile meet two taps, which F(m, 2)
+// does with m + 1 products, and the odd ones the tap between, which takes m. These come last and
+// share their weights. A tile at an edge that has but count < m pixels of an axis takes fewer of
+// the points, at the same transformed weights.
+struct WinogradForm {
+  int m, stride;
+  constexpr int Taps() const { return stride == 1 ? 3 : 2; }
+  constexpr int Side() const { return Products(m); }  // positions of an axis
+  constexpr int Positions() const { return Side() * Side(); }
+  constexpr int Weights() const { return m + 2; }  // transformed, of an axis
+  constexpr int WeightAt(int position) const { return position <= m ? position : m + 1; }
+  constexpr int Products(int count) const { return stride == 1 ? count + 2 : 2 * count + 1; }
+  // Whether `count` pixels of an axis take this position: points in order, infinity, odd pixels.
+  constexpr bool Takes(int count, int position) const {
+    const int infinity = m + Taps() - 2;
+    return position < count + Taps() - 2 || position == infinity ||
+           (position > infinity && position <= infinity + count);
+  }
 };
 
-// The transformed values of tile first + r at position t of the (m + 2) x (m + 2) positions are
+// Where a tile begins in the output, and how many pixels it has.
+struct WinogradPlace {
+  int64_t item, h, w;
+  int rows, columns;
+};
+
+// The tiles of all items, numbered so that those that take a position are neighbours: those cut at
+// the right edge alone, whole ones, those cut below, those cut at both.
+class WinogradTiles {
+ public:
+  WinogradTiles(const ConvShape& s, WinogradForm form)
+      : form_(form),
+        rows_(s.out[1] / form.m),
+        columns_(s.out[2] / form.m),
+        last_rows_(static_cast<int>(s.out[1] % form.m)),
+        last_columns_(static_cast<int>(s.out[2] % form.m)),
+        right_(last_columns_ > 0 ? s.batch * rows_ : 0),
+        whole_(right_ + s.batch * rows_ * columns_),
+        below_(whole_ + (last_rows_ > 0 ? s.batch * columns_ : 0)),
+        count_(below_ + (last_rows_ > 0 && last_columns_ > 0 ? s.batch : 0)) {}
+
+  int64_t count() const { return count_; }
+  // Rows of all positions' matrices.
+  int64_t Products(const ConvShape& s) const {
+    const auto axis = [this](int64_t whole, int last) {
+      return whole * form_.Side() + (last > 0 ? form_.Products(last) : 0);
+    };
+    return s.batch * axis(rows_, last_rows_) * axis(columns_, last_columns_);
+  }
+  WinogradPlace At(int64_t tile) const {
+    const int m = form_.m;
+    if (tile < right_) return {tile / rows_, tile % rows_ * m, columns_ * m, m, last_columns_};
+    if (tile < whole_) {
+      const int64_t line = (tile - right_) / columns_;
+      return {line / rows_, line % rows_ * m, (tile - right_) % columns_ * m, m, m};
+    }
+    if (tile < below_) {
+      tile -= whole_;
+      return {tile / columns_, rows_ * m, tile % columns_ * m, last_rows_, m};
+    }
+    return {tile - below_, rows_ * m, columns_ * m, last_rows_, last_columns_};
+  }
+  // The tiles [first, second) that take position (i, j).
+  std::pair<int64_t, int64_t> Taking(int i, int j) const {
+    return {form_.Takes(last_columns_, j) ? 0 : right_, !form_.Takes(last_rows_, i)     ? whole_
+                                                        : form_.Takes(last_columns_, j) ? count_
+                                                                                        : below_};
+  }
+
+ private:
+  WinogradForm form_;
+  int64_t rows_, columns_;  // of an item, whole
+  int last_rows_, last_columns_;
+  int64_t right_, whole_, below_, count_;  // where each kind ends
+};
+
+// The transformed values of tile first + r at position t of the form's positions are
 // data[t * t_stride + r * ld ...], one a channel.
 struct WinogradValues {
   float* data;
   int64_t t_stride, ld;
 };
 
-// Transforms the input under tiles first ... first + count - 1.
-template <int kM>
-void WinogradInput(const ConvShape& shape, const float* x, int64_t first, int64_t count,
-                   const WinogradValues& to);
+struct WinogradTransforms {
+  // Transforms the input under tiles first ... first + count - 1.
+  void (*input)(const ConvShape& shape, const float* x, int64_t first, int64_t count,
+                const WinogradValues& to);
+  // Transforms products of `channels` channels back and stores the output pixels of the tiles, with
+  // the epilogue; y and the epilogue begin at the first of these channels of pixel 0.
+  void (*output)(const ConvShape& shape, const WinogradValues& from, int64_t first, int64_t count,
+                 int64_t channels, float* y, const TileEpilogue& epilogue);
+  // Transforms weights [columns, cin, 3, 3] into Weights()^2 packed panels [cin, columns], one
+  // behind the other.
+  void (*weights)(int64_t cin, int64_t columns, const float* weights, float* packed);
+};
 
-// Transforms products of `channels` channels back and stores the output pixels of the tiles, with
-// the epilogue; y and the epilogue begin at the first of these channels of pixel 0.
-template <int kM>
-void WinogradOutput(const ConvShape& shape, const WinogradValues& from, int64_t first,
-                    int64_t count, int64_t channels, float* y, const TileEpilogue& epilogue);
-
-// Transforms weights [columns, cin, 3, 3] into (m + 2)^2 packed panels [cin, columns], one behind
-// the other.
-template <int kM>
-void WinogradWeights(int64_t cin, int64_t columns, const float* weights, float* packed);
+// For m = 4 or 2 and stride 1 or 2.
+WinogradTransforms TransformsOf(WinogradForm form);
 
 }  // namespace sardonyx

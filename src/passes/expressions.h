@@ -58,4 +58,7 @@ bool IsElementwise(const Node& node);
 // The expression of such a node.
 Expression ExpressionOf(const Node& node);
 
+// Whether elementwise work on the node's output may become an attribute of it (fuse_epilogues).
+bool TakesEpilogue(const Node& node);
+
 }  // namespace sardonyx::passes

@@ -1,7 +1,9 @@
 // a = sigmoid(x)
 // y = mul(x, a)      ->   y = fused(x) {expression = sigmoid(0), mul(0,1)}
 //
-// From each elementwise node upwards, producers of its own shape that nothing else uses join it.
+// From each elementwise node upwards, producers of its own shape that nothing else uses join it. Of
+// two products that are added, each keeps its bias: only one of them takes the rest as its
+// epilogue.
 
 #include <algorithm>
 #include <set>
@@ -27,6 +29,15 @@ bool IsFusable(const Node& node) {
 
 // Shape computations are done while a plan is made, node by node.
 bool IsShapeComputation(const Node& node) { return node.output()->fact.elements.has_value(); }
+
+// Whether the node can be the epilogue of a product.
+bool FollowsProduct(const Node& node) {
+  return IsComputedAsFloat32(node.output()) &&
+         std::any_of(node.inputs.begin(), node.inputs.end(), [&](const Value* input) {
+           return input->producer != nullptr && TakesEpilogue(*input->producer) &&
+                  input->users.size() == 1 && SameShape(input, node.output());
+         });
+}
 
 class Group {
  public:
@@ -85,7 +96,10 @@ class Group {
     const Value* output = node->output();
     return IsFusable(*node) && SameShape(output, root_->output()) && !graph_.IsOutput(output) &&
            std::all_of(output->users.begin(), output->users.end(),
-                       [&](Node* user) { return Contains(user); });
+                       [&](Node* user) { return Contains(user); }) &&
+           !(FollowsProduct(*node) &&
+             std::any_of(members_.begin(), members_.end(),
+                         [](const Node* member) { return FollowsProduct(*member); }));
   }
 
   // What members read from outside.

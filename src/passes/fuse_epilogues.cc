@@ -10,12 +10,12 @@
 namespace sardonyx::passes {
 namespace {
 
-bool TakesEpilogue(const Node& node) {
-  return node.op == &core::conv || node.op == &core::conv_transpose || node.op == &core::matmul;
+bool HasEpilogue(const Value* product) {
+  return product->producer->attributes.Expr("epilogue") != nullptr;
 }
 
 // The product that is to take the node in. Nothing but the node uses it, so no other operand can
-// depend on it.
+// depend on it. Of several the one whose epilogue stays short.
 Value* ChooseProduct(const Node& node, const Graph& graph, std::string* why) {
   Value* chosen = nullptr;
   for (Value* input : node.inputs) {
@@ -24,7 +24,7 @@ Value* ChooseProduct(const Node& node, const Graph& graph, std::string* why) {
       *why = "the product is broadcast";
     } else if (!HasOneUser(graph, input)) {
       *why = "the product is also used otherwise";
-    } else {
+    } else if (chosen == nullptr || HasEpilogue(chosen) || !HasEpilogue(input)) {
       chosen = input;
     }
   }
@@ -32,6 +32,10 @@ Value* ChooseProduct(const Node& node, const Graph& graph, std::string* why) {
 }
 
 }  // namespace
+
+bool TakesEpilogue(const Node& node) {
+  return node.op == &core::conv || node.op == &core::conv_transpose || node.op == &core::matmul;
+}
 
 Rewrite FuseEpilogues(Node& node, PassContext& context) {
   if (!IsElementwise(node)) return NoMatch{};

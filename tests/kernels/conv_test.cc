@@ -169,8 +169,7 @@ void Check(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish,
            scratch.get(), TwoThreads());
       EXPECT_TRUE(y.SameBits(y2)) << "differs in place of the residual";
     }
-    const bool winograd =
-        algorithm == ConvAlgorithm::kWinograd4 || algorithm == ConvAlgorithm::kWinograd2;
+    const bool winograd = IsWinograd(algorithm);
     for (int64_t i = 0; i < s.OutPixels(); ++i) {
       for (int64_t c = 0; c < s.cout; ++c) {
         double wanted = reference.sum[static_cast<size_t>(i * s.cout + c)];
@@ -230,6 +229,9 @@ TEST(Conv, ThreeByThree) {
   CheckConv(Shape(1, 512, 33, {{6, 3, 1, 1, 1, 1}, {6, 3, 1, 1, 1, 1}}));
   CheckConv(Shape(1, 260, 36, {{33, 3, 1, 1, 1, 1}, {32, 3, 1, 1, 1, 1}}));
   CheckConv(Shape(1, 18, 20, {{11, 3, 2, 1, 1, 1}, {12, 3, 2, 1, 1, 1}}));
+  CheckConv(Shape(1, 64, 40, {{29, 3, 2, 1, 0, 1}, {30, 3, 2, 1, 1, 0}}));
+  CheckConv(Shape(2, 21, 17, {{2, 3, 2, 1, 2, 2}, {7, 3, 2, 1, 0, 0}}));
+  CheckConv(Shape(1, 48, 48, {{14, 3, 2, 1, 1, 1}, {14, 3, 2, 1, 1, 1}}, 2));
   CheckConv(Shape(1, 18, 20, {{11, 3, 1, 2, 2, 2}, {12, 3, 1, 3, 3, 3}}));
 }
 

@@ -126,9 +126,7 @@ BindResult Bind(const BindRequest& request) {
   ConvShape shape;
   if (std::string why = MakeShape(request, false, &shape); !why.empty()) return why;
   if (std::string_view why = ConvRefusal(kAlgorithm, shape); !why.empty()) return std::string(why);
-  constexpr bool kWinograd =
-      kAlgorithm == ConvAlgorithm::kWinograd4 || kAlgorithm == ConvAlgorithm::kWinograd2;
-  if (kWinograd && !request.winograd) return "Winograd is turned off";
+  if (IsWinograd(kAlgorithm) && !request.winograd) return "Winograd is turned off";
   const ConvAlgorithm choice = ChooseConv(shape, request.threads, request.winograd);
   const bool wanted = request.wanted == Name(kAlgorithm);
   if (choice != kAlgorithm && kAlgorithm != ConvAlgorithm::kGemm && !wanted) {
@@ -164,6 +162,8 @@ BindResult BindTransposed(const BindRequest& request) {
 constexpr Implementation kConv[] = {{"depthwise", Bind<ConvAlgorithm::kDepthwise>},
                                     {"winograd4", Bind<ConvAlgorithm::kWinograd4>},
                                     {"winograd2", Bind<ConvAlgorithm::kWinograd2>},
+                                    {"winograd4 stride 2", Bind<ConvAlgorithm::kStrided4>},
+                                    {"winograd2 stride 2", Bind<ConvAlgorithm::kStrided2>},
                                     {"gemm", Bind<ConvAlgorithm::kGemm>}};
 constexpr Implementation kTransposed[] = {{"gemm", BindTransposed}};
 
