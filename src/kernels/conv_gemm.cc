@@ -1,9 +1,8 @@
 // Convolution as a matrix product, [pixels, kernel * cin] x [kernel * cin, cout]: the left matrix
-// is the input itself where it can be, a padded copy of some of its lines where a line of the
-// kernel reads neighbours, else gathered a block at a time.
+// is the input itself where it can be, in pieces where the kernel has several lines, else gathered
+// a block at a time.
 
 #include <algorithm>
-#include <cstring>
 
 #include "kernels/conv_internal.h"
 #include "kernels/gemm.h"
@@ -24,8 +23,9 @@ struct Cut {
   int64_t kc = 0, rows = 0;
   enum class Source { kDirect, kAhead, kLines, kInTask } source = Source::kInTask;
   int64_t a_ld = 0;
-  // kLines: pixels of a line of the copy, output lines that share a copy, kernel lines at a time.
-  int64_t line_pixels = 0, lines = 0, kernel_lines = 0;
+  // kLines: pixels of an output line whose windows do not cross its ends, output lines whose other
+  // pixels are gathered together, kernel lines at a time.
+  int64_t inner_begin = 0, inner_end = 0, lines = 0, kernel_lines = 0;
   size_t ahead_bytes = 0, slot_bytes = 0;
 };
 
@@ -50,32 +50,8 @@ bool ReadsInPlace(const ConvShape& s) {
 bool ReadsLines(const ConvShape& s) {
   const int64_t run = s.kernel[2] * s.cin;
   return s.groups == 1 && s.kernel[0] == 1 && s.in[0] == 1 && s.out[0] == 1 &&
-         s.pad_begin[0] == 0 && s.dilation[2] == 1 && s.KernelSize() > 1 && s.out[2] >= 12 &&
-         run <= 448 && s.stride[2] * s.cin % 1024 != 0;
-}
-
-// Into `to`, lines first ... first + count - 1 of an input image with its padding, each
-// line_pixels wide.
-void CopyLines(const ConvShape& s, const Cut& cut, const float* x, int64_t item, int64_t first,
-               int64_t count, float* to) {
-  const int64_t left = s.pad_begin[2], width = cut.line_pixels * s.cin;
-  const int64_t inside = std::clamp<int64_t>(cut.line_pixels - left, 0, s.in[2]);
-  for (int64_t line = first; line < first + count; ++line, to += width) {
-    if (line < 0 || line >= s.in[1]) {
-      std::fill_n(to, width, 0.0f);
-      continue;
-    }
-    const float* from = x + (item * s.in[1] + line) * s.in[2] * s.x_stride;
-    float* at = std::fill_n(to, left * s.cin, 0.0f);
-    if (s.x_stride == s.cin) {
-      std::memcpy(at, from, FloatBytes(inside * s.cin));
-    } else {
-      for (int64_t i = 0; i < inside; ++i) {
-        std::copy_n(from + i * s.x_stride, s.cin, at + i * s.cin);
-      }
-    }
-    std::fill(at + inside * s.cin, to + width, 0.0f);
-  }
+         s.pad_begin[0] == 0 && s.dilation[2] == 1 && s.x_stride == s.cin && s.KernelSize() > 1 &&
+         s.out[2] >= 12 && s.in[2] >= s.kernel[2] && run <= 448 && s.stride[2] * s.cin % 1024 != 0;
 }
 
 Cut CutConv(const ConvShape& s) {
@@ -109,17 +85,17 @@ Cut CutConv(const ConvShape& s) {
   }
   if (ReadsLines(s)) {
     cut.source = Cut::Source::kLines;
-    cut.line_pixels = (s.out[2] - 1) * s.stride[2] + s.kernel[2];
-    const int64_t run = s.kernel[2] * s.cin, line = cut.line_pixels * s.cin;
+    cut.inner_begin = std::min(s.out[2], CeilDiv(s.pad_begin[2], s.stride[2]));
+    cut.inner_end = std::clamp<int64_t>((s.in[2] + s.pad_begin[2] - s.kernel[2]) / s.stride[2] + 1,
+                                        cut.inner_begin, s.out[2]);
+    const int64_t run = s.kernel[2] * s.cin;
     cut.kernel_lines = cut.k <= 640 ? s.kernel[1] : std::max<int64_t>(1, 448 / run);
-    const int64_t output_lines = s.batch * s.out[1];
     cut.column_parts = 1;
     cut.column_step = panels * panel;
-    cut.row_parts = std::clamp<int64_t>(parts, 1, output_lines);
-    const int64_t reach = (s.kernel[1] - 1) * s.dilation[1] + 1;
-    const int64_t fitting = (kBlockABytes / (line * 4) - reach) / s.stride[1] + 1;
-    cut.lines = std::clamp<int64_t>(fitting, 1, s.out[1]);
-    cut.slot_bytes = AlignBytes(FloatBytes(((cut.lines - 1) * s.stride[1] + reach) * line));
+    cut.row_parts = std::clamp<int64_t>(parts, 1, s.batch * s.out[1]);
+    cut.a_ld = RoundUp(cut.k, 16) + kGatherSlack;
+    cut.lines = std::clamp<int64_t>(kBlockABytes / (cut.a_ld * 4), 1, std::min(tile, s.out[1]));
+    cut.slot_bytes = AlignBytes(FloatBytes(cut.lines * cut.a_ld));
     return cut;
   }
   const int64_t ahead_ld = RoundUp(cut.k, 16) + kGatherSlack;
@@ -153,43 +129,83 @@ void PackPanel(const float* weights, int64_t channels, int64_t taps, int64_t col
   }
 }
 
-// Output lines [begin, end) of the batch.
+// The pixels [inner_begin, inner_end) of an output line: the kernel's lines that lie inside of the
+// input, a few at a time. `args` has all that is the same for every line.
+void RunLine(const ConvShape& s, const Cut& cut, const float* image, int64_t h, int64_t row,
+             const PreparedEpilogue& prepared, GemmBlockArgs args) {
+  const int64_t run = s.kernel[2] * s.cin, step = s.dilation[1];
+  const int64_t top = h * s.stride[1] - s.pad_begin[1];
+  int64_t kh = top < 0 ? std::min(s.kernel[1], CeilDiv(-top, step)) : 0;
+  const int64_t kh_end =
+      top >= s.in[1] ? kh : std::clamp(CeilDiv(s.in[1] - top, step), kh, s.kernel[1]);
+  const int64_t left = cut.inner_begin * s.stride[2] - s.pad_begin[2];
+  const TileEpilogue tile_epilogue = prepared.Tile(row + cut.inner_begin, 0);
+  args.rows = cut.inner_end - cut.inner_begin;
+  args.c += (row + cut.inner_begin) * s.y_stride;
+  do {
+    args.a_pieces = std::min(cut.kernel_lines, kh_end - kh);
+    args.a = image + ((top + kh * step) * s.in[2] + left) * s.cin;
+    args.k0 = kh * run;
+    args.kc = args.a_pieces * run;
+    kh += args.a_pieces;
+    args.epilogue = kh == kh_end && prepared.InRegisters() ? &tile_epilogue : nullptr;
+    GemmBlock(args);
+    args.accumulate = true;
+  } while (kh < kh_end);
+}
+
+// Fetches lines [first, end) of an input image into the second-level cache: tiles wait for what a
+// copy would not.
+void FetchLines(const ConvShape& s, const float* image, int64_t first, int64_t end) {
+  const float* to = image + std::min(end, s.in[1]) * s.in[2] * s.x_stride;
+  const float* from = image + std::max<int64_t>(first, 0) * s.in[2] * s.x_stride;
+  for (; from < to; from += 16) {
+    __builtin_prefetch(from, 0, 2);
+  }
+}
+
+// Output lines [begin, end) of the batch. Most pixels read the input where it lies; those at the
+// ends of some lines are gathered.
 void RunLines(const ConvShape& s, const Cut& cut, int64_t begin, int64_t end, const float* x,
               const float* packed, float* y, const PreparedEpilogue& prepared, float* slot) {
-  const int64_t run = s.kernel[2] * s.cin, width = cut.line_pixels * s.cin;
-  GemmBlockArgs args{};
-  args.rows = s.out[2];
-  args.lda = s.stride[2] * s.cin;
-  args.a_step = s.dilation[1] * width;
-  args.b = packed;
-  args.k_total = cut.k;
-  args.n_total = args.n1 = cut.n;
-  args.ldc = s.y_stride;
-  for (int64_t next = begin; next < end;) {
+  GemmBlockArgs inner{}, edge{};
+  inner.lda = s.stride[2] * s.cin;
+  inner.a_step = s.dilation[1] * s.in[2] * s.cin;
+  inner.b = edge.b = packed;
+  inner.k_total = edge.k_total = edge.kc = cut.k;
+  inner.n_total = inner.n1 = edge.n_total = edge.n1 = cut.n;
+  inner.c = y;
+  inner.ldc = s.y_stride;
+  edge.a = slot;
+  edge.lda = cut.a_ld;
+  edge.ldc = s.out[2] * s.y_stride;
+  for (int64_t next = begin; next < end; next += edge.rows) {
     const int64_t item = next / s.out[1], h = next % s.out[1];
-    const int64_t lines = std::min({cut.lines, end - next, s.out[1] - h});
-    const int64_t reach = (s.kernel[1] - 1) * s.dilation[1] + 1;
-    CopyLines(s, cut, x, item, h * s.stride[1] - s.pad_begin[1], (lines - 1) * s.stride[1] + reach,
-              slot);
-    for (int64_t line = 0; line < lines; ++line) {
-      const int64_t row = (next + line) * s.out[2];
-      const TileEpilogue tile_epilogue = prepared.Tile(row, 0);
-      args.c = y + row * s.y_stride;
-      for (int64_t kh = 0; kh < s.kernel[1]; kh += args.a_pieces) {
-        args.a_pieces = std::min(cut.kernel_lines, s.kernel[1] - kh);
-        args.a = slot + (line * s.stride[1] + kh * s.dilation[1]) * width;
-        args.k0 = kh * run;
-        args.kc = args.a_pieces * run;
-        args.accumulate = kh > 0;
-        const bool last = kh + args.a_pieces == s.kernel[1];
-        args.epilogue = last && prepared.InRegisters() ? &tile_epilogue : nullptr;
-        GemmBlock(args);
+    edge.rows = std::min({cut.lines, end - next, s.out[1] - h});
+    for (int64_t w = 0; w < s.out[2]; ++w) {
+      if (w == cut.inner_begin) w = cut.inner_end;
+      if (w >= s.out[2]) break;
+      const int64_t pixel = next * s.out[2] + w;
+      for (int64_t line = 0; line < edge.rows; ++line) {
+        Gather(s, 0, x, pixel + line * s.out[2], 1, 0, cut.k, slot + line * cut.a_ld, cut.a_ld);
       }
+      TileEpilogue tile_epilogue = prepared.Tile(pixel, 0);
+      tile_epilogue.residual_ld *= s.out[2];
+      edge.c = y + pixel * s.y_stride;
+      edge.epilogue = prepared.InRegisters() ? &tile_epilogue : nullptr;
+      GemmBlock(edge);
+    }
+    const float* image = x + item * s.in[1] * s.in[2] * s.cin;
+    int64_t below = h * s.stride[1] - s.pad_begin[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
+    for (int64_t line = 0; line < edge.rows; ++line) {
+      const int64_t row = (next + line) * s.out[2];
+      FetchLines(s, image, below, below + s.stride[1]);
+      below += s.stride[1];
+      if (cut.inner_begin < cut.inner_end) RunLine(s, cut, image, h + line, row, prepared, inner);
       if (!prepared.InRegisters()) {
-        prepared.Apply(args.c, s.y_stride, row, s.out[2], 0, cut.n);
+        prepared.Apply(y + row * s.y_stride, s.y_stride, row, s.out[2], 0, cut.n);
       }
     }
-    next += lines;
   }
 }
 

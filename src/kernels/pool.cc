@@ -21,8 +21,9 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
 // kVectors vectors of channels of one output element. x is at the window's first element within the
-// input; part is 0, or the channels of a last, incomplete vector.
-template <bool kMax, int kVectors>
+// input; part is 0, or the channels where there are fewer than a vector has. kRun: the elements of
+// a row of the window, 0 if that is known only at run time.
+template <bool kMax, int kVectors, int kRun>
 HWY_INLINE void PoolChannels(const PoolWindow& window, const float* x, float* y, float factor,
                              int64_t part) {
   const D d;
@@ -40,7 +41,9 @@ HWY_INLINE void PoolChannels(const PoolWindow& window, const float* x, float* y,
       V acc[kVectors];
 #pragma GCC unroll 8
       for (int v = 0; v < kVectors; ++v) acc[v] = start;
-      for (int64_t k = 0; k < window.count[2]; ++k, row += window.step[2]) {
+      const int64_t run = kRun > 0 ? kRun : window.count[2];
+#pragma GCC unroll 3
+      for (int64_t k = 0; k < run; ++k, row += window.step[2]) {
 #pragma GCC unroll 8
         for (int v = 0; v < kVectors; ++v) {
           const V in = load(row + v * lanes);
@@ -65,24 +68,37 @@ HWY_INLINE void PoolChannels(const PoolWindow& window, const float* x, float* y,
   }
 }
 
+template <bool kMax, int kRun>
+HWY_INLINE void PoolPixel(const PoolWindow& window, int64_t channels, const float* x, float* y,
+                          float factor) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
+  if (channels < lanes) {
+    PoolChannels<kMax, 1, kRun>(window, x, y, factor, channels);
+    return;
+  }
+  int64_t c = 0;
+  for (; c + 4 * lanes <= channels; c += 4 * lanes) {
+    PoolChannels<kMax, 4, kRun>(window, x + c, y + c, factor, 0);
+  }
+  for (; c < channels; c += lanes) {
+    c = std::min(c, channels - lanes);  // the last vector overlaps the one before
+    PoolChannels<kMax, 1, kRun>(window, x + c, y + c, factor, 0);
+  }
+}
+
 template <bool kMax>
 HWY_INLINE void PoolRow(const PoolShape& shape, const float* x, float* y, int64_t row,
                         bool include_pad) {
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), channels = shape.channels;
   PoolRowWindows windows(shape, row);
-  for (int64_t o = 0; o < shape.out[2]; ++o, y += channels) {
+  for (int64_t o = 0; o < shape.out[2]; ++o, y += shape.channels) {
     const PoolWindow& window = windows.At(o, include_pad);
     const float factor = window.counted == 0 ? 0.0f : 1.0f / static_cast<float>(window.counted);
     const float* from = x + window.offset;
-    int64_t c = 0;
-    for (; c + 4 * lanes <= channels; c += 4 * lanes) {
-      PoolChannels<kMax, 4>(window, from + c, y + c, factor, 0);
+    if (window.count[2] == 3) {
+      PoolPixel<kMax, 3>(window, shape.channels, from, y, factor);
+    } else {
+      PoolPixel<kMax, 0>(window, shape.channels, from, y, factor);
     }
-    for (; c + lanes <= channels; c += lanes) {
-      PoolChannels<kMax, 1>(window, from + c, y + c, factor, 0);
-    }
-    if (c < channels) PoolChannels<kMax, 1>(window, from + c, y + c, factor, channels - c);
   }
 }
 

@@ -239,6 +239,9 @@ TEST(Conv, FirstLayers) {
   CheckConv(Shape(1, 3, 16, {{23, 7, 2, 1, 3, 3}, {22, 7, 2, 1, 3, 3}}));
   CheckConv(Shape(1, 1, 9, {{9, 3, 1, 1, 1, 1}, {30, 3, 1, 1, 1, 1}}));
   CheckConv(Shape(2, 3, 20, {{16, 4, 4}, {16, 4, 4}}));
+  CheckConv(Shape(1, 3, 16, {{23, 7, 2, 1, 3, 3}, {40, 7, 2, 1, 3, 3}}));
+  CheckConv(Shape(2, 5, 9, {{6, 3, 1, 3, 4, 4}, {20, 5, 1, 1, 4, 3}}));
+  CheckConv(Shape(1, 90, 20, {{14, 3, 2, 1, 1, 1}, {31, 3, 2, 1, 2, 0}}));
 }
 
 TEST(Conv, OddKernels) {
