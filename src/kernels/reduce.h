@@ -36,6 +36,11 @@ struct ReduceShape {
 template <typename T>
 void Reduce(ReduceKind kind, const T* x, T* y, const ReduceShape& shape, const Parallel& par);
 
+// The same for the sum of bytes as int32, int8_t or uint8_t, over one group of axes: inner or
+// reduced2 is 1.
+template <typename T>
+void SumBytes(const T* x, int32_t* y, const ReduceShape& shape, const Parallel& par);
+
 // Indices of the largest (or smallest) element along the middle axis of x [outer, n, inner], into
 // y [outer, inner]. Among equals the first, or the last with select_last. A NaN wins over numbers.
 // n is at least 1. The same types as Reduce.

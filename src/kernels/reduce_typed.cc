@@ -265,6 +265,7 @@ void Fill(TypedReduction<T>* loops) {
   if constexpr (sizeof(T) == 4 && std::is_integral_v<T>) {
     loops->wide = FindLoops<T, ReduceAccumulator<T>>;
   }
+  if constexpr (sizeof(T) == 1) loops->byte_sums = Loops<T, int32_t, ReduceKind::kSum>();
   loops->find_columns = FindColumns<T>;
   loops->find_in_row = FindInRow<T>;
   loops->find_in_short_rows = FindInShortRows<T>;
@@ -292,9 +293,9 @@ TypedReduction<T> LoopsOf() {
 }
 
 // Results of `kind` from what was accumulated as `accumulated`; false if the shape has no loops.
-template <typename T, typename A>
+template <typename T, typename A, typename Y>
 bool RunLoops(const ReduceLoops<T, A>& loops, ReduceKind kind, ReduceKind accumulated, const T* x,
-              T* y, const ReduceShape& shape, const Parallel& par) {
+              Y* y, const ReduceShape& shape, const Parallel& par) {
   const auto [outer, n, inner, n2] = shape;
   if (loops.rows == nullptr || n * n2 == 0) return false;
   const bool rows = inner == 1 || n2 > 1;
@@ -311,7 +312,7 @@ bool RunLoops(const ReduceLoops<T, A>& loops, ReduceKind kind, ReduceKind accumu
     while (inner == 1 && i < end) {
       const int64_t length = n * n2, count = std::min(kRows, end - i);
       loops.rows(x + i * length, totals, length, length, count);
-      for (int64_t k = 0; k < count; ++k) y[i + k] = FinishReduce<T>(kind, totals[k], length);
+      for (int64_t k = 0; k < count; ++k) y[i + k] = FinishReduce<Y>(kind, totals[k], length);
       i += count;
     }
     for (; i < end; ++i) {
@@ -325,14 +326,14 @@ bool RunLoops(const ReduceLoops<T, A>& loops, ReduceKind kind, ReduceKind accumu
           loops.rows(from + k * step, totals, n2, step, count);
           for (int64_t r = 0; r < count; ++r) total = JoinPartial(accumulated, total, totals[r]);
         }
-        y[i] = FinishReduce<T>(kind, total, n * n2);
+        y[i] = FinishReduce<Y>(kind, total, n * n2);
         continue;
       }
       const int64_t first = i % blocks * kColumns, count = std::min(kColumns, inner - first);
       A sums[kColumns];
       loops.columns(x + i / blocks * n * inner + first, sums, n, inner, count);
-      T* to = y + i / blocks * inner + first;
-      for (int64_t c = 0; c < count; ++c) to[c] = FinishReduce<T>(kind, sums[c], n);
+      Y* to = y + i / blocks * inner + first;
+      for (int64_t c = 0; c < count; ++c) to[c] = FinishReduce<Y>(kind, sums[c], n);
     }
   });
   return true;
@@ -364,6 +365,13 @@ void Reduce(ReduceKind kind, const T* x, T* y, const ReduceShape& shape, const P
   }
   ReduceElements(kind, x, y, shape, par);
 }
+
+template <typename T>
+void SumBytes(const T* x, int32_t* y, const ReduceShape& shape, const Parallel& par) {
+  RunLoops(LoopsOf<T>().byte_sums, ReduceKind::kSum, ReduceKind::kSum, x, y, shape, par);
+}
+template void SumBytes<int8_t>(const int8_t*, int32_t*, const ReduceShape&, const Parallel&);
+template void SumBytes<uint8_t>(const uint8_t*, int32_t*, const ReduceShape&, const Parallel&);
 
 constexpr int64_t kShortRow = 16;
 

@@ -120,6 +120,7 @@ template <typename T>
 struct TypedReduction {
   ReduceLoops<T, T> (*same)(ReduceKind kind) = nullptr;
   ReduceLoops<T, ReduceAccumulator<T>> (*wide)(ReduceKind kind) = nullptr;
+  ReduceLoops<T, int32_t> byte_sums;  // of bytes
   void (*find_columns)(const T* x, const T* best, int64_t* y, int64_t n, int64_t inner,
                        int64_t count, bool select_last) = nullptr;
   int64_t (*find_in_row)(const T* x, T best, int64_t n, bool select_last) = nullptr;

@@ -191,6 +191,29 @@ TYPED_TEST(ReduceTyped, AgreesWithDouble) {
   }
 }
 
+template <typename T>
+void CheckByteSums(const ReduceShape& shape) {
+  std::vector<T> x(static_cast<size_t>(shape.outer * shape.reduced * shape.inner * shape.reduced2));
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<T>(i % 7 == 0 ? 0x80 : i * 37 + i / 200);
+  for (const int threads : {1, 2}) {
+    std::vector<int32_t> y(static_cast<size_t>(shape.outer * shape.inner), -1);
+    SumBytes(x.data(), y.data(), shape, test::Threads(threads));
+    ForEachOutput(x, shape, [&](int64_t i, const std::vector<double>& values) {
+      EXPECT_EQ(y[static_cast<size_t>(i)], Expected(ReduceKind::kSum, values));
+    });
+  }
+}
+
+TEST(Reduce, SumsOfBytes) {
+  test::ForEachTarget([] {
+    for (const ReduceShape& shape :
+         {ReduceShape{5, 1, 1, 3136}, {3, 49, 130, 1}, {2, 7, 1, 1}, {1, 3, 1000, 1}}) {
+      CheckByteSums<uint8_t>(shape);
+      CheckByteSums<int8_t>(shape);
+    }
+  });
+}
+
 TEST(Reduce, IntegersWrap) {
   const int32_t x[] = {2000000000, 2000000000};
   int32_t y = 0;

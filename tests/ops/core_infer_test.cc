@@ -287,6 +287,9 @@ TEST(Infer, ReduceAndOthers) {
   Value* x = f.Input({"n", "s", "8"});
   EXPECT_EQ(f.Infer(core::reduce, {x}, {{"kind", std::string("mean")}, {"axes", Axes({-1})}}),
             "float[n,s,1]");
+  EXPECT_EQ(f.Infer(core::reduce, {f.Input(DType::kInt8, {"n", "8"})},
+                    {{"kind", std::string("byte_sum")}, {"axes", Axes({1})}}),
+            "int32[n,1]");
   EXPECT_EQ(f.Infer(core::reduce, {x}, {{"kind", std::string("mean")}, {"axes", kNoAxes}}),
             "float[n,s,8]");
   EXPECT_EQ(f.Infer(core::gather, {f.Input({"30522", "64"}), f.Input(DType::kInt64, {"n", "s"})}),

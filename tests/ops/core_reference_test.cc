@@ -221,6 +221,13 @@ TEST(Pool, AverageCountsPaddingOnlyWhenAsked) {
                {1, 1, 1}, {5});
 }
 
+TEST(Reduce, SumOfBytes) {
+  const Tensor bytes = Make<uint8_t>({2, 2}, {200, 100, 255, 255});
+  ExpectTensor(
+      Compute(core::reduce, {bytes}, {{"kind", std::string("byte_sum")}, {"axes", Axes({1})}}),
+      {2, 1}, {300, 510});
+}
+
 TEST(Reduce, Kinds) {
   const Tensor x = Floats({2, 2}, {1, -2, 3, 4});
   const auto reduce = [&](const std::string& kind) {

@@ -49,6 +49,29 @@ bool Collapse(const Operand& x, const std::vector<int64_t>& axes, bool all, Redu
   return true;
 }
 
+template <typename T>
+Bound BoundByteSum(const ReduceShape& shape) {
+  Bound bound;
+  bound.run = [shape](const StepArgs& args) {
+    SumBytes(static_cast<const T*>(args.in[0]), static_cast<int32_t*>(args.out[0]), shape,
+             args.parallel);
+  };
+  return bound;
+}
+
+BindResult BindByteSum(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  const Attributes& attributes = request.node.attributes;
+  if (attributes.String("kind") != "byte_sum") return "no sum of bytes";
+  ReduceShape shape;
+  if (!Collapse(x, attributes.Ints("axes"), attributes.Find("axes") == nullptr, &shape) ||
+      (shape.inner > 1 && shape.reduced2 > 1)) {
+    return Refuse("the axes are more than one group");
+  }
+  if (x.size() == 0) return Refuse("no elements");
+  return x.dtype == DType::kInt8 ? BoundByteSum<int8_t>(shape) : BoundByteSum<uint8_t>(shape);
+}
+
 BindResult BindReduce(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Attributes& attributes = request.node.attributes;
@@ -97,7 +120,7 @@ BindResult BindArgReduce(const BindRequest& request) {
   return bound;
 }
 
-constexpr Implementation kReduce[] = {{"grouped axes", BindReduce}};
+constexpr Implementation kReduce[] = {{"grouped axes", BindReduce}, {"sum of bytes", BindByteSum}};
 constexpr Implementation kArgReduce[] = {{"one axis", BindArgReduce}};
 
 }  // namespace

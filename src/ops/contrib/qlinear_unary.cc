@@ -50,10 +50,10 @@ Outputs LowerQLinearGlobalAveragePool(Lowering& op) {
   const int first = op.Int("channels_last") != 0 ? 1 : 2;
   std::vector<int64_t> axes(x.rank() - 2);
   std::iota(axes.begin(), axes.end(), first);
-  const Val sum = Reduce("sum", Centered(x, op.in(2)), axes, true);
-  const Val count =
-      Cast(ReduceAll("prod", ShapeOf(x, first, first + x.rank() - 2), false), DType::kFloat32);
-  const Val factor = op.in(1) / (op.in(3) * count);
+  Val sum = Reduce("byte_sum", x, axes, true);
+  const Val count = ReduceAll("prod", ShapeOf(x, first, first + x.rank() - 2), false);
+  if (op.in(2)) sum = sum - Cast(op.in(2), DType::kInt32) * Cast(count, DType::kInt32);
+  const Val factor = op.in(1) / (op.in(3) * Cast(count, DType::kFloat32));
   return ToQuantized(Cast(sum, DType::kFloat32) * factor, op.in(4), x.dtype());
 }
 

@@ -12,10 +12,23 @@
 namespace sardonyx::core {
 namespace {
 
-enum class Kind { kSum, kMean, kMax, kMin, kProd, kL1, kL2, kSumSquare, kLogSum, kLogSumExp };
+enum class Kind {
+  kSum,
+  kMean,
+  kMax,
+  kMin,
+  kProd,
+  kL1,
+  kL2,
+  kSumSquare,
+  kLogSum,
+  kLogSumExp,
+  kByteSum
+};
 
-constexpr std::string_view kKinds[] = {"sum", "mean", "max",        "min",     "prod",
-                                       "l1",  "l2",   "sum_square", "log_sum", "log_sum_exp"};
+constexpr std::string_view kKinds[] = {"sum",     "mean",        "max",     "min",
+                                       "prod",    "l1",          "l2",      "sum_square",
+                                       "log_sum", "log_sum_exp", "byte_sum"};
 
 Kind KindOf(const Attributes& attributes) {
   const std::string_view name = attributes.String("kind");
@@ -59,13 +72,21 @@ void PropagateElements(InferContext& context, Kind kind) {
   context.SetElements(0, {result});
 }
 
+// The sum of bytes is of int32, all others of the type that is reduced.
+DType ResultType(Kind kind, DType type) {
+  if (kind != Kind::kByteSum) return type;
+  if (type == DType::kInt8 || type == DType::kUInt8) return DType::kInt32;
+  Fail(ErrorCode::kInvalidModel, "reduce: the elements of a byte_sum are {}", Name(type));
+}
+
 void InferReduce(InferContext& context) {
   const Kind kind = KindOf(context.attributes());
+  const DType type = ResultType(kind, context.dtype(0));
   const bool keep = context.attributes().Int("keepdims", 1) != 0;
   if (!context.ranked(0)) {
     // All axes without keepdims leave a scalar, whatever the rank.
-    if (AllAxes(context.attributes()) && !keep) return context.Set(0, context.dtype(0), Dims{});
-    return context.Set(0, context.dtype(0), {});
+    if (AllAxes(context.attributes()) && !keep) return context.Set(0, type, Dims{});
+    return context.Set(0, type, {});
   }
   const std::vector<bool> reduced = ReducedAxes(context, context.rank(0));
   Dims shape;
@@ -76,7 +97,7 @@ void InferReduce(InferContext& context) {
       shape.push_back(1);
     }
   }
-  context.Set(0, context.dtype(0), std::move(shape));
+  context.Set(0, type, std::move(shape));
   if (context.dtype(0) != DType::kBool) PropagateElements(context, kind);
 }
 
@@ -167,17 +188,23 @@ void ComputeReduce(ComputeContext& context) {
     (reduced[i] ? reduced_dims : kept_dims).push_back(x.dims()[i]);
     (reduced[i] ? reduced_strides : kept_strides).push_back(strides[i]);
   }
-  DispatchReal(x.dtype(), "reduce", [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    T* out = y.data<T>();
+  const auto reduce_as = [&](auto from, auto to) {
+    using T = typename decltype(from)::type;
+    using Y = typename decltype(to)::type;
+    Y* out = y.data<Y>();
     for (Walk kept(kept_dims, {kept_strides}); !kept.done(); kept.Next()) {
-      Reducer<T> reducer(kind);
+      Reducer<Y> reducer(kind);
       for (Walk set(reduced_dims, {reduced_strides}); !set.done(); set.Next()) {
-        reducer.Add(x.data<T>()[kept[0] + set[0]]);
+        reducer.Add(static_cast<Y>(x.data<T>()[kept[0] + set[0]]));
       }
       *out++ = reducer.Finish();
     }
-  });
+  };
+  if (kind == Kind::kByteSum) {
+    return x.dtype() == DType::kInt8 ? reduce_as(TypeTag<int8_t>{}, TypeTag<int32_t>{})
+                                     : reduce_as(TypeTag<uint8_t>{}, TypeTag<int32_t>{});
+  }
+  DispatchReal(x.dtype(), "reduce", [&](auto tag) { reduce_as(tag, tag); });
 }
 
 }  // namespace
