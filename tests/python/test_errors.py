@@ -82,14 +82,14 @@ def test_truncated_files(tmp_path):
             assert "cut.onnx" in str(error)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.binary(max_size=200))
 def test_random_files(content):
     with pytest.raises(sardonyx.Error):
         sardonyx.load(content)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=8))
 def test_damaged_models_load_or_raise(changes):
     content = bytearray(small.add().SerializeToString())

@@ -230,7 +230,7 @@ def test_torch(at, dtype):
     found = differentiated([node], inputs, list(inputs), "y").run(inputs)
     tensors = [torch.tensor(value, requires_grad=True) for value in inputs.values()]
     function(*tensors).sum().backward()
-    tolerance = 1e-4 if dtype == np.float32 else 1e-9
+    tolerance = 1e-5 if dtype == np.float32 else 1e-11
     for name, tensor in zip(inputs, tensors, strict=True):
         np.testing.assert_allclose(
             found[f"d_{name}"], tensor.grad.numpy(), rtol=tolerance, atol=tolerance
@@ -263,7 +263,7 @@ def test_rotary_embedding(interleaved):
     c, s = cosine[:, None], sine[:, None]
     wanted = weights.copy()
     wanted[..., first], wanted[..., second] = g * c + h * s, h * c - g * s
-    close = dict(rtol=1e-5, atol=1e-5)
+    close = dict(rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(found["d_x"], wanted, **close)
     np.testing.assert_allclose(found["d_cosine"], (g * a + h * b).sum(1), **close)
     np.testing.assert_allclose(found["d_sine"], (h * a - g * b).sum(1), **close)
@@ -296,7 +296,7 @@ def test_second_derivative_of_a_convolution():
     found = session.run(inputs)
     for name in inputs:
         wanted = central_difference(session, inputs, name, "z")
-        np.testing.assert_allclose(found[f"d_{name}"], wanted, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(found[f"d_{name}"], wanted, rtol=1e-7, atol=1e-8)
 
 
 def test_other_values_intermediate_variables_and_skipped_outputs():

@@ -38,4 +38,4 @@ def test_what_is_added_is_read_before_it_is_written(kernel, side, read):
     plain = sardonyx.load(model, disabled_passes=["fuse_epilogues"]).run(feeds)["y"]
     for threads in (1, 2):
         y = sardonyx.load(model, threads=threads).run(feeds)["y"]
-        np.testing.assert_allclose(y, plain, rtol=1e-4, atol=1e-4 * np.abs(plain).max())
+        np.testing.assert_allclose(y, plain, rtol=1e-6, atol=1e-6 * np.abs(plain).max())

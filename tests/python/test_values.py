@@ -93,7 +93,7 @@ def test_every_value_of_the_packed_integers(name, width):
     np.testing.assert_array_equal(wide, x.astype(np.int32))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     hnp.arrays(
         st.sampled_from(["float32", "int64", "uint8", "complex64"]).map(np.dtype),

@@ -44,7 +44,7 @@ def test_fourier_transforms_of_any_length(data):
     right = np.stack([y.real, y.imag], -1)
     inputs = [x, np.array(taken), np.array(1)]
     attributes = {"inverse": inverse, "onesided": onesided}
-    same(run("DFT", inputs, attributes), [right], rtol=1e-9, atol=1e-9)
+    same(run("DFT", inputs, attributes), [right], rtol=1e-12, atol=1e-12)
 
 
 @PROFILE
@@ -71,7 +71,7 @@ def test_grid_samples(data):
         bool(corners),
     )
     attributes = {"mode": mode, "padding_mode": padding, "align_corners": corners}
-    same(run("GridSample", [x, grid], attributes), [right.numpy()], rtol=1e-3, atol=1e-3)
+    same(run("GridSample", [x, grid], attributes), [right.numpy()], rtol=1e-5, atol=1e-5)
 
 
 @PROFILE
@@ -98,7 +98,7 @@ def test_columns_become_images(data):
     same(
         run("Col2Im", [x, np.array(image), np.array(kernel)], attributes),
         [right.numpy()],
-        atol=1e-5,
+        atol=1e-6,
     )
 
 
@@ -116,8 +116,8 @@ def test_einstein_sums(data):
     same(
         run("Einsum", inputs, {"equation": equation}),
         [np.asarray(right, np.float32)],
-        rtol=1e-4,
-        atol=1e-4,
+        rtol=1e-6,
+        atol=1e-6,
     )
 
 
@@ -171,8 +171,8 @@ def test_recurrent_cells(data):
     same(
         run(op, inputs, attributes, outputs=outputs),
         reference(op, inputs, attributes, outputs=outputs),
-        rtol=1e-4,
-        atol=1e-5,
+        rtol=1e-5,
+        atol=1e-6,
     )
 
 
@@ -331,7 +331,7 @@ def test_normalizations(data):
         mean, variance = wide.mean(axes, keepdims=True), wide.var(axes, keepdims=True)
     y = ((wide - mean) / np.sqrt(variance + epsilon)).reshape(shape)
     right = y * scale.astype(np.float64).reshape(column) + bias.reshape(column)
-    same(run(op, inputs, attributes), [right.astype(np.float32)], rtol=1e-3, atol=2e-3)
+    same(run(op, inputs, attributes), [right.astype(np.float32)], rtol=2e-5, atol=4e-5)
 
 
 @PROFILE
@@ -366,8 +366,8 @@ def test_attention(data):
     same(
         run("Attention", inputs, attributes),
         reference("Attention", inputs, attributes),
-        rtol=1e-4,
-        atol=1e-5,
+        rtol=1e-5,
+        atol=1e-6,
     )
 
 
@@ -441,4 +441,4 @@ def test_tree_ensembles(seed):
                 mode, feature, split, low, high, weight = nodes[taken]
             right[row] += weight
     found = sardonyx.load(model.SerializeToString(), threads=1).run({"x": x})["y"]
-    np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found, right, rtol=1e-6, atol=1e-7)

@@ -127,7 +127,7 @@ def test_reductions(data):
     # Sums that overflow float32 on the way need not come back.
     assume(magnitude < 1e18)
     actual = run(op, [x, np.array(axes)], {"keepdims": keepdims})
-    same(actual, [right], rtol=1e-5, atol=1e-5 * max(1.0, float(magnitude)))
+    same(actual, [right], rtol=1e-6, atol=1e-6 * max(1.0, float(magnitude)))
 
 
 @PROFILE
@@ -223,7 +223,7 @@ def test_products_of_any_shapes(data):
     a_shape, b_shape = (*batch.input_shapes[0], m, k), (*batch.input_shapes[1], k, n)
     a, b = (data.draw(arrays(st.just(s), special=False)) for s in (a_shape, b_shape))
     right = np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.float32)
-    same(run("MatMul", [a, b], {}), [right], rtol=1e-5, atol=1e-5)
+    same(run("MatMul", [a, b], {}), [right], rtol=1e-6, atol=1e-6)
 
 
 @PROFILE
@@ -268,8 +268,8 @@ def test_convolutions(data):
     same(
         run("Conv", [x, w], attributes, constants=constants),
         [right.numpy().astype(np.float32)],
-        rtol=1e-4,
-        atol=1e-4,
+        rtol=2e-6,
+        atol=2e-6,
     )
 
 
@@ -301,7 +301,7 @@ def test_pools(data):
         attributes["count_include_pad"] = count
         pool = getattr(torch.nn.functional, f"avg_pool{rank}d")
         right = pool(wide, kernel, strides, pads, bool(ceil_mode), bool(count))
-    same(run(op, [x], attributes), [right.numpy().astype(np.float32)], atol=1e-5)
+    same(run(op, [x], attributes), [right.numpy().astype(np.float32)], atol=1e-6)
 
 
 @PROFILE
@@ -421,8 +421,8 @@ def test_resizes(data):
     same(
         run("Resize", inputs, attributes),
         reference("Resize", inputs, attributes),
-        rtol=1e-4,
-        atol=1e-4,
+        rtol=1e-5,
+        atol=1e-5,
     )
 
 
