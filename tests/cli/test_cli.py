@@ -59,9 +59,13 @@ def identity_of(dtype: int, tmp_path: Path) -> Path:
 def test_version_and_help():
     assert re.fullmatch(r"sardonyx \d+\.\d+\.\d+\n", sardonyx("--version"))
     overview = sardonyx("--help")
+    assert "sardonyx COMMAND --help" in overview
     for command in ("run", "bench", "inspect", "explain", "compile"):
         assert command in overview
-        assert "FILE" in sardonyx(command, "--help")
+        text = sardonyx(command, "--help")
+        assert "FILE" in text
+        assert "COMMAND" not in text
+        assert ("--recompile" in text) == (command in ("run", "bench", "explain"))
 
 
 def test_wrong_words_are_refused():

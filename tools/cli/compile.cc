@@ -33,7 +33,7 @@ void AddCompile(CLI::App& app, Run* run) {
   CLI::App* command = app.add_subcommand(
       "compile", "Write a model as an engine file, which loads in milliseconds on this machine");
   auto arguments = std::make_shared<Arguments>();
-  arguments->model.AddTo(*command);
+  arguments->model.AddTo(*command, /*engine_files=*/false);
   command->add_option("-o,--output", arguments->output, "engine file to write, by custom .sdx")
       ->required()
       ->type_name("FILE");

@@ -13,12 +13,6 @@ namespace {
 
 int Main(int argc, char** argv) {
   CLI::App app("Runs ONNX models.", "sardonyx");
-  app.footer(
-      "'sardonyx COMMAND --help' tells more. For example:\n"
-      "  sardonyx inspect model.onnx\n"
-      "  sardonyx run model.onnx --input x=photo.npy --output results\n"
-      "  sardonyx bench model.onnx --shape x=1x3x224x224 --threads 2 --seconds 5\n"
-      "  sardonyx compile model.onnx --shape x=1x3x224x224 --output model.sdx");
   app.set_version_flag("--version", fmt::format("sardonyx {}", Version()));
   app.require_subcommand(1);
   Run run;
@@ -27,6 +21,13 @@ int Main(int argc, char** argv) {
   AddCompile(app, &run);
   AddInspect(app, &run);
   AddExplain(app, &run);
+  // Behind the commands, which would take it over.
+  app.footer(
+      "'sardonyx COMMAND --help' tells more. For example:\n"
+      "  sardonyx inspect model.onnx\n"
+      "  sardonyx run model.onnx --input x=photo.npy --output results\n"
+      "  sardonyx bench model.onnx --shape x=1x3x224x224 --threads 2 --seconds 5\n"
+      "  sardonyx compile model.onnx --shape x=1x3x224x224 --output model.sdx");
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
   const bool known = argc < 2 || argv[1][0] == '-' ||
                      std::any_of(

@@ -6,8 +6,10 @@
 
 namespace sardonyx::cli {
 
-void ModelArguments::AddTo(CLI::App& command) {
-  command.add_option("model", model, "ONNX file, or engine file of 'sardonyx compile'")
+void ModelArguments::AddTo(CLI::App& command, bool engine_files) {
+  command
+      .add_option("model", model,
+                  engine_files ? "ONNX file, or engine file of 'sardonyx compile'" : "ONNX file")
       ->required()
       ->type_name("FILE");
   command.add_option("-t,--threads", threads, "threads a run may use; 0: all the machine gives")
@@ -28,8 +30,10 @@ void ModelArguments::AddTo(CLI::App& command) {
       ->type_name("HOW");
   command.add_flag("!--no-winograd", winograd,
                    "convolutions by direct sums alone: slower, rounds somewhat less");
-  command.add_flag("--recompile", recompile,
-                   "compile an engine file again, from the model it names, if it cannot be used");
+  if (engine_files) {
+    command.add_flag("--recompile", recompile,
+                     "compile an engine file again, from the model it names, if it cannot be used");
+  }
   command.add_option("--disable-pass", disabled_passes, "leave out a rewrite; explain lists them")
       ->type_name("NAME")
       ->allow_extra_args(false);

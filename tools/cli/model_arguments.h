@@ -18,8 +18,9 @@ struct ModelArguments {
   bool recompile = false;
   InputArguments inputs;
 
-  // MODEL, --threads, --tuning, --no-winograd, --recompile, --disable-pass, --shape
-  void AddTo(CLI::App& command);
+  // MODEL, --threads, --shape, --tuning, --no-winograd, --disable-pass; and --recompile, where
+  // MODEL may be an engine file.
+  void AddTo(CLI::App& command, bool engine_files = true);
   // --input, --seed
   void AddInputsTo(CLI::App& command);
   Options SessionOptions() const;
