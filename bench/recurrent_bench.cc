@@ -35,7 +35,10 @@ void Run(benchmark::State& state, RecurrentCell cell) {
   const std::vector<float> w(directions * gates * hidden * input, 0.01f);
   const std::vector<float> r(directions * gates * hidden * hidden, 0.01f);
   const auto packed = Buffer(RecurrentPackedBytes(options));
-  RecurrentPack(options, w.data(), r.data(), nullptr, nullptr, packed.get(), par);
+  RecurrentPack(
+      options, [&](int64_t row, int64_t) { return w.data() + row * input; },
+      [&](int64_t row, int64_t) { return r.data() + row * hidden; }, nullptr, nullptr, packed.get(),
+      par);
   const auto scratch = Buffer(RecurrentScratchBytes(options, steps, batch, threads));
   const std::vector<float> x(steps * batch * input, 0.5f);
   std::vector<float> y(steps * directions * batch * hidden);

@@ -75,20 +75,18 @@ PackedDirection Layout(const RecurrentOptions& options, void* packed, int64_t di
   return layout;
 }
 
-// Rows [gates * hidden, hidden] of r as the panels of RecurrentBlocks.
-void PackPanels(const float* r, int64_t hidden, int64_t gates, float* packed) {
-  constexpr int64_t kTogether = 32;  // inputs whose panels stay in the cache
+// Rows [hidden, hidden] of r, those of one gate of so many, in the panels of RecurrentBlocks.
+void PackPanels(const float* r, int64_t hidden, int64_t gate, int64_t gates, float* packed) {
+  constexpr int64_t kTogether = 32;  // inputs whose columns stay in the cache
   for (int64_t block = 0; block < UnitBlocks(hidden); ++block) {
     for (int64_t first = 0; first < hidden; first += kTogether) {
       const int64_t count = std::min(kTogether, hidden - first);
-      for (int64_t gate = 0; gate < gates; ++gate) {
-        for (int64_t lane = 0; lane < kUnits; ++lane) {
-          const int64_t unit = block * kUnits + lane;
-          const float* from = r + (gate * hidden + unit) * hidden + first;
-          float* to = packed + gate * kUnits + lane;
-          for (int64_t i = 0; i < count; ++i) {
-            to[i * gates * kUnits] = unit < hidden ? from[i] : 0.0f;
-          }
+      for (int64_t lane = 0; lane < kUnits; ++lane) {
+        const int64_t unit = block * kUnits + lane;
+        const float* from = r + unit * hidden + first;
+        float* to = packed + gate * kUnits + lane;
+        for (int64_t i = 0; i < count; ++i) {
+          to[i * gates * kUnits] = unit < hidden ? from[i] : 0.0f;
         }
       }
       packed += count * gates * kUnits;
@@ -281,17 +279,26 @@ size_t RecurrentPackedBytes(const RecurrentOptions& options) {
   return static_cast<size_t>(Directions(options)) * DirectionBytes(options);
 }
 
-void RecurrentPack(const RecurrentOptions& options, const float* w, const float* r, const float* b,
-                   const float* peepholes, void* packed, const Parallel& par) {
+void RecurrentPack(const RecurrentOptions& options, const RecurrentRows& w, const RecurrentRows& r,
+                   const float* b, const float* peepholes, void* packed, const Parallel& par) {
   const int64_t hidden = options.hidden_size, input = options.input_size;
-  const int64_t columns = Gates(options.cell) * hidden;
   const int64_t gates = Gates(options.cell), first = FirstGates(options);
+  const int64_t columns = gates * hidden;
+  // Whole panels of some MiB.
+  const int64_t step = std::max<int64_t>((int64_t{1} << 20) / (input + 1) / 64 * 64, 64);
   for (int64_t direction = 0; direction < Directions(options); ++direction) {
     const PackedDirection to = Layout(options, packed, direction);
-    GemmPackB(input, columns, w + direction * columns * input, input, true, to.w, par);
-    const float* from = r + direction * columns * hidden;
-    PackPanels(from, hidden, first, to.r_first);
-    PackPanels(from + first * hidden * hidden, hidden, gates - first, to.r_second);
+    for (int64_t column = 0; column < columns; column += step) {
+      const int64_t count = std::min(step, columns - column);
+      GemmPackB(input, count, w(direction * columns + column, count), input, true,
+                to.w + column * input, par);
+    }
+    for (int64_t gate = 0; gate < gates; ++gate) {
+      const float* rows = r(direction * columns + gate * hidden, hidden);
+      const bool is_first = gate < first;
+      PackPanels(rows, hidden, is_first ? gate : gate - first, is_first ? first : gates - first,
+                 is_first ? to.r_first : to.r_second);
+    }
     const float* bias = b == nullptr ? nullptr : b + direction * 2 * columns;
     const int64_t third = options.cell == RecurrentCell::kGru ? 2 * hidden : columns;
     for (int64_t i = 0; i < columns; ++i) {

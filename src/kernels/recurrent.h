@@ -6,6 +6,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "base/thread_pool.h"
 
@@ -48,12 +49,15 @@ struct RecurrentOptions {
 RecurrentOptions DefaultRecurrentOptions(RecurrentCell cell, RecurrentDirection direction,
                                          int64_t input_size, int64_t hidden_size);
 
-// Packing, once for constant weights: w [D, G * H, input_size], r [D, G * H, H],
-// b [D, 2 * G * H] or null, peepholes [D, 3 * H] (i, o, f) or null (LSTM alone). The packed form
-// depends on the SIMD target that runs; 64-byte aligned.
+// Rows [first, first + count) of a matrix that is read once, in parts; valid until the next call.
+using RecurrentRows = std::function<const float*(int64_t first, int64_t count)>;
+
+// Packing, once for constant weights: w [D * G * H, input_size], r [D * G * H, H], b [D, 2 * G * H]
+// or null, peepholes [D, 3 * H] (i, o, f) or null (LSTM alone). The packed form depends on the SIMD
+// target that runs; 64-byte aligned.
 size_t RecurrentPackedBytes(const RecurrentOptions& options);
-void RecurrentPack(const RecurrentOptions& options, const float* w, const float* r, const float* b,
-                   const float* peepholes, void* packed, const Parallel& par);
+void RecurrentPack(const RecurrentOptions& options, const RecurrentRows& w, const RecurrentRows& r,
+                   const float* b, const float* peepholes, void* packed, const Parallel& par);
 
 struct RecurrentRun {
   int64_t steps = 0, batch = 0;            // T, B

@@ -29,6 +29,9 @@ bool IsOneOf(const CoreOp* op, std::initializer_list<const CoreOp*> list) {
 bool IsConvolution(const Node& node) {
   return IsOneOf(node.op, {&core::conv, &core::conv_transpose});
 }
+bool IsRecurrent(const Node& node) {
+  return IsOneOf(node.op, {&core::lstm, &core::gru, &core::rnn});
+}
 bool IsProduct(const Node& node) { return IsConvolution(node) || node.op == &core::matmul; }
 
 bool IsNearest(const Node& node) {
@@ -38,11 +41,18 @@ bool IsNearest(const Node& node) {
 // Computes in float32, and is worth it.
 bool Computes(const Node& node) {
   return IsProduct(node) ||
-         IsOneOf(node.op,
-                 {&core::matmul_nbits, &core::attention, &core::rotary, &core::softmax,
-                  &core::layer_norm, &core::lstm, &core::gru, &core::rnn, &core::average_pool,
-                  &core::lp_pool, &core::max_pool, &core::reduce, &core::arg_reduce}) ||
-         (node.op == &core::resize && !IsNearest(node));
+         IsOneOf(node.op, {&core::matmul_nbits, &core::attention, &core::rotary, &core::softmax,
+                           &core::layer_norm, &core::average_pool, &core::lp_pool, &core::max_pool,
+                           &core::reduce, &core::arg_reduce}) ||
+         IsRecurrent(node) || (node.op == &core::resize && !IsNearest(node));
+}
+
+// Weights are read as halves by whatever packs them.
+bool ReadsHalves(const Node& node, size_t input) {
+  if (node.op == &core::matmul) return input == 1;
+  const bool is_weight = input == 1 || (input == 2 && IsRecurrent(node));
+  return is_weight && (IsConvolution(node) || IsRecurrent(node)) &&
+         node.input(input)->is_constant();
 }
 
 // Hands elements on as they are.
@@ -234,9 +244,7 @@ class Widening {
     std::vector<bool> narrow(inputs.size());
     for (size_t i = 0; i < inputs.size(); ++i) {
       if (!IsHalf(inputs[i])) continue;
-      // Weights are read as halves by whatever packs them.
-      narrow[i] = i == 1 && IsNarrow(inputs[i]) &&
-                  (node.op == &core::matmul || (IsConvolution(node) && inputs[i]->is_constant()));
+      narrow[i] = IsNarrow(inputs[i]) && ReadsHalves(node, i);
       if (!narrow[i]) inputs[i] = Wide(inputs[i]);
     }
     const DType type = node.output()->fact.type.dtype;

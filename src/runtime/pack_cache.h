@@ -45,23 +45,39 @@ class PackCache {
   explicit PackCache(Watch release = nullptr, Watch check = nullptr)
       : release_(std::move(release)), check_(std::move(check)) {}
 
-  // The packed form of the constant named by `layout` (which must state all that the packing
-  // depends on but the constant itself). `pack` fills a buffer of `bytes`, aligned to 64, from the
-  // aligned constant, the first time.
-  std::shared_ptr<const void> Get(const Tensor& constant, ConstantId id, const std::string& layout,
-                                  int64_t bytes,
-                                  const std::function<void(const Tensor& source, void*)>& pack) {
-    const int64_t rows = constant.rank() > 0 ? constant.dims()[0] : 1;
-    return GetByRows(constant, id, layout, bytes, rows,
-                     [&](const Tensor& source, int64_t, void* to) { pack(source, to); });
-  }
+  // Reads a constant by parts of its rows, aligned for their elements; for a `pack` of the
+  // functions below. A part is valid until the next is asked for, of any reader; then its pages are
+  // given back, so that a large constant is never there twice.
+  class Reader {
+   public:
+    Reader(PackCache& cache, const Tensor& constant, bool gives_back = true)
+        : cache_(cache), constant_(constant), gives_back_(gives_back) {
+      if (constant.raw() == nullptr) throw ConstantDropped{};
+      if (cache.check_) cache.check_(constant);
+    }
+    Reader(const Reader&) = delete;
+    Reader& operator=(const Reader&) = delete;
+    ~Reader() { GiveBack(); }
 
-  // The same for a packing that takes some leading rows at a time, here `step`: `pack` is told the
-  // first. The pages of those before are given back already, so that a large constant is never
-  // there twice.
-  std::shared_ptr<const void> GetByRows(
-      const Tensor& constant, ConstantId id, const std::string& layout, int64_t bytes, int64_t step,
-      const std::function<void(const Tensor& rows, int64_t first, void*)>& pack) {
+    Tensor Rows(int64_t first, int64_t count) {
+      GiveBack();
+      part_ = count < RowsIn(constant_) ? RowsOf(constant_, first, count) : constant_;
+      return cache_.Staged(part_);
+    }
+
+   private:
+    void GiveBack() {
+      if (part_.defined() && gives_back_ && cache_.release_) cache_.release_(part_);
+    }
+    PackCache& cache_;
+    Tensor constant_, part_;
+    bool gives_back_;
+  };
+
+  // The packed form named by `layout` (which must state all that the packing depends on but the
+  // constant itself). `pack` fills a buffer of `bytes`, aligned to 64, the first time.
+  std::shared_ptr<const void> Make(ConstantId id, const std::string& layout, int64_t bytes,
+                                   const std::function<void(void*)>& pack) {
     std::lock_guard lock(mutex_);
     const bool is_kept = id.base != 0;
     auto it = packs_.find({id, layout});
@@ -69,20 +85,33 @@ class PackCache {
       if (check_) check_(Tensor(DType::kUInt8, {bytes}, Pointer(it->second), nullptr));
       return it->second.data;
     }
-    if (constant.raw() == nullptr) throw ConstantDropped{};
-    if (check_) check_(constant);
     const Tensor buffer =
         is_kept ? memory_.Allocate(DType::kUInt8, {bytes}) : Tensor(DType::kUInt8, {bytes});
-    const int64_t rows = constant.rank() > 0 ? constant.dims()[0] : 1;
-    const bool in_parts = step < rows;
-    for (int64_t first = 0; first == 0 || first < rows; first += std::max<int64_t>(step, 1)) {
-      const Tensor part =
-          in_parts ? RowsOf(constant, first, std::min(step, rows - first)) : constant;
-      pack(Staged(part), first, buffer.raw());
-      if (is_kept && release_) release_(part);
-    }
+    pack(buffer.raw());
     if (is_kept) packs_[{id, layout}] = {buffer.owner(), bytes};
     return buffer.owner();
+  }
+
+  // The same of one aligned constant.
+  std::shared_ptr<const void> Get(const Tensor& constant, ConstantId id, const std::string& layout,
+                                  int64_t bytes,
+                                  const std::function<void(const Tensor& source, void*)>& pack) {
+    return GetByRows(constant, id, layout, bytes, RowsIn(constant),
+                     [&](const Tensor& source, int64_t, void* to) { pack(source, to); });
+  }
+
+  // The same for a packing that takes some leading rows at a time, here `step`: `pack` is told the
+  // first.
+  std::shared_ptr<const void> GetByRows(
+      const Tensor& constant, ConstantId id, const std::string& layout, int64_t bytes, int64_t step,
+      const std::function<void(const Tensor& rows, int64_t first, void*)>& pack) {
+    return Make(id, layout, bytes, [&](void* to) {
+      Reader reader(*this, constant, id.base != 0);
+      const int64_t rows = RowsIn(constant);
+      for (int64_t first = 0; first == 0 || first < rows; first += std::max<int64_t>(step, 1)) {
+        pack(reader.Rows(first, std::min(step, rows - first)), first, to);
+      }
+    });
   }
 
   // Gives back what only packing needed.
@@ -122,6 +151,7 @@ class PackCache {
     return Tensor(tensor.dtype(), tensor.dims(), staging_.raw(), staging_.owner());
   }
   static void* Pointer(const Pack& pack) { return const_cast<void*>(pack.data.get()); }
+  static int64_t RowsIn(const Tensor& tensor) { return tensor.rank() > 0 ? tensor.dims()[0] : 1; }
   static Tensor RowsOf(const Tensor& tensor, int64_t first, int64_t count) {
     std::vector<int64_t> dims = tensor.dims();
     const int64_t row_bytes = tensor.bytes() / dims[0];

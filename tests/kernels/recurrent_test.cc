@@ -138,6 +138,14 @@ void ExpectNear(const std::vector<float>& got, const std::vector<double>& expect
   }
 }
 
+// Rows of a matrix, as a buffer that each call overwrites.
+RecurrentRows RowsOf(const std::vector<float>& matrix, int64_t width) {
+  return [&matrix, width, part = std::vector<float>()](int64_t first, int64_t count) mutable {
+    part.assign(matrix.begin() + first * width, matrix.begin() + (first + count) * width);
+    return static_cast<const float*>(part.data());
+  };
+}
+
 void Check(const RecurrentOptions& o, int64_t steps, int64_t batch, bool with_lens) {
   const Data data = MakeData(o, steps, batch, with_lens);
   const Result expected = Expected(o, data);
@@ -145,8 +153,8 @@ void Check(const RecurrentOptions& o, int64_t steps, int64_t batch, bool with_le
   std::vector<float> first;
   for (const Parallel& par : {OneThread(), TwoThreads()}) {
     const Floats packed(RecurrentPackedBytes(o) / 4);
-    RecurrentPack(o, data.w.data(), data.r.data(), data.b.data(), is_lstm ? data.p.data() : nullptr,
-                  packed.get(), par);
+    RecurrentPack(o, RowsOf(data.w, o.input_size), RowsOf(data.r, o.hidden_size), data.b.data(),
+                  is_lstm ? data.p.data() : nullptr, packed.get(), par);
     const Floats scratch(RecurrentScratchBytes(o, steps, batch, par.threads) / 4);
     std::vector<float> y(expected.y.size()), h(expected.h.size()), c(expected.c.size());
     RecurrentRun run;
@@ -227,7 +235,7 @@ TEST(Recurrent, NoStepsNoBiasNoState) {
       DefaultRecurrentOptions(RecurrentCell::kLstm, RecurrentDirection::kForward, 4, 6);
   const std::vector<float> w(4 * 6 * 4, 0.1f), r(4 * 6 * 6, 0.1f);
   const Floats packed(RecurrentPackedBytes(options) / 4);
-  RecurrentPack(options, w.data(), r.data(), nullptr, nullptr, packed.get(), OneThread());
+  RecurrentPack(options, RowsOf(w, 4), RowsOf(r, 6), nullptr, nullptr, packed.get(), OneThread());
   const Floats scratch(RecurrentScratchBytes(options, 0, 2, 1) / 4);
   std::vector<float> h(12, 1.0f);
   RecurrentRun run;

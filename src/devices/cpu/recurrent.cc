@@ -4,6 +4,7 @@
 #include <cctype>
 
 #include "devices/cpu/families.h"
+#include "kernels/narrow.h"
 #include "ops/core/core.h"
 
 namespace sardonyx::cpu {
@@ -90,31 +91,49 @@ BindResult BindSteps(const BindRequest& request) {
   const size_t peepholes = 7;
   // Weights, recurrence, bias and peepholes must all be known to be packed once.
   for (size_t i : {size_t{1}, size_t{2}, size_t{3}, peepholes}) {
-    if (given(i) && (i < 4 || is_lstm) && request.inputs[i].constant == nullptr) {
-      return Refuse("weights are not constant");
-    }
+    if (!given(i) || (i >= 4 && !is_lstm)) continue;
+    const DType dtype = request.inputs[i].dtype;
+    const bool may_be_half = i < 3 && (dtype == DType::kFloat16 || dtype == DType::kBFloat16);
+    if (dtype != DType::kFloat32 && !may_be_half) return Refuse("weights are {}", Name(dtype));
+    if (request.inputs[i].constant == nullptr) return Refuse("weights are not constant");
   }
   const int64_t steps = x.dims[0], batch = x.dims[1];
   if (x.size() == 0) return Refuse("no elements");
   auto name = [&](size_t i) {
     if (!given(i)) return std::string("-");
-    const Operand& operand = request.inputs[i];
-    // Packed together: all must be there if any is packed anew.
-    if (operand.constant->raw() == nullptr && i != 2) throw ConstantDropped{};
-    return fmt::format("{}+{}", operand.id.base, operand.id.offset);
+    return fmt::format("{}+{}", request.inputs[i].id.base, request.inputs[i].id.offset);
+  };
+  // W and R are read a part at a time, B and P are small.
+  auto matrix = [&](size_t i) {
+    const Tensor& weights = *request.inputs[i].constant;
+    return weights.Reshaped({weights.dims()[0] * weights.dims()[1], weights.dims()[2]});
+  };
+  auto values = [&](size_t i) {
+    if (!given(i)) return Tensor();
+    const Tensor& small = *request.inputs[i].constant;
+    if (small.raw() == nullptr) throw ConstantDropped{};
+    request.packs.Check(small);
+    return Aligned(small);
   };
   const int64_t bytes = static_cast<int64_t>(RecurrentPackedBytes(options));
-  auto packed = request.packs.Get(
-      *request.inputs[2].constant, request.inputs[2].id,
-      fmt::format("{} {} {} {}", op->name, name(1), name(3), name(peepholes)), bytes,
-      [&](const Tensor& r, void* to) {
-        auto values = [&](size_t i) {
-          return given(i) ? Aligned(*request.inputs[i].constant) : Tensor();
+  auto packed = request.packs.Make(
+      request.inputs[2].id, fmt::format("{} {} {} {}", op->name, name(1), name(3), name(peepholes)),
+      bytes, [&](void* to) {
+        PackCache::Reader w(request.packs, matrix(1)), r(request.packs, matrix(2));
+        const Parallel par{&ThreadPool::Process(), request.threads};
+        Tensor part, wide;
+        auto read_from = [&](PackCache::Reader& from) {
+          return [&](int64_t first, int64_t count) -> const float* {
+            part = from.Rows(first, count);
+            if (part.dtype() == DType::kFloat32) return part.data<float>();
+            if (wide.size() < part.size()) wide = Tensor(DType::kFloat32, {part.size()});
+            WidenHalves(part.dtype(), part.raw(), part.size(), wide.data<float>(), par);
+            return wide.data<float>();
+          };
         };
-        const Tensor w = values(1), b = values(3);
-        const Tensor p = is_lstm ? values(peepholes) : Tensor();
-        RecurrentPack(options, w.data<float>(), r.data<float>(), b.data<float>(), p.data<float>(),
-                      to, Parallel{&ThreadPool::Process(), request.threads});
+        const Tensor b = values(3), p = is_lstm ? values(peepholes) : Tensor();
+        RecurrentPack(options, read_from(w), read_from(r), b.data<float>(), p.data<float>(), to,
+                      par);
       });
   Bound bound;
   bound.packed = 0b10001110;
