@@ -7,6 +7,7 @@
 
 #include "api/describe.h"
 #include "api/engine_source.h"
+#include "base/out_of_memory.h"
 #include "base/thread_pool.h"
 #include "devices/cpu/cpu_device.h"
 #include "engine/engine_file.h"
@@ -497,11 +498,14 @@ std::shared_ptr<engine::EngineFile> OpenEngine(const std::shared_ptr<const Mappe
 Session::Session(const std::string& path, const Options& options)
     : state_(std::make_shared<State>()) {
   const auto file = MappedFile::Open(path);
-  if (engine::IsEngine(file->bytes())) {
-    WithContext(path, [&] { state_->LoadEngine(OpenEngine(file, path, options), path, options); });
-  } else {
-    state_->Load(onnx::OpenModel(path), options);
-  }
+  NamingMemory("loading " + path, [&] {
+    if (engine::IsEngine(file->bytes())) {
+      WithContext(path,
+                  [&] { state_->LoadEngine(OpenEngine(file, path, options), path, options); });
+    } else {
+      state_->Load(onnx::OpenModel(path), options);
+    }
+  });
 }
 
 Session::Session(std::string_view bytes, std::shared_ptr<const void> owner, const Options& options)
@@ -512,7 +516,8 @@ Session::Session(std::string_view bytes, std::shared_ptr<const void> owner, cons
   }
   onnx::ReadOptions read;
   read.external_data_folder = options.external_data_folder;
-  state_->Load(onnx::ParseModel(bytes, std::move(owner), read), options);
+  NamingMemory("loading the model",
+               [&] { state_->Load(onnx::ParseModel(bytes, std::move(owner), read), options); });
 }
 
 const std::vector<ValueInfo>& Session::inputs() const { return state_->inputs; }
@@ -521,7 +526,9 @@ const std::map<std::string, std::string>& Session::metadata() const { return sta
 const Options& Session::options() const { return state_->options; }
 
 std::vector<Datum> Session::Run(const NamedData& inputs, const std::vector<std::string>& outputs) {
-  return WithContext(state_->name, [&] { return state_->Run(inputs, outputs); });
+  return WithContext(state_->name, [&] {
+    return NamingMemory("the run", [&] { return state_->Run(inputs, outputs); });
+  });
 }
 
 void Session::StartProfile() {

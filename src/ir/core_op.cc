@@ -1,12 +1,14 @@
 #include "ir/core_op.h"
 
+#include "base/out_of_memory.h"
+
 namespace sardonyx {
 namespace {
 
 template <typename Body>
 decltype(auto) Named(const Node& node, Body&& body) {
   try {
-    return body();
+    return NamingMemory(node.op->name, body);
   } catch (const Error& error) {
     if (node.origin == nullptr) throw;
     throw Error(error.code(), Print(*node.origin) + ": " + error.what());

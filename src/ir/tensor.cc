@@ -8,7 +8,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <new>
+
+#include "base/out_of_memory.h"
 
 namespace sardonyx {
 namespace {
@@ -31,7 +32,8 @@ void* AllocateBytes(size_t bytes) {
 
 std::shared_ptr<const void> Allocate(DType dtype, int64_t count, void** data) {
   if (dtype == DType::kString) {
-    auto strings = std::make_shared<std::vector<std::string>>(count);
+    auto strings = NamingMemory(fmt::format("{} strings", count),
+                                [&] { return std::make_shared<std::vector<std::string>>(count); });
     *data = strings->data();
     return strings;
   }

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <chrono>
 #include <set>
+#include <unordered_set>
 
 #include "ops/core/core.h"
 #include "passes/passes.h"
@@ -11,6 +12,9 @@ namespace {
 // A local pass that still changes something after this many rounds is going in circles.
 constexpr int kMaxRounds = 200;
 constexpr size_t kMaxNearMisses = 200;
+// How much larger folding may make the constants of a model: so many bytes, or so many times.
+constexpr int64_t kLeastGrowth = int64_t{1} << 30;
+constexpr int64_t kMostGrowth = 8;
 
 bool IsAlive(const Graph& graph, const Node& node) {
   return std::any_of(node.outputs.begin(), node.outputs.end(), [&](const Value* output) {
@@ -68,15 +72,34 @@ int RunLocal(const Pass& pass, PassContext& context, PassRecord* record) {
   }
 }
 
-void OptimizeGraph(Graph& graph, const OptimizeOptions& options, std::vector<PassRecord>* records) {
+// Of the graph and its bodies, each constant once a graph.
+int64_t ConstantBytes(const Graph& graph) {
+  std::unordered_set<const Value*> constants;
+  int64_t bytes = 0;
+  for (const auto& node : graph.nodes()) {
+    for (const Value* input : node->inputs) {
+      if (input != nullptr && input->is_constant() && constants.insert(input).second) {
+        bytes += input->fact.constant.bytes();
+      }
+    }
+    for (const auto& [name, attribute] : node->attributes.items()) {
+      const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute);
+      if (body != nullptr) bytes += ConstantBytes(**body);
+    }
+  }
+  return bytes;
+}
+
+void OptimizeGraph(Graph& graph, const OptimizeOptions& options, int64_t& growth_left,
+                   std::vector<PassRecord>* records) {
   for (const auto& node : graph.nodes()) {
     for (const auto& [name, attribute] : node->attributes.items()) {
       if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute)) {
-        OptimizeGraph(**body, options, records);
+        OptimizeGraph(**body, options, growth_left, records);
       }
     }
   }
-  PassContext context{graph, options.fold};
+  PassContext context{graph, options.fold, growth_left};
   if (!context.fold) {
     context.fold = [](const Node& node, const std::vector<Tensor>& inputs) {
       std::vector<Datum> data;
@@ -129,7 +152,9 @@ std::vector<PassRecord> Optimize(Graph& graph, const OptimizeOptions& options) {
            names);
     }
   }
-  OptimizeGraph(graph, options, &records);
+  // Halves become floats and bytes may become doubles, but a small model is not to fill the memory.
+  int64_t growth_left = std::max(kLeastGrowth, ConstantBytes(graph) * kMostGrowth);
+  OptimizeGraph(graph, options, growth_left, &records);
   return records;
 }
 

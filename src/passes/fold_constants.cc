@@ -3,14 +3,17 @@
 // Also what inference knows without the values: y = shape(x: float[2,3])   ->   y = {2, 3}
 
 #include <algorithm>
+#include <cmath>
 
 #include "passes/passes.h"
 
 namespace sardonyx::passes {
 namespace {
 
-// A constant that would be larger is left to be computed at each run.
+// A constant that would be larger, or take more multiplications than some tenths of a second allow,
+// is left to be computed at each run.
 constexpr int64_t kMaxBytes = int64_t{1} << 31;
+constexpr double kMaxProducts = 2e10;
 
 // A matmul reads a transposed weight matrix through strides when it packs it (absorb_transposes).
 bool IsForMatmulAlone(const Node& node) {
@@ -23,6 +26,23 @@ bool IsForMatmulAlone(const Node& node) {
     return user->op == &core::matmul && user->input(1) == node.output() &&
            user->input(0) != node.output() && user->attributes.Find("perm_b") == nullptr;
   });
+}
+
+// About how many numbers are multiplied: exactly so in a product of matrices.
+double Products(const Node& node) {
+  static constexpr const CoreOp* kProducts[] = {
+      &core::matmul, &core::conv, &core::conv_transpose, &core::lstm, &core::attention,
+      &core::gru,    &core::rnn};
+  if (std::find(std::begin(kProducts), std::end(kProducts), node.op) == std::end(kProducts))
+    return 0;
+  double product = 1;
+  for (const Value* factor : {node.input(0), node.input(1)}) {
+    product *= static_cast<double>(factor->fact.constant.size());
+  }
+  const Fact& result = node.output()->fact;
+  if (!result.static_shape()) return 0;
+  for (Dim dim : *result.shape) product *= static_cast<double>(dim.value());
+  return std::sqrt(product);
 }
 
 bool IsFoldable(const Node& node) {
@@ -48,25 +68,32 @@ Rewrite FoldConstants(Node& node, PassContext& context) {
     for (const Value* output : node.outputs) results.push_back(output->fact.ToTensor());
   } else {
     if (!IsFoldable(node)) return NoMatch{};
-    int64_t bytes = 0;
+    if (Products(node) > kMaxProducts) return CheckFailed{"computing it would take long"};
+    double bytes = 0;
     for (const Value* output : node.outputs) {
-      if (!output->fact.type.is_tensor()) return NoMatch{};
-      if (!output->fact.static_shape()) continue;
-      double size = 1;
-      for (Dim dim : *output->fact.shape) size *= static_cast<double>(dim.value());
-      if (size > static_cast<double>(kMaxBytes))
-        return CheckFailed{"the result would be too large"};
-      bytes += ByteSize(output->fact.type.dtype, static_cast<int64_t>(size));
+      const Fact& fact = output->fact;
+      if (!fact.type.is_tensor()) return NoMatch{};
+      if (!fact.static_shape()) continue;
+      double size = static_cast<double>(ByteSize(fact.type.dtype, 8)) / 8;
+      for (Dim dim : *fact.shape) size *= static_cast<double>(dim.value());
+      bytes += size;
     }
-    if (bytes > kMaxBytes) return CheckFailed{"the result would be too large"};
     std::vector<Tensor> inputs;
+    int64_t given = 0;
     for (const Value* input : node.inputs) {
       inputs.push_back(input != nullptr ? input->fact.constant : Tensor());
+      given += inputs.back().defined() ? inputs.back().bytes() : 0;
+    }
+    if (bytes > static_cast<double>(std::min(kMaxBytes, given + context.growth_left))) {
+      return CheckFailed{"the result would be too large"};
     }
     results = context.fold(node, inputs);
+    int64_t made = 0;
     for (const Tensor& tensor : results) {
       if (!tensor.defined()) return NoMatch{};
+      made += tensor.bytes();
     }
+    context.growth_left -= std::max<int64_t>(made - given, 0);
   }
   PatchMaker maker(context, node);
   std::vector<Val> values;

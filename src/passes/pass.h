@@ -33,6 +33,8 @@ struct PassContext {
   // Computes a node with constant inputs; on the device if the runtime gave a way, else with the
   // reference.
   std::function<std::vector<Tensor>(const Node&, const std::vector<Tensor>&)> fold;
+  // Bytes by which folding may still make the model's constants larger, all its graphs together.
+  int64_t& growth_left;
 };
 
 struct Pass {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/out_of_memory.h"
 #include "ops/core/core.h"
 #include "runtime/arena_guard.h"
 
@@ -59,11 +60,14 @@ void Executor::Run(std::span<const Datum> inputs, std::vector<Datum>* outputs) {
   Prepare(inputs, outputs);
   for (const Step& step : plan_.steps) {
     try {
+      const auto run = [&] {
+        return NamingMemory(step.node->op->name, [&] { return RunStep(step); });
+      };
       if (options_.profiler == nullptr) {
-        RunStep(step);
+        run();
       } else {
         const auto start = Profiler::Clock::now();
-        const std::string_view implementation = RunStep(step);
+        const std::string_view implementation = run();
         const auto end = Profiler::Clock::now();
         const PlannedValue& output = plan_.values[step.outputs[0]];
         const Tensor* made =
@@ -98,7 +102,7 @@ void Executor::Run(std::span<const Datum> inputs, std::vector<Datum>* outputs) {
       output = Copy(*tensor);
     } else {
       if (!IsPlace(output, tensor->dtype(), tensor->dims())) {
-        output = program_.buffers_->Allocate(tensor->dtype(), tensor->dims());
+        output = AllocateOutput(i, tensor->dtype(), tensor->dims());
       }
       if (tensor->bytes() > 0) {
         std::memcpy(output.tensor()->raw(), tensor->raw(), tensor->bytes());
@@ -109,12 +113,7 @@ void Executor::Run(std::span<const Datum> inputs, std::vector<Datum>* outputs) {
 }
 
 void Executor::Prepare(std::span<const Datum> inputs, std::vector<Datum>* outputs) {
-  if (state_.arena.bytes() < plan_.arena_bytes) {
-    // With room for shapes that grow; pages that nothing touches cost nothing.
-    const bool again = state_.arena.defined();
-    state_.arena = Tensor();
-    state_.arena = Tensor(DType::kUInt8, {plan_.arena_bytes + (again ? plan_.arena_bytes / 8 : 0)});
-  }
+  if (state_.arena.bytes() < plan_.arena_bytes) AllocateArena();
   state_.bases.assign(kBaseFirst + inputs.size() + outputs->size() + plan_.dynamic_count, nullptr);
   state_.dynamic.resize(plan_.dynamic_count);
   state_.inputs.resize(std::max(state_.inputs.size(), plan_.max_operands));
@@ -133,9 +132,43 @@ void Executor::Prepare(std::span<const Datum> inputs, std::vector<Datum>* output
     const PlannedValue& value = plan_.values[plan_.outputs[i].value];
     Datum& output = (*outputs)[i];
     if (!IsPlace(output, value.dtype, value.dims)) {
-      output = program_.buffers_->Allocate(value.dtype, value.dims);
+      output = AllocateOutput(i, value.dtype, value.dims);
     }
     state_.bases[kBaseFirst + inputs.size() + i] = static_cast<char*>(output.tensor()->raw());
+  }
+}
+
+void Executor::AllocateArena() {
+  // With room for shapes that grow; pages that nothing touches cost nothing.
+  const bool again = state_.arena.defined();
+  state_.arena = Tensor();
+  try {
+    state_.arena = Tensor(DType::kUInt8, {plan_.arena_bytes + (again ? plan_.arena_bytes / 8 : 0)});
+  } catch (const Error& error) {
+    const Step* largest = nullptr;
+    int64_t most = 0;
+    for (const Step& step : plan_.steps) {
+      for (int id : step.outputs) {
+        const PlannedValue& value = plan_.values[id];
+        if (value.address.base != kBaseArena) continue;
+        const int64_t bytes = ByteSize(value.dtype, ElementCount(value.dims));
+        if (bytes > most) most = bytes, largest = &step;
+      }
+    }
+    if (largest == nullptr || largest->node->origin == nullptr) throw;
+    throw Error(error.code(),
+                fmt::format("{} for values between steps, {} of them for what {} computes",
+                            error.what(), most, Print(*largest->node->origin)));
+  }
+}
+
+Tensor Executor::AllocateOutput(size_t index, DType dtype, const std::vector<int64_t>& dims) {
+  try {
+    return program_.buffers_->Allocate(dtype, dims);
+  } catch (const Error& error) {
+    throw Error(error.code(),
+                fmt::format("output '{}' of shape {}: {}", program_.graph().outputs[index]->name,
+                            PrintDims(dims), error.what()));
   }
 }
 

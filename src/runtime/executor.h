@@ -23,6 +23,8 @@ class Executor {
 
  private:
   void Prepare(std::span<const Datum> inputs, std::vector<Datum>* outputs);
+  void AllocateArena();
+  Tensor AllocateOutput(size_t index, DType dtype, const std::vector<int64_t>& dims);
   // Returns the name of the implementation that ran.
   std::string_view RunStep(const Step& step);
   void RunBound(const Step& step);

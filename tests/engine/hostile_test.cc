@@ -342,8 +342,6 @@ bool Survives(const std::string& bytes) {
     return true;
   } catch (const Error&) {
     return false;
-  } catch (const std::bad_alloc&) {  // sizes of many gigabytes
-    return false;
   }
 }
 

@@ -388,3 +388,56 @@ def test_options_out_of_range():
     for options in ({"threads": -1}, {"threads": 5000}, {"max_plans": 0}):
         with pytest.raises(sardonyx.InvalidArgumentError):
             sardonyx.load(small.add(), **options)
+
+
+# ---- memory ------------------------------------------------------------------------------
+
+
+def huge(kind, *sizes):
+    """A model that expands one element to such a shape, which is its output."""
+    return small.model(
+        [helper.make_node("Expand", ["one", "shape"], ["y"], name="grow")],
+        [],
+        [small.value("y", None, kind)],
+        [
+            helper.make_tensor("one", kind, [1], [b"1" if kind == TensorProto.STRING else 1]),
+            numpy_helper.from_array(np.array(sizes, np.int64), "shape"),
+        ],
+    )
+
+
+def test_output_larger_than_memory():
+    session = sardonyx.load(huge(TensorProto.FLOAT, 10**6, 10**9))
+    with pytest.raises(sardonyx.OutOfMemoryError, match=r"'y' of shape \[1000000,1000000000\]"):
+        session.run({})
+
+
+def test_strings_larger_than_memory():
+    session = sardonyx.load(huge(TensorProto.STRING, 10**6, 10**9))
+    with pytest.raises(sardonyx.OutOfMemoryError, match="1000000000000000 strings"):
+        session.run({})
+
+
+def test_values_between_steps_larger_than_memory():
+    model = huge(TensorProto.FLOAT, 10**6, 10**9)
+    model.graph.node.append(helper.make_node("CumSum", ["y", "axis"], ["sums"], name="sum"))
+    model.graph.node.append(helper.make_node("ReduceMax", ["sums"], ["most"], name="reduce"))
+    model.graph.initializer.append(numpy_helper.from_array(np.array(1, np.int64), "axis"))
+    model.graph.output[0].name = "most"
+    session = sardonyx.load(model)
+    with pytest.raises(sardonyx.OutOfMemoryError, match="4000000000000000 of them for what node"):
+        session.run({})
+
+
+def test_loading_does_not_fold_what_would_fill_the_memory():
+    session = sardonyx.load(huge(TensorProto.FLOAT, 2**15, 2**14))
+    assert "expand" in session.graph_text()
+
+
+def test_loading_does_not_fold_what_would_take_long():
+    model = huge(TensorProto.FLOAT, 3000, 3000)
+    model.graph.node.append(helper.make_node("MatMul", ["y", "y"], ["product"]))
+    model.graph.output[0].name = "product"
+    text = sardonyx.load(model).graph_text()
+    assert "matmul" in text
+    assert "expand" not in text
