@@ -23,7 +23,7 @@ void RotateRow(const float* x, const float* cosine, const float* sine, float* y,
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
   for (; i + lanes <= pairs; i += lanes) {
-    auto a = hn::Undefined(d), b = a;
+    hn::VFromD<decltype(d)> a, b;
     if (interleaved) {
       hn::LoadInterleaved2(d, x + 2 * i, a, b);
     } else {
