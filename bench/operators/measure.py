@@ -14,7 +14,7 @@ import sardonyx
 from bench.operators.case import Case, Value
 
 Run = Callable[[], list[Any]]
-REST = 0.02  # seconds between turns with more threads than one: pools stop spinning
+REST = 0.06  # seconds between turns of several threads: ONNX Runtime's spin for 40 ms
 
 
 def open_ours(model: bytes, feeds: dict[str, Value], threads: int) -> Run:

@@ -20,7 +20,7 @@ import numpy as np
 from bench.peers.engines import ENGINES
 
 ROOT = Path(__file__).resolve().parents[2]
-REST = 0.03  # seconds between turns: lets the threads of the engine before stop spinning
+REST = 0.06  # seconds between turns: threads of the engine before spin, ONNX Runtime's for 40 ms
 
 
 @dataclass

@@ -104,4 +104,24 @@ int AffinityProcessors() {
   return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
 }
 
+int CurrentProcessor() {
+#ifdef __linux__
+  return sched_getcpu();
+#else
+  return -1;
+#endif
+}
+
+void LeaveProcessor([[maybe_unused]] int processor) {
+#ifdef __linux__
+  cpu_set_t allowed;  // of 1024 processors: on larger systems the thread stays
+  if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;
+  cpu_set_t others = allowed;
+  CPU_CLR(processor, &others);
+  if (sched_setaffinity(0, sizeof(others), &others) == 0) {
+    sched_setaffinity(0, sizeof(allowed), &allowed);
+  }
+#endif
+}
+
 }  // namespace sardonyx

@@ -1,5 +1,5 @@
 #pragma once
-// How many processors a container grants.
+// How many processors a container grants, and on which of them a thread runs.
 
 #include <string>
 
@@ -13,5 +13,11 @@ int CgroupProcessors(const std::string& proc = "/proc",
 
 // Bits in the affinity mask of the calling thread, at least 1.
 int AffinityProcessors();
+
+// The processor that the calling thread runs on, -1 if the system does not tell.
+int CurrentProcessor();
+
+// Moves the calling thread to another processor of its affinity mask, which stays as it is.
+void LeaveProcessor(int processor);
 
 }  // namespace sardonyx

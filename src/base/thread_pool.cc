@@ -148,6 +148,7 @@ struct ThreadPool::State {
   std::atomic<int> spinning{0};
   std::atomic<int> sleeping{0};
   std::atomic<int> started{0};
+  std::atomic<int> caller_processor{-1};  // of the last job that woke workers
   int processors = 1;
   std::mutex start_mutex;
   std::vector<std::thread> workers;  // guarded by start_mutex
@@ -182,6 +183,7 @@ void ThreadPool::State::Start(int wanted) {
 // Wakes `count` sleeping workers, fewer if fewer sleep.
 void ThreadPool::State::Wake(int count) {
   if (count <= 0 || sleeping.load() == 0) return;
+  caller_processor.store(CurrentProcessor(), std::memory_order_relaxed);
   if (count > 2) {
     posted.notify_all();
   } else {
@@ -264,6 +266,12 @@ void ThreadPool::State::WorkerLoop(int thread) {
     sleeping.fetch_add(1);
     posted.wait(seen);
     sleeping.fetch_sub(1);
+    // Virtual machines may wake a worker behind its caller although another processor idles, and
+    // as it never runs for long there, the system leaves it for hundreds of jobs.
+    const int processor = Crowded(processors) ? -1 : CurrentProcessor();
+    if (processor >= 0 && processor == caller_processor.load(std::memory_order_relaxed)) {
+      LeaveProcessor(processor);
+    }
   }
 }
 

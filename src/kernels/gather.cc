@@ -217,29 +217,32 @@ int64_t GatherElements(const void* data, const Index* indices, void* out,
   const int64_t size = data_dims[axis];
   par.For(slices.tasks, [&](int64_t task) {
     WithWidth(element_bytes, [&](auto width) {
-      const int64_t length = rows.length, stride = rows.axis_stride, step = rows.element_step;
-      const auto gather = [=, &bad](int64_t row, int64_t base) {
-        const char* from = static_cast<const char*>(data) + base * width;
-        char* to = static_cast<char*>(out) + row * length * width;
-        const Index* index = indices + row * length;
-        // The processor cannot guess the order within a short line, but lines follow each other.
-        if (step == 0 && size * width <= kShortLine) {
-          for (int64_t b = 0; b < size * width; b += 64) {
-            Prefetch(from, static_cast<uint64_t>(4 * size * width + b));
+      const int64_t length = rows.length, stride = rows.axis_stride;
+      const auto gather = [=, &rows, &bad](auto along_rows) {
+        const auto line = [=, &bad](int64_t row, int64_t base) {
+          const char* from = static_cast<const char*>(data) + base * width;
+          char* to = static_cast<char*>(out) + row * length * width;
+          const Index* index = indices + row * length;
+          // The processor cannot guess the order within a short line, but lines follow each other.
+          if (along_rows && size * width <= kShortLine) {
+            for (int64_t b = 0; b < size * width; b += 64) {
+              Prefetch(from, static_cast<uint64_t>(4 * size * width + b));
+            }
           }
-        }
-        for (int64_t i = 0; i < length; ++i) {
-          const int64_t at = index[i] + (index[i] < 0 ? size : 0);
-          if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) [[unlikely]] {
-            bad.Report(row * length + i);
-            return false;
+          for (int64_t i = 0; i < length; ++i) {
+            const int64_t at = index[i] + (index[i] < 0 ? size : 0);
+            if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) [[unlikely]] {
+              bad.Report(row * length + i);
+              return false;
+            }
+            std::memcpy(to + i * width, from + (along_rows ? at : at * stride + i) * width,
+                        static_cast<size_t>(width));
           }
-          std::memcpy(to + i * width, from + (at * stride + i * step) * width,
-                      static_cast<size_t>(width));
-        }
-        return true;
+          return true;
+        };
+        rows.ForEach(slices.Begin(task), slices.End(task, rows.count), line);
       };
-      rows.ForEach(slices.Begin(task), slices.End(task, rows.count), gather);
+      rows.element_step == 0 ? gather(std::true_type{}) : gather(std::false_type{});
     });
   });
   return bad.OrNone();
