@@ -19,8 +19,9 @@ struct Entry {
               const Parallel&);
 };
 
-template <class Winograd>
+template <WinogradForm kForm>
 constexpr Entry WinogradEntry(std::string_view name) {
+  using Winograd = ConvWinograd<kForm>;
   return {name,           Winograd::Refusal,      Winograd::PackedBytes,
           Winograd::Pack, Winograd::ScratchBytes, Winograd::Run};
 }
@@ -30,10 +31,11 @@ constexpr Entry kEntries[kConvAlgorithmCount] = {
      conv_gemm::Pack, conv_gemm::ScratchBytes, conv_gemm::Run},
     {"depthwise", conv_depthwise::Refusal, conv_depthwise::PackedBytes, conv_depthwise::Pack,
      conv_depthwise::ScratchBytes, conv_depthwise::Run},
-    WinogradEntry<ConvWinograd<4, 1>>("winograd4"),
-    WinogradEntry<ConvWinograd<2, 1>>("winograd2"),
-    WinogradEntry<ConvWinograd<4, 2>>("winograd4 stride 2"),
-    WinogradEntry<ConvWinograd<2, 2>>("winograd2 stride 2"),
+    WinogradEntry<WinogradForm{4, 1}>("winograd4"),
+    WinogradEntry<WinogradForm{2, 1}>("winograd2"),
+    WinogradEntry<WinogradForm{4, 2}>("winograd4 stride 2"),
+    WinogradEntry<WinogradForm{2, 2}>("winograd2 stride 2"),
+    WinogradEntry<WinogradForm{2, 1, 5}>("winograd2 5x5"),
 };
 
 const Entry& EntryOf(ConvAlgorithm algorithm) { return kEntries[static_cast<int>(algorithm)]; }
@@ -75,18 +77,18 @@ ConvAlgorithm ChooseConv(const ConvShape& shape, int, bool allow_winograd) {
   if (!allow_winograd || std::min(shape.cin, shape.cout) < 8) return ConvAlgorithm::kGemm;
   ConvAlgorithm best = ConvAlgorithm::kGemm;
   double least = GemmCost(shape);
-  const auto consider = [&]<int kM, int kStride>(ConvAlgorithm algorithm) {
-    using Winograd = ConvWinograd<kM, kStride>;
-    if (!Winograd::Refusal(shape).empty()) return;
-    const double cost = WinogradCost(shape, Winograd::kForm);
+  const auto consider = [&]<WinogradForm kForm>(ConvAlgorithm algorithm) {
+    if (!ConvWinograd<kForm>::Refusal(shape).empty()) return;
+    const double cost = WinogradCost(shape, kForm);
     if (cost >= least) return;
     best = algorithm;
     least = cost;
   };
-  consider.operator()<4, 1>(ConvAlgorithm::kWinograd4);
-  consider.operator()<2, 1>(ConvAlgorithm::kWinograd2);
-  consider.operator()<4, 2>(ConvAlgorithm::kStrided4);
-  consider.operator()<2, 2>(ConvAlgorithm::kStrided2);
+  consider.operator()<WinogradForm{4, 1}>(ConvAlgorithm::kWinograd4);
+  consider.operator()<WinogradForm{2, 1}>(ConvAlgorithm::kWinograd2);
+  consider.operator()<WinogradForm{4, 2}>(ConvAlgorithm::kStrided4);
+  consider.operator()<WinogradForm{2, 2}>(ConvAlgorithm::kStrided2);
+  consider.operator()<WinogradForm{2, 1, 5}>(ConvAlgorithm::kWinograd5);
   return best;
 }
 

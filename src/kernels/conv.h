@@ -48,8 +48,9 @@ enum class ConvAlgorithm : uint8_t {
   kWinograd2,  // F(2x2, 3x3)
   kStrided4,   // the same for stride 2, by phases
   kStrided2,
+  kWinograd5,  // F(2x2, 5x5)
 };
-inline constexpr int kConvAlgorithmCount = 6;
+inline constexpr int kConvAlgorithmCount = 7;
 std::string_view Name(ConvAlgorithm algorithm);  // "gemm", "depthwise", "winograd4", ...
 inline bool IsWinograd(ConvAlgorithm algorithm) { return algorithm >= ConvAlgorithm::kWinograd4; }
 

@@ -50,10 +50,9 @@ void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void* scratch, const Parallel& par);
 }  // namespace conv_depthwise
 
-// F(m x m, 3 x 3) for m = 4 and 2, stride 1 and 2.
-template <int kM, int kStride>
+// F(m x m, 3 x 3) for m = 4 and 2, stride 1 and 2; F(2 x 2, 5 x 5).
+template <WinogradForm kForm>
 struct ConvWinograd {
-  static constexpr WinogradForm kForm{kM, kStride};
   static std::string_view Refusal(const ConvShape& shape);
   static size_t PackedBytes(const ConvShape& shape);
   static void Pack(const ConvShape& shape, const float* weights, float* packed,
@@ -62,9 +61,10 @@ struct ConvWinograd {
   static void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
                   const Epilogue& epilogue, void* scratch, const Parallel& par);
 };
-extern template struct ConvWinograd<4, 1>;
-extern template struct ConvWinograd<2, 1>;
-extern template struct ConvWinograd<4, 2>;
-extern template struct ConvWinograd<2, 2>;
+extern template struct ConvWinograd<WinogradForm{4, 1}>;
+extern template struct ConvWinograd<WinogradForm{2, 1}>;
+extern template struct ConvWinograd<WinogradForm{4, 2}>;
+extern template struct ConvWinograd<WinogradForm{2, 2}>;
+extern template struct ConvWinograd<WinogradForm{2, 1, 5}>;
 
 }  // namespace sardonyx

@@ -23,12 +23,12 @@ using Narrow = hn::CappedTag<float, 4>;
 using One = hn::CappedTag<float, 1>;
 
 // One-dimensional maps of a form, made from the points at which the polynomials are evaluated.
-template <int kM, int kStride>
+template <WinogradForm kForm>
 struct Map;
 
 // Points 0, 1, -1 and infinity.
 template <>
-struct Map<2, 1> {
+struct Map<WinogradForm{2, 1}> {
   static constexpr float kWeights[4][3] = {
       {-1.0f, 0.0f, 0.0f}, {0.5f, 0.5f, 0.5f}, {0.5f, -0.5f, 0.5f}, {0.0f, 0.0f, 1.0f}};
   template <class D, class V>
@@ -48,7 +48,7 @@ struct Map<2, 1> {
 // Points 0, a, -a, b, -b and infinity with a = sqrt(1/2), b = sqrt(2): a third of the rounding
 // error of the usual 1 and 2, since powers of the points stay nearer to one.
 template <>
-struct Map<4, 1> {
+struct Map<WinogradForm{4, 1}> {
   static constexpr float kA = 0.70710678118654752f, kB = 1.41421356237309505f;
   static constexpr float kWeights[6][3] = {
       {1.0f, 0.0f, 0.0f},           {-2.0f / 3, -kB / 3, -1.0f / 3}, {-2.0f / 3, kB / 3, -1.0f / 3},
@@ -76,9 +76,26 @@ struct Map<4, 1> {
   }
 };
 
+// The points of F(4, 3), and so its map of the input.
+template <>
+struct Map<WinogradForm{2, 1, 5}> : Map<WinogradForm{4, 1}> {
+  static constexpr float kWeights[6][5] = {{1.0f, 0.0f, 0.0f, 0.0f, 0.0f},
+                                           {-2.0f / 3, -kB / 3, -1.0f / 3, -kB / 6, -1.0f / 6},
+                                           {-2.0f / 3, kB / 3, -1.0f / 3, kB / 6, -1.0f / 6},
+                                           {1.0f / 6, kB / 6, 1.0f / 3, kB / 3, 2.0f / 3},
+                                           {1.0f / 6, -kB / 6, 1.0f / 3, -kB / 3, 2.0f / 3},
+                                           {0.0f, 0.0f, 0.0f, 0.0f, 1.0f}};
+  template <class D, class V>
+  static HWY_INLINE void Output(D d, const V* x, V* to) {
+    const V d1 = hn::Sub(x[1], x[2]), d2 = hn::Sub(x[3], x[4]);
+    to[0] = hn::Add(x[0], hn::Add(hn::Add(x[1], x[2]), hn::Add(x[3], x[4])));
+    to[1] = hn::MulAdd(hn::Set(d, kA), d1, hn::MulAdd(hn::Set(d, kB), d2, x[5]));
+  }
+};
+
 // Even pixels: points 0, 1 and infinity.
 template <>
-struct Map<2, 2> {
+struct Map<WinogradForm{2, 2}> {
   static constexpr float kWeights[4][3] = {
       {1.0f, 0.0f, 0.0f}, {1.0f, 0.0f, 1.0f}, {0.0f, 0.0f, 1.0f}, {0.0f, 1.0f, 0.0f}};
   template <class D, class V>
@@ -99,7 +116,7 @@ struct Map<2, 2> {
 // Even pixels: points 0, 1, -1/2, -2 and infinity, whose rounding error is half that of the form
 // of stride 1.
 template <>
-struct Map<4, 2> {
+struct Map<WinogradForm{4, 2}> {
   static constexpr float kWeights[6][3] = {
       {1.0f, 0.0f, 0.0f},           {2.0f / 9, 0.0f, 2.0f / 9}, {8.0f / 9, 0.0f, -4.0f / 9},
       {1.0f / 18, 0.0f, -1.0f / 9}, {0.0f, 0.0f, 1.0f},         {0.0f, 1.0f, 0.0f}};
@@ -126,20 +143,19 @@ struct Map<4, 2> {
   }
 };
 
-// The maps for kCount < kM pixels, from the points that the rows of kWeights tell, by Lagrange's
-// formula.
-template <int kM, int kStride, int kCount>
+// The maps for kCount < kForm.m pixels, from the points that the rows of kWeights tell, by
+// Lagrange's formula.
+template <WinogradForm kForm, int kCount>
 struct EdgeCoefficients {
-  static constexpr WinogradForm kForm{kM, kStride};
   static constexpr int kFinite = kCount + kForm.Taps() - 2;  // points, the last row is infinity
   float input[kFinite + 1][kFinite + 1] = {};
   float output[kFinite][kCount] = {};
 
   constexpr EdgeCoefficients() {
-    const auto& weights = Map<kM, kStride>::kWeights;
+    const auto& weights = Map<kForm>::kWeights;
     double point[kFinite] = {};
     for (int p = 0; p < kFinite; ++p) {
-      point[p] = static_cast<double>(weights[p][kStride]) / static_cast<double>(weights[p][0]);
+      point[p] = static_cast<double>(weights[p][kForm.stride]) / static_cast<double>(weights[p][0]);
     }
     for (int p = 0; p <= kFinite; ++p) {
       double polynomial[kFinite + 1] = {1.0};
@@ -161,11 +177,10 @@ struct EdgeCoefficients {
   }
 };
 
-template <int kM, int kStride, int kCount>
+template <WinogradForm kForm, int kCount>
 struct EdgeMap {
-  static constexpr EdgeCoefficients<kM, kStride, kCount> kMade{};
-  static constexpr WinogradForm kForm{kM, kStride};
-  static constexpr int kFinite = kMade.kFinite, kInfinity = kM + kForm.Taps() - 2;
+  static constexpr EdgeCoefficients<kForm, kCount> kMade{};
+  static constexpr int kFinite = kMade.kFinite, kInfinity = kForm.m + kForm.Taps() - 2;
 
   template <class D, class V>
   static HWY_NOINLINE void Input(D d, const V* x, V* to) {
@@ -176,10 +191,10 @@ struct EdgeMap {
 #pragma GCC unroll 9
       for (int k = 0; k <= kFinite; ++k) {
         if (kMade.input[p][k] == 0.0f) continue;
-        sum = hn::MulAdd(hn::Set(d, kMade.input[p][k]), x[kStride * k], sum);
+        sum = hn::MulAdd(hn::Set(d, kMade.input[p][k]), x[kForm.stride * k], sum);
       }
     }
-    if constexpr (kStride == 2) {
+    if constexpr (kForm.stride == 2) {
 #pragma GCC unroll 4
       for (int i = 0; i < kCount; ++i) to[kInfinity + 1 + i] = x[2 * i + 1];
     }
@@ -187,7 +202,7 @@ struct EdgeMap {
   template <class D, class V>
   static HWY_NOINLINE void Output(D d, const V* x, V* to) {
 #pragma GCC unroll 4
-    for (int i = 0; i < kM; ++i) {
+    for (int i = 0; i < kForm.m; ++i) {
       to[i] = i == kCount - 1 ? x[kInfinity] : hn::Zero(d);
       if (i >= kCount) continue;
 #pragma GCC unroll 9
@@ -195,29 +210,29 @@ struct EdgeMap {
         if (kMade.output[p][i] == 0.0f) continue;
         to[i] = hn::MulAdd(hn::Set(d, kMade.output[p][i]), x[p], to[i]);
       }
-      if constexpr (kStride == 2) to[i] = hn::Add(to[i], x[kInfinity + 1 + i]);
+      if constexpr (kForm.stride == 2) to[i] = hn::Add(to[i], x[kInfinity + 1 + i]);
     }
   }
 };
 
 // The maps of an axis of which a tile has `count` pixels.
-template <int kM, int kStride, class D, class V>
+template <WinogradForm kForm, class D, class V>
 HWY_INLINE void MapInput(D d, int count, const V* x, V* to) {
-  if (count == kM) return Map<kM, kStride>::Input(d, x, to);
-  if constexpr (kM == 4) {
-    if (count == 3) return EdgeMap<kM, kStride, 3>::Input(d, x, to);
-    if (count == 2) return EdgeMap<kM, kStride, 2>::Input(d, x, to);
+  if (count == kForm.m) return Map<kForm>::Input(d, x, to);
+  if constexpr (kForm.m == 4) {
+    if (count == 3) return EdgeMap<kForm, 3>::Input(d, x, to);
+    if (count == 2) return EdgeMap<kForm, 2>::Input(d, x, to);
   }
-  EdgeMap<kM, kStride, 1>::Input(d, x, to);
+  EdgeMap<kForm, 1>::Input(d, x, to);
 }
-template <int kM, int kStride, class D, class V>
+template <WinogradForm kForm, class D, class V>
 HWY_INLINE void MapOutput(D d, int count, const V* x, V* to) {
-  if (count == kM) return Map<kM, kStride>::Output(d, x, to);
-  if constexpr (kM == 4) {
-    if (count == 3) return EdgeMap<kM, kStride, 3>::Output(d, x, to);
-    if (count == 2) return EdgeMap<kM, kStride, 2>::Output(d, x, to);
+  if (count == kForm.m) return Map<kForm>::Output(d, x, to);
+  if constexpr (kForm.m == 4) {
+    if (count == 3) return EdgeMap<kForm, 3>::Output(d, x, to);
+    if (count == 2) return EdgeMap<kForm, 2>::Output(d, x, to);
   }
-  EdgeMap<kM, kStride, 1>::Output(d, x, to);
+  EdgeMap<kForm, 1>::Output(d, x, to);
 }
 
 // What of a tile there is: all of its pixels and of the input under them, all of its pixels, or
@@ -225,12 +240,12 @@ HWY_INLINE void MapOutput(D d, int count, const V* x, V* to) {
 enum class Extent { kWhole, kPadded, kCut };
 
 // Channels [c0, c1) of one tile, of whose input lines [h0, h1) and pixels [w0, w1) exist.
-template <int kM, int kStride, Extent kExtent, class D>
+template <WinogradForm kForm, Extent kExtent, class D>
 HWY_INLINE int64_t InputChannels(D d, const float* x, int64_t line, int64_t pixel, int64_t c0,
                                  int64_t c1, int h0, int h1, int w0, int w1, int rows, int columns,
                                  float* to, int64_t t_stride) {
   using V = hn::Vec<D>;
-  constexpr int kT = WinogradForm{kM, kStride}.Side();
+  constexpr int kT = kForm.Side();
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
   int64_t c = c0;
   for (; c + kL <= c1; c += kL) {
@@ -246,14 +261,14 @@ HWY_INLINE int64_t InputChannels(D d, const float* x, int64_t line, int64_t pixe
           column[i] = hn::Zero(d);
         }
       }
-      MapInput<kM, kStride>(d, kExtent == Extent::kCut ? rows : kM, column, mapped);
+      MapInput<kForm>(d, kExtent == Extent::kCut ? rows : kForm.m, column, mapped);
 #pragma GCC unroll 9
       for (int i = 0; i < kT; ++i) half[i][j] = mapped[i];
     }
 #pragma GCC unroll 9
     for (int i = 0; i < kT; ++i) {
       V mapped[kT];
-      MapInput<kM, kStride>(d, kExtent == Extent::kCut ? columns : kM, half[i], mapped);
+      MapInput<kForm>(d, kExtent == Extent::kCut ? columns : kForm.m, half[i], mapped);
 #pragma GCC unroll 9
       for (int j = 0; j < kT; ++j) hn::StoreU(mapped[j], d, to + (i * kT + j) * t_stride + c);
     }
@@ -261,69 +276,69 @@ HWY_INLINE int64_t InputChannels(D d, const float* x, int64_t line, int64_t pixe
   return c;
 }
 
-template <int kM, int kStride>
+template <WinogradForm kForm>
 HWY_NOINLINE void Input(const ConvShape& s, const float* x, int64_t first, int64_t count,
                         const WinogradValues& values) {
-  constexpr int kT = WinogradForm{kM, kStride}.Side();
-  const WinogradTiles tiles(s, {kM, kStride});
+  constexpr int kT = kForm.Side();
+  const WinogradTiles tiles(s, kForm);
   const int64_t line = s.in[2] * s.x_stride;
   for (int64_t r = 0; r < count; ++r) {
     const WinogradPlace place = tiles.At(first + r);
-    const int64_t h = place.h * kStride - s.pad_begin[1], w = place.w * kStride - s.pad_begin[2];
+    const int64_t h = place.h * kForm.stride - s.pad_begin[1],
+                  w = place.w * kForm.stride - s.pad_begin[2];
     const auto Clip = [](int64_t value) {
       return static_cast<int>(std::clamp<int64_t>(value, 0, kT));
     };
     const int h0 = Clip(-h), h1 = Clip(s.in[1] - h), w0 = Clip(-w), w1 = Clip(s.in[2] - w);
     const float* from = x + (place.item * s.in[1] + h) * line + w * s.x_stride;
     float* to = values.data + r * values.ld;
-    const auto channels = [&]<Extent kExtent>() HWY_ATTR {
-      const auto some = [&](auto d, int64_t c) HWY_ATTR {
-        return InputChannels<kM, kStride, kExtent>(d, from, line, s.x_stride, c, s.cin, h0, h1, w0,
-                                                   w1, place.rows, place.columns, to,
-                                                   values.t_stride);
-      };
-      some(One(), some(Narrow(), some(Wide(), 0)));
+    const auto some = [&]<Extent kExtent>(auto d, int64_t c) HWY_ATTR {
+      return InputChannels<kForm, kExtent>(d, from, line, s.x_stride, c, s.cin, h0, h1, w0, w1,
+                                           place.rows, place.columns, to, values.t_stride);
     };
-    if (place.rows < kM || place.columns < kM) {
-      channels.template operator()<Extent::kCut>();
+    int64_t c = 0;
+    if (place.rows < kForm.m || place.columns < kForm.m) {
+      c = some.template operator()<Extent::kCut>(Wide(), c);
     } else if (h0 > 0 || w0 > 0 || h1 < kT || w1 < kT) {
-      channels.template operator()<Extent::kPadded>();
+      c = some.template operator()<Extent::kPadded>(Wide(), c);
     } else {
-      channels.template operator()<Extent::kWhole>();
+      c = some.template operator()<Extent::kWhole>(Wide(), c);
     }
+    c = some.template operator()<Extent::kCut>(Narrow(), c);
+    some.template operator()<Extent::kCut>(One(), c);
   }
 }
 
-template <int kM, int kStride, bool kCut, class D>
+template <WinogradForm kForm, bool kCut, class D>
 HWY_INLINE int64_t OutputChannels(D d, const float* from, int64_t t_stride, int64_t c0, int64_t c1,
                                   int rows, int columns, float* y, int64_t line, int64_t pixel,
                                   const float* bias, const float* residual, int64_t residual_line,
                                   int64_t residual_pixel, const TileEpilogue& e) {
   using V = hn::Vec<D>;
-  constexpr int kT = WinogradForm{kM, kStride}.Side();
+  constexpr int kT = kForm.Side();
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
   int64_t c = c0;
   for (; c + kL <= c1; c += kL) {
-    V half[kM][kT];
+    V half[kForm.m][kT];
 #pragma GCC unroll 9
     for (int j = 0; j < kT; ++j) {
-      V column[kT], mapped[kM];
+      V column[kT], mapped[kForm.m];
 #pragma GCC unroll 9
       for (int i = 0; i < kT; ++i) column[i] = hn::LoadU(d, from + (i * kT + j) * t_stride + c);
-      MapOutput<kM, kStride>(d, kCut ? rows : kM, column, mapped);
+      MapOutput<kForm>(d, kCut ? rows : kForm.m, column, mapped);
 #pragma GCC unroll 9
-      for (int i = 0; i < kM; ++i) half[i][j] = mapped[i];
+      for (int i = 0; i < kForm.m; ++i) half[i][j] = mapped[i];
     }
     const V add = bias == nullptr ? hn::Zero(d) : hn::LoadU(d, bias + c);
     const V lo = hn::Set(d, e.lo), hi = hn::Set(d, e.hi);
 #pragma GCC unroll 9
-    for (int i = 0; i < kM; ++i) {
+    for (int i = 0; i < kForm.m; ++i) {
       if (kCut && i >= rows) break;
-      V mapped[kM];
-      MapOutput<kM, kStride>(d, kCut ? columns : kM, half[i], mapped);
+      V mapped[kForm.m];
+      MapOutput<kForm>(d, kCut ? columns : kForm.m, half[i], mapped);
       const auto each = [&](const auto& finish) HWY_ATTR {
 #pragma GCC unroll 9
-        for (int j = 0; j < kM; ++j) {
+        for (int j = 0; j < kForm.m; ++j) {
           if (kCut && j >= columns) break;
           finish(mapped[j], j);
         }
@@ -348,10 +363,10 @@ HWY_INLINE int64_t OutputChannels(D d, const float* from, int64_t t_stride, int6
   return c;
 }
 
-template <int kM, int kStride>
+template <WinogradForm kForm>
 HWY_NOINLINE void Output(const ConvShape& s, const WinogradValues& values, int64_t first,
                          int64_t count, int64_t channels, float* y, const TileEpilogue& e) {
-  const WinogradTiles tiles(s, {kM, kStride});
+  const WinogradTiles tiles(s, kForm);
   const int64_t line = s.out[2] * s.y_stride, residual_line = s.out[2] * e.residual_ld;
   for (int64_t r = 0; r < count; ++r) {
     const WinogradPlace place = tiles.At(first + r);
@@ -361,12 +376,12 @@ HWY_NOINLINE void Output(const ConvShape& s, const WinogradValues& values, int64
     float* to = y + pixel * s.y_stride;
     const float* residual = e.residual == nullptr ? nullptr : e.residual + pixel * e.residual_ld;
     const auto some = [&]<bool kCut>(auto d, int64_t c) HWY_ATTR {
-      return OutputChannels<kM, kStride, kCut>(d, from, values.t_stride, c, channels, rows, columns,
-                                               to, line, s.y_stride, e.bias, residual,
-                                               residual_line, e.residual_ld, e);
+      return OutputChannels<kForm, kCut>(d, from, values.t_stride, c, channels, rows, columns, to,
+                                         line, s.y_stride, e.bias, residual, residual_line,
+                                         e.residual_ld, e);
     };
-    int64_t c = rows < kM || columns < kM ? some.template operator()<true>(Wide(), 0)
-                                          : some.template operator()<false>(Wide(), 0);
+    int64_t c = rows < kForm.m || columns < kForm.m ? some.template operator()<true>(Wide(), 0)
+                                                    : some.template operator()<false>(Wide(), 0);
     c = some.template operator()<true>(Narrow(), c);
     some.template operator()<true>(One(), c);
     if (e.activation.kind == Activation::Kind::kNone) continue;
@@ -378,9 +393,10 @@ HWY_NOINLINE void Output(const ConvShape& s, const WinogradValues& values, int64
 
 // Some channels at a time: their kernels are read in lines, and what is written to each of the many
 // positions, whose distance is a power of two as often as not, are whole lines.
-template <int kM, int kStride>
+template <WinogradForm kForm>
 HWY_NOINLINE void Weights(int64_t cin, int64_t columns, const float* weights, float* packed) {
-  constexpr int kT = WinogradForm{kM, kStride}.Weights();
+  constexpr int kT = kForm.Weights();
+  constexpr int kTaps = kForm.kernel, kArea = kTaps * kTaps;
   constexpr int64_t kTogether = 4;
   using Tag = hn::CappedTag<float, kPanelGranule>;
   using V = hn::Vec<Tag>;
@@ -388,34 +404,38 @@ HWY_NOINLINE void Weights(int64_t cin, int64_t columns, const float* weights, fl
   constexpr int64_t kWidest = std::max<int64_t>(2 * hn::MaxLanes(Wide()), kPanelGranule);
   const Tag d;
   const int64_t width = RoundUp(columns, kPanelGranule);
-  HWY_ALIGN float kernels[kTogether * 9 * kL];
+  HWY_ALIGN float kernels[kTogether * kArea * kL];
   HWY_ALIGN float staged[kT * kT * kTogether * kWidest];
   for (int64_t first = 0; first < cin; first += kTogether) {
     const int64_t count = std::min(kTogether, cin - first);
     for (int64_t j = 0; j < width; j += kL) {
       for (int64_t lane = 0; lane < kL; ++lane) {
-        const float* from = weights + ((j + lane) * cin + first) * 9;
-        for (int64_t i = 0; i < 9 * count; ++i) {
+        const float* from = weights + ((j + lane) * cin + first) * kArea;
+        for (int64_t i = 0; i < kArea * count; ++i) {
           kernels[i * kL + lane] = j + lane < columns ? from[i] : 0.0f;
         }
       }
       for (int64_t c = 0; c < count; ++c) {
-        const float* kernel = kernels + c * 9 * kL;
-        V half[kT][3];
+        const float* kernel = kernels + c * kArea * kL;
+        V half[kT][kTaps];
         for (int i = 0; i < kT; ++i) {
-          const float* g = Map<kM, kStride>::kWeights[i];
-          for (int k = 0; k < 3; ++k) {
+          const float* g = Map<kForm>::kWeights[i];
+          for (int k = 0; k < kTaps; ++k) {
             V sum = hn::Mul(hn::Set(d, g[0]), hn::Load(d, kernel + k * kL));
-            sum = hn::MulAdd(hn::Set(d, g[1]), hn::Load(d, kernel + (3 + k) * kL), sum);
-            half[i][k] = hn::MulAdd(hn::Set(d, g[2]), hn::Load(d, kernel + (6 + k) * kL), sum);
+            for (int tap = 1; tap < kTaps; ++tap) {
+              sum =
+                  hn::MulAdd(hn::Set(d, g[tap]), hn::Load(d, kernel + (tap * kTaps + k) * kL), sum);
+            }
+            half[i][k] = sum;
           }
         }
         for (int i = 0; i < kT; ++i) {
           for (int k = 0; k < kT; ++k) {
-            const float* g = Map<kM, kStride>::kWeights[k];
+            const float* g = Map<kForm>::kWeights[k];
             V sum = hn::Mul(hn::Set(d, g[0]), half[i][0]);
-            sum = hn::MulAdd(hn::Set(d, g[1]), half[i][1], sum);
-            sum = hn::MulAdd(hn::Set(d, g[2]), half[i][2], sum);
+            for (int tap = 1; tap < kTaps; ++tap) {
+              sum = hn::MulAdd(hn::Set(d, g[tap]), half[i][tap], sum);
+            }
             hn::StoreU(sum, d, staged + ((i * kT + k) * kTogether + c) * width + j);
           }
         }
@@ -429,11 +449,16 @@ HWY_NOINLINE void Weights(int64_t cin, int64_t columns, const float* weights, fl
 }
 
 WinogradTransforms Transforms(WinogradForm form) {
-  const auto of = []<int kM, int kStride>() {
-    return WinogradTransforms{Input<kM, kStride>, Output<kM, kStride>, Weights<kM, kStride>};
+  const auto of = []<WinogradForm kForm>() {
+    return WinogradTransforms{Input<kForm>, Output<kForm>, Weights<kForm>};
   };
-  if (form.stride == 1) return form.m == 4 ? of.operator()<4, 1>() : of.operator()<2, 1>();
-  return form.m == 4 ? of.operator()<4, 2>() : of.operator()<2, 2>();
+  if (form.kernel == 5) return of.operator()<WinogradForm{2, 1, 5}>();
+  if (form.m == 4) {
+    return form.stride == 1 ? of.operator()<WinogradForm{4, 1}>()
+                            : of.operator()<WinogradForm{4, 2}>();
+  }
+  return form.stride == 1 ? of.operator()<WinogradForm{2, 1}>()
+                          : of.operator()<WinogradForm{2, 2}>();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // See conv_winograd.cc for their order, and Lavin and Gray, "Fast Algorithms for Convolutional
 // Neural Networks" (2015) for the algorithm.
 
+#include <algorithm>
 #include <cstdint>
 #include <utility>
 
@@ -11,19 +12,21 @@
 
 namespace sardonyx {
 
-// Tiles of m x m output pixels of a 3 x 3 convolution of stride 1 or 2. Stride 2 is a sum over the
-// phases of the input: along each axis the even pixels under a tile meet two taps, which F(m, 2)
-// does with m + 1 products, and the odd ones the tap between, which takes m. These come last and
-// share their weights. A tile at an edge that has but count < m pixels of an axis takes fewer of
-// the points, at the same transformed weights.
+// Tiles of m x m output pixels of a convolution, 3 x 3 of stride 1 or 2, or 5 x 5. Stride 2 is a
+// sum over the phases of the input: along each axis the even pixels under a tile meet two taps,
+// which F(m, 2) does with m + 1 products, and the odd ones the tap between, which takes m. These
+// come last and share their weights. A tile at an edge that has but count < m pixels of an axis
+// takes fewer of the points, at the same transformed weights.
 struct WinogradForm {
-  int m, stride;
-  constexpr int Taps() const { return stride == 1 ? 3 : 2; }
+  int m, stride, kernel = 3;
+  constexpr int Taps() const { return stride == 1 ? kernel : 2; }
   constexpr int Side() const { return Products(m); }  // positions of an axis
   constexpr int Positions() const { return Side() * Side(); }
-  constexpr int Weights() const { return m + 2; }  // transformed, of an axis
-  constexpr int WeightAt(int position) const { return position <= m ? position : m + 1; }
-  constexpr int Products(int count) const { return stride == 1 ? count + 2 : 2 * count + 1; }
+  constexpr int Weights() const { return m + kernel - 1; }  // transformed, of an axis
+  constexpr int WeightAt(int position) const { return std::min(position, Weights() - 1); }
+  constexpr int Products(int count) const {
+    return stride == 1 ? count + kernel - 1 : 2 * count + 1;
+  }
   // Whether `count` pixels of an axis take this position: points in order, infinity, odd pixels.
   constexpr bool Takes(int count, int position) const {
     const int infinity = m + Taps() - 2;
@@ -103,12 +106,12 @@ struct WinogradTransforms {
   // the epilogue; y and the epilogue begin at the first of these channels of pixel 0.
   void (*output)(const ConvShape& shape, const WinogradValues& from, int64_t first, int64_t count,
                  int64_t channels, float* y, const TileEpilogue& epilogue);
-  // Transforms weights [columns, cin, 3, 3] into Weights()^2 packed panels [cin, columns], one
-  // behind the other.
+  // Transforms weights [columns, cin, kernel, kernel] into Weights()^2 packed panels [cin,
+  // columns], one behind the other.
   void (*weights)(int64_t cin, int64_t columns, const float* weights, float* packed);
 };
 
-// For m = 4 or 2 and stride 1 or 2.
+// For m = 4 or 2 and stride 1 or 2; kernel 5 with m = 2 and stride 1 alone.
 WinogradTransforms TransformsOf(WinogradForm form);
 
 }  // namespace sardonyx

@@ -244,6 +244,12 @@ TEST(Conv, FirstLayers) {
   CheckConv(Shape(1, 90, 20, {{14, 3, 2, 1, 1, 1}, {31, 3, 2, 1, 2, 0}}));
 }
 
+TEST(Conv, FiveByFive) {
+  CheckConv(Shape(1, 20, 24, {{13, 5, 1, 1, 2, 2}, {14, 5, 1, 1, 2, 2}}));
+  CheckConv(Shape(2, 33, 70, {{8, 5, 1, 1, 1, 3}, {9, 5, 1, 1, 0, 0}}));
+  CheckConv(Shape(1, 32, 40, {{1, 5, 1, 1, 2, 2}, {27, 5, 1, 1, 2, 2}}, 2));
+}
+
 TEST(Conv, OddKernels) {
   CheckConv(Shape(1, 6, 10, {{9, 1, 1, 1, 0, 0}, {12, 7, 1, 1, 3, 3}}));
   CheckConv(Shape(1, 6, 10, {{9, 2, 1, 1, 0, 1}, {12, 4, 3, 2, 5, 1}}));

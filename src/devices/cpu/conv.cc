@@ -164,6 +164,7 @@ constexpr Implementation kConv[] = {{"depthwise", Bind<ConvAlgorithm::kDepthwise
                                     {"winograd2", Bind<ConvAlgorithm::kWinograd2>},
                                     {"winograd4 stride 2", Bind<ConvAlgorithm::kStrided4>},
                                     {"winograd2 stride 2", Bind<ConvAlgorithm::kStrided2>},
+                                    {"winograd2 5x5", Bind<ConvAlgorithm::kWinograd5>},
                                     {"gemm", Bind<ConvAlgorithm::kGemm>}};
 constexpr Implementation kTransposed[] = {{"gemm", BindTransposed}};
 
