@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import select
@@ -168,7 +169,8 @@ def measure(
     reference
         The engine whose outputs the others are compared with.
     loads
-        How often each engine loads the model, each time in a fresh process, and once more before.
+        How often each engine loads the model, each time in a fresh process, right after another one
+        that is not counted.
     rounds, seconds
         Turns per engine and length of a turn; each turn has one run at least.
     limit
@@ -191,25 +193,25 @@ def measure(
         inputs = Path(scratch) / "inputs.npz"
         np.savez(inputs, **feeds)
         try:
-            # A round that is not counted comes first: whoever first takes memory that the machine
-            # has not used for long waits until the system has found it.
-            for turn in range(1 + loads):
-                for engine in working():
-                    if engine in workers:
-                        workers.pop(engine).close()
-                    worker = Worker(
-                        pythons[engine], engine, model, inputs, threads, sessions, limit
-                    )
-                    workers[engine] = worker
-                    try:
-                        answer = worker.answer()
-                        results[engine].version = answer["version"]
-                        if turn > 0:
-                            results[engine].load_ms.append(answer["load_ns"] / 1e6)
-                            results[engine].peak_mib.append(answer["peak_kib"] / 1024)
-                    except Failure as failure:
-                        fail(engine, failure)
-                    time.sleep(REST)
+            for _, engine, is_counted in itertools.product(range(loads), pythons, (False, True)):
+                # The load before the one that counts lets the system find the memory: pages that
+                # nothing has used for seconds may come from outside of a virtual machine.
+                if engine not in working():
+                    continue
+                if engine in workers:
+                    workers.pop(engine).close()
+                workers[engine] = Worker(
+                    pythons[engine], engine, model, inputs, threads, sessions, limit
+                )
+                try:
+                    answer = workers[engine].answer()
+                    results[engine].version = answer["version"]
+                    if is_counted:
+                        results[engine].load_ms.append(answer["load_ns"] / 1e6)
+                        results[engine].peak_mib.append(answer["peak_kib"] / 1024)
+                except Failure as failure:
+                    fail(engine, failure)
+                time.sleep(REST)
             for _ in range(rounds):
                 for engine in working():
                     try:

@@ -254,7 +254,7 @@ def markdown(raw: dict[str, Any], plot: str) -> str:
         "for each model), each in a process of its own, "
         "pinned to the same cores. Latency is the median over turns; its ratio is taken turn by "
         "turn. Loading includes the first run, is timed in a fresh process without the imports "
-        f"(median of {options['loads'] * runs}, behind one in each run that is not counted), and "
+        f"(median of {options['loads'] * runs}, each right after one that is not counted), and "
         "memory is the peak of the process that did both, interpreter and libraries included. "
         "Outputs are compared with "
         f"{ENGINES[REFERENCE].title}'s at 1e-4 relative and 1e-5 absolute.",
