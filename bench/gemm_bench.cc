@@ -54,6 +54,7 @@ void Shapes(benchmark::internal::Benchmark* bench) {
     bench->Args({1, 50257, 768, 1, threads, 0});
     bench->Args({197, 1536, 384, 1, threads, 0});
     bench->Args({197, 384, 1536, 1, threads, 0});
+    bench->Args({197, 384, 384, 1, threads, 0});
     bench->Args({128, 128, 64, 12, threads, 2});
     bench->Args({128, 64, 128, 12, threads, 1});
     bench->Args({1, 128, 64, 12, threads, 2});

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
-#include <thread>
 
 #include "base/thread_pool.h"
 #include "hwy/cache_control.h"
@@ -41,21 +40,23 @@ class Crew {
         int64_t next = phase;
         if (!begun_[part].compare_exchange_strong(next, phase + 1)) continue;
         body_(phase, part);
-        done_.fetch_add(1, std::memory_order_acq_rel);
+        done_.fetch_add(1);
+        if (sleeping_.load() > 0) done_.notify_all();
       }
       Wait((phase + 1) * parts_);
     }
   }
 
-  void Wait(int64_t target) const {
-    constexpr int kSpins = 20'000;
-    for (int spin = 0; done_.load(std::memory_order_acquire) < target; ++spin) {
-      if (spin < kSpins) {
-        hwy::Pause();
-      } else {
-        std::this_thread::yield();
-      }
+  void Wait(int64_t target) {
+    constexpr int kSpins = 2'000;  // some 30 us: more than the parts of a phase differ
+    for (int spin = 0; spin < kSpins; ++spin) {
+      if (done_.load(std::memory_order_acquire) >= target) return;
+      hwy::Pause();
     }
+    // Somebody has lost the processor, and gets this one if it is not taken up by waiting.
+    sleeping_.fetch_add(1);
+    for (int32_t done; (done = done_.load()) < target;) done_.wait(done);
+    sleeping_.fetch_sub(1);
   }
 
   const int64_t phases_;
@@ -63,7 +64,8 @@ class Crew {
   const Body& body_;
   std::atomic<int> owners_[kMostCrew];
   std::atomic<int64_t> begun_[kMostCrew] = {};  // of each part, phases
-  alignas(64) std::atomic<int64_t> done_{0};    // parts of all phases
+  alignas(64) std::atomic<int32_t> done_{0};    // parts of all phases
+  std::atomic<int> sleeping_{0};
 };
 
 }  // namespace sardonyx

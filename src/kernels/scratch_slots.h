@@ -36,8 +36,12 @@ class ScratchSlots {
   };
 
  private:
+  // A thread looks for the piece that it had before first: its cache holds that one, and would have
+  // to fetch another from the cache of the thread that wrote it.
   int Take() {
-    for (int i = 0;; i = i + 1 == count_ ? 0 : i + 1) {
+    static std::atomic<int> threads{0};
+    thread_local const int mine = threads.fetch_add(1, std::memory_order_relaxed);
+    for (int i = mine % count_;; i = i + 1 == count_ ? 0 : i + 1) {
       if (!taken_[i].load(std::memory_order_relaxed) &&
           !taken_[i].exchange(true, std::memory_order_acquire)) {
         return i;
