@@ -456,8 +456,10 @@ void Compile(const std::string& model, const std::string& engine, const Options&
   if (IsEngineFile(model)) {
     Fail(ErrorCode::kInvalidArgument, "{}: is an engine file already; give the model", model);
   }
-  state.Load(onnx::OpenModel(model), options);
-  WithContext(model, [&] { state.Save(engine, compile); });
+  NamingMemory("compiling " + model, [&] {
+    state.Load(onnx::OpenModel(model), options);
+    WithContext(model, [&] { state.Save(engine, compile); });
+  });
 }
 
 namespace {
@@ -567,7 +569,9 @@ std::vector<Session::StepTime> Session::ProfileSteps() const {
 std::string Session::GraphText() const { return PrintGraph(state_->main->program->graph()); }
 
 std::string Session::Explain(const NamedShapes& shapes) const {
-  return WithContext(state_->name, [&] { return state_->Explain(shapes); });
+  return WithContext(state_->name, [&] {
+    return NamingMemory("the plan", [&] { return state_->Explain(shapes); });
+  });
 }
 
 }  // namespace sardonyx
