@@ -1,6 +1,8 @@
 // What the machine itself can do: the limits that models are compared with.
 //   Arithmetic: float32 operations a second on data in the first-level cache, by thread.
 //   Reading: bytes a second that threads read from memory, each its part of a large block.
+//   SmallSteps, LargeSteps: bytes a second where each thread reads 512 KiB or 4 MiB again and
+//   again, as the steps of a recurrent cell read its weights.
 
 #include <benchmark/benchmark.h>
 #include <sys/mman.h>
@@ -22,32 +24,40 @@ void Arithmetic(benchmark::State& state) {
 }
 BENCHMARK(Arithmetic)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->Iterations(1);
 
-void Reading(benchmark::State& state) {
-  constexpr int64_t kPart = int64_t{1} << 17, kParts = 256;  // 256 MiB
-  constexpr size_t kBytes = kPart * kParts * sizeof(uint64_t);
+// Threads read `parts` parts of so many KiB, each `turns` times: a word of each line, which moves
+// all of it.
+void Read(benchmark::State& state, int64_t parts, int64_t kib, int turns) {
+  const int64_t words = kib * 128;
+  const size_t bytes = static_cast<size_t>(words * parts) * sizeof(uint64_t);
+  const size_t page = size_t{2} << 20;
   const std::unique_ptr<void, decltype(&std::free)> memory(
-      std::aligned_alloc(size_t{2} << 20, kBytes), &std::free);
-  madvise(memory.get(), kBytes, MADV_HUGEPAGE);  // as weights are kept: see ir/tensor.cc
+      std::aligned_alloc(page, (bytes + page - 1) / page * page), &std::free);
+  madvise(memory.get(), bytes, MADV_HUGEPAGE);  // as weights are kept: see ir/tensor.cc
   uint64_t* const block = static_cast<uint64_t*>(memory.get());
-  std::fill_n(block, kPart * kParts, 1);
-  std::vector<uint64_t> sums(kParts);
+  std::fill_n(block, words * parts, 1);
+  std::vector<uint64_t> sums(parts);
   const Parallel parallel = Threads(static_cast<int>(state.range(0)));
   for (auto _ : state) {
-    parallel.For(kParts, [&](int64_t part) {
-      const uint64_t* const end = block + (part + 1) * kPart;
+    parallel.For(parts, [&](int64_t part) {
       uint64_t sum = 0;
-      for (const uint64_t* line = end - kPart; line < end; line += 8) {
-        sum += line[0] ^ line[1] ^ line[2] ^ line[3] ^ line[4] ^ line[5] ^ line[6] ^ line[7];
+      for (int turn = 0; turn < turns; ++turn) {
+        const uint64_t* const end = block + (part + 1) * words;
+        for (const uint64_t* line = end - words; line < end; line += 8) sum += *line;
       }
       sums[part] += sum;
     });
     benchmark::DoNotOptimize(sums.data());
   }
-  state.counters["per_second"] =
-      benchmark::Counter(static_cast<double>(kBytes) * static_cast<double>(state.iterations()),
-                         benchmark::Counter::kIsRate);
+  state.counters["per_second"] = benchmark::Counter(
+      static_cast<double>(bytes) * turns * static_cast<double>(state.iterations()),
+      benchmark::Counter::kIsRate);
 }
+void Reading(benchmark::State& state) { Read(state, 256, 1024, 1); }
+void SmallSteps(benchmark::State& state) { Read(state, state.range(0), 512, 64); }
+void LargeSteps(benchmark::State& state) { Read(state, state.range(0), 4096, 8); }
 BENCHMARK(Reading)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->UseRealTime();
+BENCHMARK(SmallSteps)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->UseRealTime();
+BENCHMARK(LargeSteps)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->UseRealTime();
 
 }  // namespace
 }  // namespace sardonyx

@@ -218,15 +218,19 @@ def beside_limits(raw: dict[str, Any], threads: int) -> list[str]:
     limit = raw["limits"][str(threads)]
     lines = [
         f"| {threads} thread{'s' * (threads > 1)} | GFLOP | constants, MB | arithmetic, ms "
-        "| reading, ms | Sardonyx, ms | limit / Sardonyx |",
-        "|---|" + "---:|" * 6,
+        "| reading, ms | steps, ms | Sardonyx, ms | limit / Sardonyx |",
+        "|---|" + "---:|" * 7,
     ]
     for entry in raw["entries"]:
         ours = entry["results"].get(OURS)
         if entry["threads"] != threads or "work" not in entry or not ours or ours["error"]:
             continue
-        flops, size = entry["work"]
-        least = [1e3 * flops / limit["arithmetic"], 1e3 * size / limit["reading"]]
+        flops, size, step_flops, small, large = entry["work"]
+        least = [1e3 * flops / limit["arithmetic"], 1e3 * size / limit["reading"], 0.0]
+        if step_flops:
+            stepping = small / limit["smallsteps"] + large / limit["largesteps"]
+            stepping = max(step_flops / limit["arithmetic"], stepping)
+            least[2] = 1e3 * ((flops - step_flops) / limit["arithmetic"] + stepping)
         time = latency(ours)
         cells = [entry["model"], *(number(v) for v in (flops / 1e9, size / 1e6, *least, time))]
         lines.append(f"| {' | '.join(cells)} | {max(least) / time:.0%} |")
@@ -279,10 +283,13 @@ def markdown(raw: dict[str, Any], plot: str) -> str:
             "Models in float32. Their work is what the direct algorithm multiplies and adds, and "
             "the constants it reads; the limits were measured in the same run: "
             "float32 arithmetic on data in the first-level cache, and reading from memory "
-            "(`./dev bench machine`). Above 100 %: Winograd's convolutions, which take fewer "
-            "operations: ResNet-50's 16 layers of 3x3 fall from 3.70 to 1.33 GFLOP (tiles of 4x4 "
-            "pixels, of 2x2 where the output has 7x7; edges counted), and the model from 8.18 to "
-            "5.81, the transforms' additions not counted.",
+            "(`./dev bench machine`). Recurrent cells read all their weights in each step, from "
+            "the caches: steps are the arithmetic of the rest and this reading, at the speed at "
+            "which a thread reads 512 KiB (weights up to 1 MiB) or 4 MiB again and again. Above "
+            "100 %: Winograd's convolutions, which take fewer operations: ResNet-50's 16 layers of "
+            "3x3 fall from 3.70 to 1.33 GFLOP (tiles of 4x4 pixels, of 2x2 where the output has "
+            "7x7; edges counted), and the model from 8.18 to 5.81, the transforms' additions not "
+            "counted.",
             *floors,
         ]
     for title, rows in (

@@ -21,7 +21,7 @@ RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}  # gates by operator
 
 
 def limits(threads: int) -> dict[str, float]:
-    """Float32 operations, and bytes read from memory, a second: the best of five attempts."""
+    """Float32 operations, and bytes read from memory and again from caches, a second: best of 5."""
     with tempfile.NamedTemporaryFile() as report:
         command = [
             BUILD / "bin" / "machine_bench",
@@ -63,7 +63,21 @@ def operations(node: onnx.NodeProto, shapes: list[tuple[int, ...]], out: tuple[i
     return 0
 
 
-def work(path: Path, feeds: Mapping[str, np.ndarray]) -> tuple[int, int] | None:
+def steps(node: onnx.NodeProto, shapes: list[tuple[int, ...]]) -> tuple[int, int, int]:
+    """Operations of a recurrent cell's steps; weights that these read again: small, large ones.
+
+    Weights of a direction count as small up to 1 MiB, which second-level caches hold.
+    """
+    if node.op_type not in RECURRENT:
+        return 0, 0, 0
+    count, batch, _ = shapes[0]
+    weights = math.prod(shapes[2])
+    size = 4 * count * weights
+    is_small = 4 * math.prod(shapes[2][1:]) <= 1 << 20
+    return 2 * count * batch * weights, size * is_small, size * (not is_small)
+
+
+def work(path: Path, feeds: Mapping[str, np.ndarray]) -> tuple[int, ...] | None:
     """What a run on these inputs takes at least; None if it is all inside branches and loops.
 
     Returns
@@ -72,6 +86,9 @@ def work(path: Path, feeds: Mapping[str, np.ndarray]) -> tuple[int, int] | None:
         Float32 operations of products, convolutions and recurrent cells by the direct algorithm.
     bytes
         Size of the constants that they read.
+    step operations, small bytes, large bytes
+        Of the operations, those of the steps of recurrent cells; and how much these read of their
+        weights, all of them in each step.
     """
     model = onnx.load(path)
     kinds = {"Conv", "ConvTranspose", "MatMul", "Gemm", *RECURRENT}
@@ -98,4 +115,5 @@ def work(path: Path, feeds: Mapping[str, np.ndarray]) -> tuple[int, int] | None:
         for node in nodes
     )
     read = sum(4 * math.prod(shapes[name]) for name in wanted & constants.keys())
-    return total, read
+    stepping = [steps(node, [shapes[n] for n in node.input[:3] if n]) for node in nodes]
+    return total, read, *(sum(column) for column in zip(*stepping, strict=True))

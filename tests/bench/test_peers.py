@@ -81,13 +81,27 @@ def test_twins_and_threads():
 
 
 def test_work_of_the_direct_algorithm_and_the_limits():
-    flops, size = roofline.work(ensure("two_conv"), cases("two_conv")["3x33x47"])
+    flops, size, *steps = roofline.work(ensure("two_conv"), cases("two_conv")["3x33x47"])
     first, second = 3 * 16 * 33 * 47 * (3 * 9), 3 * 8 * 17 * 24 * (16 * 9)  # 3 of 33x47, halved
     assert flops == 2 * (first + second)
     assert size == 4 * (16 * 28 + 8 * 145)
-    entry = _entry(_result(20.0), _result(30.0)) | {"work": [flops, size]}
+    assert steps == [0, 0, 0]
+    entry = _entry(_result(20.0), _result(30.0)) | {"work": [flops, size, 0, 0, 0]}
     raw = {"entries": [entry], "limits": {"1": {"arithmetic": 1e9, "reading": 1e9}}}
-    assert "| m | 0.00684 | 0.00643 | 6.84 | 0.00643 | 20.0 | 34% |" in report.beside_limits(raw, 1)
+    row = "| m | 0.00684 | 0.00643 | 6.84 | 0.00643 | 0 | 20.0 | 34% |"
+    assert row in report.beside_limits(raw, 1)
+
+
+def test_recurrent_steps_read_their_weights_again():
+    flops, size, step_flops, small, large = roofline.work(ensure("gru"), cases("gru")["1x100"])
+    recurrent = 3 * 256 * 256  # of each of two layers
+    assert step_flops == 2 * 100 * 2 * recurrent
+    assert (small, large) == (4 * 100 * 2 * recurrent, 0)
+    entry = _entry(_result(20.0), _result(30.0)) | {"work": [flops, size, step_flops, small, 0]}
+    limit = {"arithmetic": 1e11, "reading": 1e10, "smallsteps": 1e11, "largesteps": 1e10}
+    raw = {"entries": [entry], "limits": {"1": limit}}
+    least = 1e3 * (flops - step_flops + small) / 1e11
+    assert report.beside_limits(raw, 1)[-1].endswith(f"| 20.0 | {least / 20:.0%} |")
 
 
 def test_work_inside_branches_is_not_counted():
