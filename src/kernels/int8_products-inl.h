@@ -103,7 +103,7 @@ HWY_INLINE auto Nearest(V v) {
 #if HWY_ARCH_X86
     return Result{_mm_cvtps_epi32(v.raw)};
 #else
-    return hn::NearestInt(v);
+    return Result(hn::NearestInt(v));
 #endif
   }
 }
