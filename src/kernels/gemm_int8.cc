@@ -260,11 +260,12 @@ bool IsBounded(const Int8BlockArgs& args) {
   }
   const float* scale = rescale.scale + args.first_column;
   const float* offset = rescale.offset + args.first_column;
-  bool bounded = true;
+  float most_scale = 0, most_offset = 0;
   for (int64_t n = args.n0; n < args.n1; ++n) {
-    bounded = bounded & (std::abs(scale[n]) < 0.25f) & (std::abs(offset[n]) < kMost);
+    most_scale = std::max(most_scale, std::abs(scale[n]));
+    most_offset = std::max(most_offset, std::abs(offset[n]));
   }
-  return bounded;
+  return most_scale < 0.25f && most_offset < kMost;
 }
 
 TileResult::Kind KindOf(const Int8BlockArgs& args) {
