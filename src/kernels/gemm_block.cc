@@ -33,6 +33,7 @@ constexpr int kRows = 12;
 constexpr int kRows = 6;
 #endif
 
+constexpr int64_t kShort = 64;
 constexpr int kRows24 = 9;  // of panels of 24 columns, as three vectors of 8
 
 // Rows of A, each in `pieces` pieces of `run` values.
@@ -60,12 +61,6 @@ HWY_NOINLINE void Tile(D d, const Rows& rows, const float* HWY_RESTRICT b, float
 #pragma GCC unroll 4
       for (int v = 0; v < kNV; ++v) acc[s][r][v] = hn::Zero(d);
     }
-  }
-  // Stores of a wide result would wait for its lines.
-#pragma GCC unroll 16
-  for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kNV; ++v) __builtin_prefetch(c + r * ldc + v * kL, 1);
   }
   if (store.residual != nullptr) {
 #pragma GCC unroll 16
@@ -174,23 +169,14 @@ const TileFunction* TilesFor(int64_t width) {
   return k8.data();
 }
 
-// What tile `t` of `tiles`, rows [begin, end), fetches: its share of the next panel (which lies
-// behind this one; behind the last often lies the next matrix), and the rows of the next tile while
-// they are new.
-void LookAhead(const GemmBlockArgs& args, const float* panel, int64_t width, bool first, int64_t t,
-               int64_t tiles, int64_t begin, int64_t end, Rows* rows) {
-  rows->ahead_step[0] = rows->ahead_step[1] = width * 4 / tiles;
-  rows->ahead[0] = reinterpret_cast<const char*>(panel + args.k_total * width) +
-                   t * rows->ahead_step[0] * args.kc;
-  rows->ahead[1] = rows->ahead[0] + 64;
-  if (first && tiles > 1 && rows->pieces == 1 && args.kc > 0) {
-    rows->ahead[1] = reinterpret_cast<const char*>(args.a + end * args.lda);
-    rows->ahead_step[1] = std::min<int64_t>(64, args.lda * 4 * (end - begin) / args.kc);
-  }
-}
-
 void Block(const GemmBlockArgs& args) {
+  if (args.rows == 0) return;
   const int64_t pieces = std::max<int64_t>(args.a_pieces, 1);
+  Rows rows{};
+  rows.ld = args.lda;
+  rows.pieces = pieces;
+  rows.run = args.kc / pieces;
+  rows.step = args.a_step;
   for (int64_t n = args.n0; n < args.n1; n += kWidth) {
     const int64_t columns = std::min<int64_t>(kWidth, args.n_total - n);
     const int64_t width = RoundUp(columns, kPanelGranule);
@@ -198,21 +184,31 @@ void Block(const GemmBlockArgs& args) {
     const TileFunction* functions = TilesFor(width);
     // Three accumulators a row are too many for the tallest tile.
     const int64_t tiles = CeilDiv(args.rows, kLanes == 16 && width == 24 ? kRows24 : kRows);
+    // Rows are spread evenly over the tiles, which keeps the last one from being thin.
+    const int64_t least = args.rows / tiles, taller = args.rows % tiles;
+    // Each tile fetches its share of the next panel (which lies behind this one; behind the last
+    // often lies the next matrix), and the rows of the next tile while they are new.
+    const bool fetches_rows = n == args.n0 && tiles > 1 && pieces == 1 && args.kc > 0;
+    const int64_t panel_step = width * 4 / tiles;
+    const int64_t row_step =
+        fetches_rows ? std::min<int64_t>(64, args.lda * 4 * (least + 1) / args.kc) : panel_step;
+    const char* ahead = reinterpret_cast<const char*>(panel + args.k_total * width);
+    rows.ahead_step[0] = panel_step;
+    rows.ahead_step[1] = row_step;
     TileStore store = StoreOf(args.accumulate, args.epilogue, n);
     store.left_out = width - columns;
-    for (int64_t t = 0; t < tiles; ++t) {
-      // Rows are spread evenly over the tiles, which keeps the last one from being thin.
-      const int64_t begin = args.rows * t / tiles, end = args.rows * (t + 1) / tiles;
-      const int64_t height = end - begin;
-      Rows rows{};
+    for (int64_t t = 0, begin = 0; t < tiles; ++t, ahead += panel_step * args.kc) {
+      const int64_t height = least + (t < taller ? 1 : 0);
       rows.a = args.a + begin * args.lda;
-      rows.ld = args.lda;
-      rows.pieces = pieces;
-      rows.run = args.kc / pieces;
-      rows.step = args.a_step;
-      LookAhead(args, panel, width, n == args.n0, t, tiles, begin, end, &rows);
+      rows.ahead[0] = ahead;
+      rows.ahead[1] =
+          fetches_rows ? reinterpret_cast<const char*>(rows.a + height * args.lda) : ahead + 64;
       float* c = args.c + begin * args.ldc + n;
       store.residual = ResidualOf(args.epilogue, begin, n);
+      // Stores of a wide result would wait for its lines; a short product has no time to ask.
+      for (int64_t r = 0; r < height && args.kc > kShort; ++r) {
+        for (int64_t j = 0; j < columns; j += 16) __builtin_prefetch(c + r * args.ldc + j, 1);
+      }
       if (columns == width || kPartialStores) {
         functions[height - 1](rows, panel, c, args.ldc, store);
       } else {
@@ -223,6 +219,7 @@ void Block(const GemmBlockArgs& args) {
       if (args.epilogue != nullptr && args.epilogue->activation.kind != Activation::Kind::kNone) {
         ApplyActivation(args.epilogue->activation, c, args.ldc, height, columns);
       }
+      begin += height;
     }
   }
 }

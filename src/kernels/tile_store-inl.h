@@ -8,6 +8,8 @@
 #define SARDONYX_TILE_STORE_INL_H_
 #endif
 
+#include <limits>
+
 #include "hwy/highway.h"
 #include "kernels/gemm_block.h"
 #include "kernels/rounding-inl.h"
@@ -99,14 +101,21 @@ HWY_INLINE void StoreVectors(D d, V (&acc)[kM][kNV], float* c, int64_t ldc,
       }
     }
   }
-  if (store.clamp) {
-    const V lo = hn::Set(d, store.lo), hi = hn::Set(d, store.hi);
+  // Each bound costs as much as a step of a short product: a ReLU has one.
+  if (store.clamp && store.lo > -std::numeric_limits<float>::infinity()) {
+    const V lo = hn::Set(d, store.lo);
 #pragma GCC unroll 16
     for (int r = 0; r < kM; ++r) {
 #pragma GCC unroll 4
-      for (int v = 0; v < kNV; ++v) {
-        acc[r][v] = AtMost(d, hi, AtLeast(d, lo, acc[r][v]));
-      }
+      for (int v = 0; v < kNV; ++v) acc[r][v] = AtLeast(d, lo, acc[r][v]);
+    }
+  }
+  if (store.clamp && store.hi < std::numeric_limits<float>::infinity()) {
+    const V hi = hn::Set(d, store.hi);
+#pragma GCC unroll 16
+    for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kNV; ++v) acc[r][v] = AtMost(d, hi, acc[r][v]);
     }
   }
   RoundTile(d, store.rounding, acc);
