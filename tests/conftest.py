@@ -1,3 +1,5 @@
+import numpy as np
+import pytest
 from hypothesis import settings
 
 pytest_plugins = ["tests.backend.coverage_plugin"]
@@ -5,3 +7,11 @@ pytest_plugins = ["tests.backend.coverage_plugin"]
 # The same examples in every run: what fails in one fails in the next.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def same_draws(request):
+    """Begin the random generators of a module anew, whichever tests ran before."""
+    for value in vars(request.module).values():
+        if isinstance(value, np.random.Generator):
+            value.bit_generator.state = np.random.default_rng(0).bit_generator.state
