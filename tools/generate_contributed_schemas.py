@@ -10,13 +10,11 @@ Usage: generate_contributed_schemas.py [OUTPUT_FOLDER]
 
 from __future__ import annotations
 
-import sys
 from functools import cache
-from pathlib import Path
 
 import onnx
 import onnxruntime
-from generate_schemas import OUTPUT_FOLDER, Table, quote, schema_row
+from generate_schemas import Table, quote, schema_row, write
 from onnx.defs import OpSchema
 from onnxruntime.capi import onnxruntime_pybind11_state as state
 
@@ -107,12 +105,5 @@ def generate() -> dict[str, str]:
     return {"contributed_table.inc": "\n".join(lines) + "\n"}
 
 
-def main() -> None:
-    """Write the table into the folder named on the command line, else into the source tree."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else OUTPUT_FOLDER
-    for name, text in generate().items():
-        (folder / name).write_text(text)
-
-
 if __name__ == "__main__":
-    main()
+    write(generate())

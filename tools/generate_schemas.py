@@ -239,12 +239,18 @@ def generate() -> dict[str, str]:
     }
 
 
-def main() -> None:
-    """Write the tables into the folder named on the command line, else into the source tree."""
+def write(tables: dict[str, str]) -> None:
+    """Write tables into the folder named on the command line, else into the source tree.
+
+    Parameters
+    ----------
+    tables
+        Texts by the names of their files.
+    """
     folder = Path(sys.argv[1]) if len(sys.argv) > 1 else OUTPUT_FOLDER
-    for name, text in generate().items():
+    for name, text in tables.items():
         (folder / name).write_text(text)
 
 
 if __name__ == "__main__":
-    main()
+    write(generate())

@@ -7,7 +7,6 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <limits>

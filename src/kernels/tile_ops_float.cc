@@ -8,7 +8,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <limits>
 
 #include "base/dtype.h"
 #include "kernels/tile_ops.h"

@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -173,13 +172,14 @@ SARDONYX_FUNCTOR1(RealRelu, ((x > 0) | (x != x)) ? x : T{0})
 
 // ---- the loops ----
 
+// They copy the count: stores of bytes might change it in args, for all the compiler knows.
+
 template <class F, typename T>
 void Map1(const TileArgs& args) {
   using R = decltype(F::Do(T{}));
   const T* a = static_cast<const T*>(args.in[0]);
   R* out = static_cast<R*>(args.out);
-  const int64_t count =
-      args.count;  // which stores of bytes might change, for all the compiler knows
+  const int64_t count = args.count;
   SARDONYX_TILE_LOOP
   for (int64_t i = 0; i < count; ++i) out[i] = F::Do(a[i]);
 }
@@ -191,8 +191,7 @@ void Map2(const TileArgs& args) {
   const T* b = static_cast<const T*>(args.in[1]);
   R* out = static_cast<R*>(args.out);
   const T first = *a, second = *b;
-  const int64_t count =
-      args.count;  // which stores of bytes might change, for all the compiler knows
+  const int64_t count = args.count;
   SARDONYX_TILE_LOOP
   for (int64_t i = 0; i < count; ++i) {
     out[i] = F::Do(kUniform & 1 ? first : a[i], kUniform & 2 ? second : b[i]);
@@ -248,8 +247,7 @@ void Clamp(const TileArgs& args) {
   const T* hi = static_cast<const T*>(args.in[2]);
   T* out = static_cast<T*>(args.out);
   const T least = *lo, most = *hi;
-  const int64_t count =
-      args.count;  // which stores of bytes might change, for all the compiler knows
+  const int64_t count = args.count;
   SARDONYX_TILE_LOOP
   for (int64_t i = 0; i < count; ++i) {
     out[i] = Most::Do(Least::Do(x[i], kUniform ? least : lo[i]), kUniform ? most : hi[i]);
@@ -268,8 +266,7 @@ void Where(const TileArgs& args) {
   const Bits* a = static_cast<const Bits*>(args.in[1]);
   const Bits* b = static_cast<const Bits*>(args.in[2]);
   Bits* out = static_cast<Bits*>(args.out);
-  const int64_t count =
-      args.count;  // which stores of bytes might change, for all the compiler knows
+  const int64_t count = args.count;
   SARDONYX_TILE_LOOP
   for (int64_t i = 0; i < count; ++i) {
     const Bits yes = a[i];

@@ -4,7 +4,10 @@
 // writes.
 
 #include <cstdint>
+#include <protozero/types.hpp>
+#include <string_view>
 #include <tuple>
+#include <type_traits>
 
 #include "onnx/model.h"
 
@@ -30,6 +33,18 @@ FieldRow(uint32_t, const char*, Member Message::*, FieldRule) -> FieldRow<Messag
 
 template <typename Message>
 struct FieldTable;
+
+// How members are written, by their types: numbers, texts, else messages.
+using WireType = protozero::pbf_wire_type;
+template <typename T>
+inline constexpr bool kIsNumber = std::is_arithmetic_v<T>;
+template <typename T>
+inline constexpr bool kIsText = std::is_same_v<T, std::string_view>;
+template <typename T>
+inline constexpr WireType kWireTypeOf = std::is_integral_v<T>       ? WireType::varint
+                                        : std::is_same_v<T, float>  ? WireType::fixed32
+                                        : std::is_same_v<T, double> ? WireType::fixed64
+                                                                    : WireType::length_delimited;
 
 #define SARDONYX_FIELDS(Message, ...)                           \
   template <>                                                   \

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <unordered_map>
 
 #include "onnx/differentiated.h"
 #include "onnx/schema.h"

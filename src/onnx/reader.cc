@@ -5,9 +5,7 @@
 #include <cstring>
 #include <filesystem>
 #include <protozero/exception.hpp>
-#include <protozero/types.hpp>
 #include <protozero/varint.hpp>
-#include <type_traits>
 
 #include "base/error.h"
 #include "onnx/external_data.h"
@@ -17,8 +15,6 @@ namespace sardonyx::onnx {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "ONNX data is little-endian");
-
-using WireType = protozero::pbf_wire_type;
 
 // One field as it stands in the file.
 struct WireField {
@@ -128,18 +124,6 @@ template <typename T>
 struct IsBox<Box<T>> : std::true_type {};
 
 template <typename T>
-inline constexpr bool kIsText = std::is_same_v<T, std::string_view>;
-template <typename T>
-inline constexpr bool kIsFixed = std::is_floating_point_v<T>;
-template <typename T>
-inline constexpr bool kIsMessage = !std::is_arithmetic_v<T> && !kIsText<T>;
-template <typename T>
-inline constexpr WireType kWireTypeOf = std::is_integral_v<T>       ? WireType::varint
-                                        : std::is_same_v<T, float>  ? WireType::fixed32
-                                        : std::is_same_v<T, double> ? WireType::fixed64
-                                                                    : WireType::length_delimited;
-
-template <typename T>
 T ScalarOf(const WireField& field) {
   if constexpr (std::is_integral_v<T>) {
     return static_cast<T>(field.varint);
@@ -154,7 +138,7 @@ T ScalarOf(const WireField& field) {
 
 template <typename T>
 void ReadPacked(std::string_view payload, std::vector<T>& values, ReadState& state) {
-  if constexpr (kIsFixed<T>) {
+  if constexpr (std::is_floating_point_v<T>) {
     if (payload.size() % sizeof(T) != 0) {
       Fail(ErrorCode::kInvalidModel, "{} bytes are no whole number of {}-byte values",
            payload.size(), sizeof(T));
@@ -256,7 +240,7 @@ bool ReadField(const WireField& field, const FieldRow<M, Member>& row, const cha
     ReadChild(field.payload, *member, row.name, -1, state);  // a second occurrence merges
   } else {
     using T = typename Member::value_type;
-    if constexpr (kIsMessage<T>) {
+    if constexpr (!kIsNumber<T> && !kIsText<T>) {
       if (field.type != WireType::length_delimited) return false;
       state.Take(sizeof(T));
       const auto index = static_cast<int64_t>(member.size());
@@ -264,7 +248,7 @@ bool ReadField(const WireField& field, const FieldRow<M, Member>& row, const cha
     } else {
       if (field.type == kWireTypeOf<T>) {
         ReadRun(field, position, end, member, state);
-      } else if (std::is_arithmetic_v<T> && field.type == WireType::length_delimited) {
+      } else if (kIsNumber<T> && field.type == WireType::length_delimited) {
         if constexpr (std::is_arithmetic_v<T>) ReadPacked(field.payload, member, state);
       } else {
         return false;

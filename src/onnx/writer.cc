@@ -3,30 +3,15 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <iterator>
 #include <memory>
-#include <protozero/types.hpp>
 #include <protozero/varint.hpp>
 #include <system_error>
-#include <type_traits>
 
 #include "base/error.h"
 #include "onnx/fields.h"
 
 namespace sardonyx::onnx {
 namespace {
-
-using WireType = protozero::pbf_wire_type;
-
-template <typename T>
-inline constexpr bool kIsNumber = std::is_arithmetic_v<T>;
-template <typename T>
-inline constexpr bool kIsText = std::is_same_v<T, std::string_view>;
-template <typename T>
-inline constexpr WireType kWireTypeOf = std::is_integral_v<T>       ? WireType::varint
-                                        : std::is_same_v<T, float>  ? WireType::fixed32
-                                        : std::is_same_v<T, double> ? WireType::fixed64
-                                                                    : WireType::length_delimited;
 
 // A negative number takes ten bytes, also in a 32-bit field.
 template <typename T>

@@ -1,6 +1,5 @@
 #include "passes/expressions.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "ir/core_op.h"

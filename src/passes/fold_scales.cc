@@ -4,8 +4,6 @@
 // and for matmul and conv_transpose. Sums between are reordered so that factors reach the weights:
 // mul(add(c, b), s) -> add(mul(c, s), mul(b, s)); add(add(c, a), b) -> add(c, add(a, b)).
 
-#include <algorithm>
-
 #include "passes/passes.h"
 
 namespace sardonyx::passes {

@@ -1,7 +1,6 @@
 // Operations that only move elements: all are copies between strides, or a few of them.
 
 #include <algorithm>
-#include <cstring>
 
 #include "devices/cpu/families.h"
 #include "kernels/pad.h"
@@ -110,63 +109,38 @@ BindResult BindSlice(const BindRequest& request) {
       {{PrepareStridedCopy(dims, strides, RowMajorStrides(dims), width), 0, 0, from * width}});
 }
 
-// Blocks of rows of one side of a concat or split: [outer, part] of [outer, whole].
-Move Part(const std::vector<int64_t>& part, const std::vector<int64_t>& whole, int64_t axis,
-          int width, bool into_whole) {
-  int64_t outer = 1, inner = 1;
-  for (int64_t i = 0; i < axis; ++i) outer *= part[i];
-  for (size_t i = axis; i < part.size(); ++i) inner *= part[i];
-  int64_t whole_inner = 1;
-  for (size_t i = axis; i < whole.size(); ++i) whole_inner *= whole[i];
-  const int64_t dims[] = {outer, inner};
-  const int64_t dense[] = {inner, 1};
-  const int64_t wide[] = {whole_inner, 1};
-  return {PrepareStridedCopy(dims, into_whole ? dense : wide, into_whole ? wide : dense, width)};
-}
-
-int64_t AxisOf(const BindRequest& request, int rank) {
-  const int64_t axis = request.node.attributes.Int("axis");
-  return axis < 0 ? axis + rank : axis;
+// Between a whole and its parts, which lie one behind the other along an axis: [outer, part] of
+// [outer, whole].
+BindResult BindParts(const BindRequest& request, std::span<const Operand> parts,
+                     const Operand& whole, bool joins) {
+  const int width = Width(whole.dtype);
+  if (width == 0) return NoWidth(whole.dtype);
+  const int64_t given = request.node.attributes.Int("axis");
+  const size_t axis = static_cast<size_t>(given < 0 ? given + whole.rank() : given);
+  const auto split = [&](const Operand& x) {
+    const std::span dims(x.dims);
+    return std::pair(ElementCount(dims.first(axis)), ElementCount(dims.subspan(axis)));
+  };
+  std::vector<Move> moves;
+  int64_t at = 0;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto [outer, inner] = split(parts[i]);
+    const int64_t dims[] = {outer, inner};
+    const int64_t dense[] = {inner, 1}, wide[] = {split(whole).second, 1};
+    Move move{PrepareStridedCopy(dims, joins ? dense : wide, joins ? wide : dense, width)};
+    (joins ? move.input : move.output) = static_cast<int>(i);
+    (joins ? move.to : move.from) = at;
+    moves.push_back(move);
+    at += inner * width;
+  }
+  return RunMoves(std::move(moves));
 }
 
 BindResult BindConcat(const BindRequest& request) {
-  const Operand& y = request.outputs[0];
-  const int width = Width(y.dtype);
-  if (width == 0) return NoWidth(y.dtype);
-  const int64_t axis = AxisOf(request, y.rank());
-  std::vector<Move> moves;
-  int64_t to = 0;
-  for (size_t i = 0; i < request.inputs.size(); ++i) {
-    const Operand& x = request.inputs[i];
-    Move move = Part(x.dims, y.dims, axis, width, true);
-    move.input = static_cast<int>(i);
-    move.to = to;
-    moves.push_back(move);
-    int64_t inner = 1;
-    for (int d = static_cast<int>(axis); d < x.rank(); ++d) inner *= x.dims[d];
-    to += inner * width;
-  }
-  return RunMoves(std::move(moves));
+  return BindParts(request, request.inputs, request.outputs[0], true);
 }
-
 BindResult BindSplit(const BindRequest& request) {
-  const Operand& x = request.inputs[0];
-  const int width = Width(x.dtype);
-  if (width == 0) return NoWidth(x.dtype);
-  const int64_t axis = AxisOf(request, x.rank());
-  std::vector<Move> moves;
-  int64_t from = 0;
-  for (size_t i = 0; i < request.outputs.size(); ++i) {
-    const Operand& y = request.outputs[i];
-    Move move = Part(y.dims, x.dims, axis, width, false);
-    move.output = static_cast<int>(i);
-    move.from = from;
-    moves.push_back(move);
-    int64_t inner = 1;
-    for (int d = static_cast<int>(axis); d < y.rank(); ++d) inner *= y.dims[d];
-    from += inner * width;
-  }
-  return RunMoves(std::move(moves));
+  return BindParts(request, request.outputs, request.inputs[0], false);
 }
 
 BindResult BindPad(const BindRequest& request) {

@@ -1,6 +1,5 @@
 #include "kernels/dft.h"
 
-#include <algorithm>
 #include <memory>
 
 #include "devices/cpu/families.h"

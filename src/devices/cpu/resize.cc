@@ -1,6 +1,8 @@
 #include "kernels/resize.h"
 
-#include <cmath>
+#include <optional>
+#include <span>
+#include <string>
 
 #include "devices/cpu/families.h"
 
@@ -36,71 +38,84 @@ bool Choose(const std::pair<std::string_view, T> (&table)[kCount], std::string_v
   return false;
 }
 
-BindResult BindSeparable(const BindRequest& request) {
+// The options that a node states; what is not taken, else an empty text.
+std::string ReadOptions(const BindRequest& request, ResizeOptions* options) {
   const Attributes& attributes = request.node.attributes;
+  if (!Choose(kModes, attributes.String("mode", "nearest"), &options->mode) ||
+      !Choose(kCoordinates, attributes.String("coordinate_transformation_mode", "half_pixel"),
+              &options->coordinates) ||
+      !Choose(kNearest, attributes.String("nearest_mode", "round_prefer_floor"),
+              &options->nearest)) {
+    return "an unknown mode";
+  }
+  if (options->coordinates == ResizeCoordinates::kTfCropAndResize) return "crops while it resizes";
+  if (attributes.String("keep_aspect_ratio_policy", "stretch") != "stretch") {
+    return "keeps the aspect ratio";
+  }
+  options->cubic_coefficient = static_cast<float>(attributes.Float("cubic_coeff_a", -0.75));
+  options->exclude_outside = attributes.Int("exclude_outside") != 0;
+  options->antialias = attributes.Int("antialias") != 0;
+  return {};
+}
+
+// Of each dimension. Scales as given matter beyond the sizes that follow from them. Nothing where
+// they are not known.
+std::optional<std::vector<double>> Scales(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  std::vector<double> scales(x.rank());
+  for (int i = 0; i < x.rank(); ++i) {
+    scales[i] = static_cast<double>(request.outputs[0].dims[i]) / static_cast<double>(x.dims[i]);
+  }
+  const bool given =
+      request.inputs.size() > 2 && request.inputs[2].present() && request.inputs[2].size() > 0;
+  if (!given) return scales;
+  if (request.inputs[2].constant == nullptr) return std::nullopt;
+  const std::vector<double> values = ToDoubles(*request.inputs[2].constant);
+  const auto& axes = request.node.attributes.Ints("axes");
+  for (size_t i = 0; i < values.size(); ++i) {
+    const int64_t axis = axes.empty() ? static_cast<int64_t>(i) : axes[i];
+    scales[axis < 0 ? axis + x.rank() : axis] = values[i];
+  }
+  return scales;
+}
+
+// Dimensions that change are one to three adjacent ones; before them planes, behind them channels.
+struct Geometry {
+  std::vector<ResizeAxis> axes;
+  int64_t planes = 1, channels = 1;
+
+  Geometry(const Operand& x, const Operand& y, std::span<const double> scales) {
+    const auto changes = [&](int i) { return x.dims[i] != y.dims[i] || scales[i] != 1.0; };
+    int first = 0, last = x.rank();
+    while (first < last && !changes(first)) planes *= x.dims[first++];
+    while (last > first && !changes(last - 1)) channels *= x.dims[--last];
+    for (int i = first; i < last; ++i) {
+      axes.push_back({.in = x.dims[i], .out = y.dims[i], .scale = scales[i]});
+    }
+  }
+};
+
+BindResult BindSeparable(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Operand& y = request.outputs[0];
   if (x.size() == 0 || y.size() == 0) return Refuse("no elements");
   if (IsPacked(x.dtype)) return Refuse("elements of type {} are packed", Name(x.dtype));
   ResizeOptions options;
-  if (!Choose(kModes, attributes.String("mode", "nearest"), &options.mode) ||
-      !Choose(kCoordinates, attributes.String("coordinate_transformation_mode", "half_pixel"),
-              &options.coordinates) ||
-      !Choose(kNearest, attributes.String("nearest_mode", "round_prefer_floor"),
-              &options.nearest)) {
-    return Refuse("an unknown mode");
-  }
-  if (options.coordinates == ResizeCoordinates::kTfCropAndResize) {
-    return Refuse("crops while it resizes");
-  }
-  if (attributes.String("keep_aspect_ratio_policy", "stretch") != "stretch") {
-    return Refuse("keeps the aspect ratio");
+  if (const std::string why = ReadOptions(request, &options); !why.empty()) {
+    return Refuse("{}", why);
   }
   const bool bytes =
       options.mode == ResizeMode::kLinear && (x.dtype == DType::kUInt8 || x.dtype == DType::kInt8);
   if (options.mode != ResizeMode::kNearest && x.dtype != DType::kFloat32 && !bytes) {
     return Refuse("element type is {}", Name(x.dtype));
   }
-  options.cubic_coefficient = static_cast<float>(attributes.Float("cubic_coeff_a", -0.75));
-  options.exclude_outside = attributes.Int("exclude_outside") != 0;
-  options.antialias = attributes.Int("antialias") != 0;
-  // Scales as given matter beyond the sizes that follow from them.
-  std::vector<double> scales(x.rank());
-  for (int i = 0; i < x.rank(); ++i)
-    scales[i] = static_cast<double>(y.dims[i]) / static_cast<double>(x.dims[i]);
-  const bool has_scales =
-      request.inputs.size() > 2 && request.inputs[2].present() && request.inputs[2].size() > 0;
-  if (has_scales) {
-    if (request.inputs[2].constant == nullptr) return Refuse("scales are not known");
-    const std::vector<double> given = ToDoubles(*request.inputs[2].constant);
-    const auto& axes = attributes.Ints("axes");
-    for (size_t i = 0; i < given.size(); ++i) {
-      const int64_t axis = axes.empty()  ? static_cast<int64_t>(i)
-                           : axes[i] < 0 ? axes[i] + x.rank()
-                                         : axes[i];
-      scales[axis] = given[i];
-    }
-  }
-  // Dimensions that change are one to three adjacent ones; before them planes, behind them
-  // channels.
-  auto changes = [&](int i) { return x.dims[i] != y.dims[i] || scales[i] != 1.0; };
-  int first = 0, last = x.rank();
-  while (first < last && !changes(first)) ++first;
-  while (last > first && !changes(last - 1)) --last;
-  if (last == first) return Refuse("nothing changes");
-  if (last - first > 3) return Refuse("more than three dimensions change");
-  std::vector<ResizeAxis> axes;
-  int64_t planes = 1, channels = 1;
-  for (int i = 0; i < x.rank(); ++i) {
-    if (i < first) {
-      planes *= x.dims[i];
-    } else if (i >= last) {
-      channels *= x.dims[i];
-    } else {
-      axes.push_back({.in = x.dims[i], .out = y.dims[i], .scale = scales[i]});
-    }
-  }
-  auto plan = std::make_shared<const ResizePlan>(PrepareResize(axes, options));
+  const std::optional<std::vector<double>> scales = Scales(request);
+  if (!scales) return Refuse("scales are not known");
+  const Geometry geometry(x, y, *scales);
+  if (geometry.axes.empty()) return Refuse("nothing changes");
+  if (geometry.axes.size() > 3) return Refuse("more than three dimensions change");
+  const int64_t planes = geometry.planes, channels = geometry.channels;
+  auto plan = std::make_shared<const ResizePlan>(PrepareResize(geometry.axes, options));
   Bound bound;
   if (options.mode == ResizeMode::kNearest && !(options.antialias && x.dtype == DType::kFloat32)) {
     const int width = BitWidth(x.dtype) / 8;

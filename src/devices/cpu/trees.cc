@@ -1,7 +1,5 @@
 #include "kernels/trees.h"
 
-#include <bit>
-#include <cmath>
 #include <limits>
 
 #include "devices/cpu/families.h"

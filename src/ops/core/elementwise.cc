@@ -1,7 +1,6 @@
 // One operation for each scalar function, and `fused` for a chain of them: all are expressions over
 // operands that broadcast as in numpy.
 
-#include <algorithm>
 #include <array>
 
 #include "ops/core/core.h"

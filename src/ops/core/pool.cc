@@ -81,6 +81,18 @@ int64_t StoredIndex(const std::vector<int64_t>& in, int64_t pixel, bool column_m
   return index;
 }
 
+// The pixel of the largest value, or of the first NaN; -1 in a window of padding alone.
+template <typename C, typename T>
+int64_t LargestOf(const T* x, int64_t channels, const std::vector<int64_t>& pixels) {
+  int64_t best = -1;
+  for (int64_t pixel : pixels) {
+    const C value = static_cast<C>(x[pixel * channels]);
+    if (value != value) return pixel;
+    if (best < 0 || value > static_cast<C>(x[best * channels])) best = pixel;
+  }
+  return best;
+}
+
 void ComputeMaxPool(ComputeContext& context) {
   const Pooling pooling(context);
   const Tensor& x = context.input(0);
@@ -96,19 +108,9 @@ void ComputeMaxPool(ComputeContext& context) {
       for (int64_t n = 0; n < pooling.batch; ++n) {
         for (int64_t c = 0; c < channels; ++c) {
           const T* from = x.data<T>() + n * image * channels + c;
-          // A window of padding alone has no largest element.
-          T best = static_cast<T>(LeastOf<C>());
-          int64_t at = -1;
-          for (int64_t pixel : pixels) {
-            const C value = static_cast<C>(from[pixel * channels]);
-            if (at < 0 || value > static_cast<C>(best) || value != value) {
-              best = from[pixel * channels];
-              at = pixel;
-              if (value != value) break;
-            }
-          }
+          const int64_t at = LargestOf<C>(from, channels, pixels);
           const int64_t target = (n * out_image + out) * channels + c;
-          y.data<T>()[target] = best;
+          y.data<T>()[target] = at < 0 ? static_cast<T>(LeastOf<C>()) : from[at * channels];
           if (indices != nullptr) {
             indices[target] =
                 at < 0 ? -1

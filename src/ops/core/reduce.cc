@@ -2,7 +2,6 @@
 // nothing is -infinity, and minimum and maximum are the type's bounds, as in the ONNX standard; its
 // mean is NaN.
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 

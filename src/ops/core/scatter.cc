@@ -1,8 +1,6 @@
 // Writing by index into a copy of the input, single elements along an axis or slices by index
 // vectors; where several updates meet, they are reduced in order, or the last one stays.
 
-#include <algorithm>
-
 #include "ops/core/core.h"
 #include "ops/core/reference.h"
 

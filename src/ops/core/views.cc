@@ -1,7 +1,6 @@
 // Operations that give the same elements other dimensions: reshape, squeeze, unsqueeze, flatten.
 
 #include <algorithm>
-#include <numeric>
 
 #include "ops/core/core.h"
 #include "ops/core/fits.h"

@@ -1,6 +1,5 @@
 #include <png.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstring>
 

@@ -1,7 +1,6 @@
 // Portable bitmaps, graymaps and pixmaps, plain (P1 to P3) and raw (P4 to P6), after the manual
 // pages of Netpbm.
 
-#include <algorithm>
 #include <cmath>
 
 #include "ops/image/image.h"

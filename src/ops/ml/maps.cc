@@ -1,6 +1,5 @@
 // Operators of maps. Each is a core operation, since no formula speaks of maps.
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <map>

@@ -1,6 +1,5 @@
 #include "ops/signal/fft.h"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <numbers>

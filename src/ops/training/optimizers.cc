@@ -2,8 +2,6 @@
 // then as many tensors X as are optimised, their gradients, and their states; outputs are the new
 // tensors and states in the same order. Scalars are computed in double.
 
-#include <algorithm>
-
 #include "ops/lowering.h"
 
 namespace sardonyx::ops::training {

@@ -1,8 +1,6 @@
 // DeformConv: what each kernel position reads, moved by offsets, gathered into columns; then a
 // matrix product.
 
-#include <algorithm>
-
 #include "ops/core/reference.h"
 #include "ops/core/window.h"
 #include "ops/lowering.h"
