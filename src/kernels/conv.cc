@@ -73,8 +73,9 @@ std::string_view ConvRefusal(ConvAlgorithm algorithm, const ConvShape& shape) {
 
 ConvAlgorithm ChooseConv(const ConvShape& shape, int, bool allow_winograd) {
   if (conv_depthwise::Refusal(shape).empty()) return ConvAlgorithm::kDepthwise;
-  // Few channels leave the transforms more to do than the products save.
-  if (!allow_winograd || std::min(shape.cin, shape.cout) < 8) return ConvAlgorithm::kGemm;
+  // Few channels leave the transforms more to do than the products save, which stride 2 halves.
+  const int64_t few = shape.stride[2] == 2 ? 16 : 8;
+  if (!allow_winograd || std::min(shape.cin, shape.cout) < few) return ConvAlgorithm::kGemm;
   ConvAlgorithm best = ConvAlgorithm::kGemm;
   double least = GemmCost(shape);
   const auto consider = [&]<WinogradForm kForm>(ConvAlgorithm algorithm) {
