@@ -112,7 +112,8 @@ Rewrite SinkShuffles(Node& node, PassContext& context) {
     }
     return SinkBelow(node, shuffle, context);
   }
-  if (!CanRead(node, shuffle)) return CheckFailed{"no pointwise convolution whose groups take whole blocks"};
+  if (!CanRead(node, shuffle))
+    return CheckFailed{"no pointwise convolution whose groups take whole blocks"};
   PatchMaker maker(context, node);
   const int64_t rank = y->fact.rank();
   std::vector<int64_t> dims(rank, 0);
