@@ -312,35 +312,27 @@ int64_t ScatterElements(T* out, const Index* indices, const T* updates,
 
 template <typename T>
 int64_t ScatterNd(T* out, const int64_t* indices, const T* updates, std::span<const int64_t> dims,
-                  int64_t count, int64_t slice, ScatterReduction reduction, const Parallel& par) {
-  // Slices may meet, so each task takes a part of all of them.
-  constexpr int64_t kLeastPart = 256, kLeastTask = 1 << 16, kMostTasks = 8;
-  const int64_t tasks =
-      std::clamp<int64_t>(std::min(slice / kLeastPart, count * slice / kLeastTask), 1, kMostTasks);
+                  int64_t count, int64_t slice, ScatterReduction reduction) {
   const int64_t depth = static_cast<int64_t>(dims.size());
-  BadPlace bad;
-  par.For(tasks, [&](int64_t task) {
-    const int64_t first = slice * task / tasks, size = slice * (task + 1) / tasks - first;
-    for (int64_t i = 0; i < count; ++i) {
-      int64_t at = 0;
-      for (int64_t k = 0; k < depth; ++k) {
-        const int64_t index = Wrap(indices[i * depth + k], dims[k]);
-        if (index < 0) return bad.Report(i * depth + k);
-        at = at * dims[k] + index;
-      }
-      T* to = out + at * slice + first;
-      const T* from = updates + i * slice + first;
-      if (reduction == ScatterReduction::kNone) {
-        std::memcpy(to, from, static_cast<size_t>(size) * sizeof(T));
-        continue;
-      }
-      WithReduction(reduction, [&](auto fixed) {
-        SARDONYX_TILE_LOOP
-        for (int64_t j = 0; j < size; ++j) to[j] = Combine(fixed.value, to[j], from[j]);
-      });
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t at = 0;
+    for (int64_t k = 0; k < depth; ++k) {
+      const int64_t index = Wrap(indices[i * depth + k], dims[k]);
+      if (index < 0) return i * depth + k;
+      at = at * dims[k] + index;
     }
-  });
-  return bad.OrNone();
+    T* to = out + at * slice;
+    const T* from = updates + i * slice;
+    if (reduction == ScatterReduction::kNone) {
+      std::memcpy(to, from, static_cast<size_t>(slice) * sizeof(T));
+      continue;
+    }
+    WithReduction(reduction, [&](auto fixed) {
+      SARDONYX_TILE_LOOP
+      for (int64_t j = 0; j < slice; ++j) to[j] = Combine(fixed.value, to[j], from[j]);
+    });
+  }
+  return -1;
 }
 
 #define SARDONYX_GATHER(Index)                                                                    \
@@ -361,7 +353,7 @@ SARDONYX_GATHER(int64_t);
                                                std::span<const int64_t>, std::span<const int64_t>, \
                                                int64_t, ScatterReduction);                         \
   template int64_t ScatterNd<T>(T*, const int64_t*, const T*, std::span<const int64_t>, int64_t,   \
-                                int64_t, ScatterReduction, const Parallel&)
+                                int64_t, ScatterReduction)
 SARDONYX_SCATTER(float);
 SARDONYX_SCATTER(double);
 SARDONYX_SCATTER(int8_t);

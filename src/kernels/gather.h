@@ -44,6 +44,6 @@ int64_t ScatterElements(T* out, const Index* indices, const T* updates,
 // updates [count, slice]. The same types.
 template <typename T>
 int64_t ScatterNd(T* out, const int64_t* indices, const T* updates, std::span<const int64_t> dims,
-                  int64_t count, int64_t slice, ScatterReduction reduction, const Parallel& par);
+                  int64_t count, int64_t slice, ScatterReduction reduction);
 
 }  // namespace sardonyx

@@ -151,34 +151,10 @@ TYPED_TEST(Scatter, ElementsAndNd) {
       target = Combine(reduction, target, static_cast<double>(updates[i]));
     }
     auto out = data;
-    ASSERT_EQ(
-        ScatterNd(out.data(), indices.data(), updates.data(), dims, 4, 5, reduction, Parallel{}),
-        -1);
+    ASSERT_EQ(ScatterNd(out.data(), indices.data(), updates.data(), dims, 4, 5, reduction), -1);
     for (int i = 0; i < 60; ++i) ASSERT_EQ(out[i], static_cast<TypeParam>(expected[i]));
     const std::vector<int64_t> bad = {0, 1, 3, 0};
-    EXPECT_EQ(ScatterNd(out.data(), bad.data(), updates.data(), dims, 2, 5, reduction, Parallel{}),
-              2);
-  }
-}
-
-// Long slices are shared among tasks, of which each sees all indices.
-TEST(ScatterNd, LongSlices) {
-  const int64_t rows = 7, count = 300, slice = 1031;
-  const auto indices = RandomIndices<int64_t>(count, rows);
-  std::vector<float> data(rows * slice), updates(count * slice);
-  for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<float>(i % 11);
-  for (size_t i = 0; i < updates.size(); ++i) updates[i] = static_cast<float>(i * 7 % 13);
-  std::vector<float> expected = data;
-  for (int64_t i = 0; i < count * slice; ++i) {
-    expected[(indices[i / slice] + rows) % rows * slice + i % slice] += updates[i];
-  }
-  const Sizes dims = {rows};
-  for (int threads : {1, 2}) {
-    auto out = data;
-    ASSERT_EQ(ScatterNd(out.data(), indices.data(), updates.data(), dims, count, slice,
-                        ScatterReduction::kAdd, test::Threads(threads)),
-              -1);
-    EXPECT_EQ(out, expected);
+    EXPECT_EQ(ScatterNd(out.data(), bad.data(), updates.data(), dims, 2, 5, reduction), 2);
   }
 }
 

@@ -1,6 +1,5 @@
 #include "kernels/gather.h"
 
-#include <algorithm>
 #include <cstring>
 
 #include "devices/cpu/families.h"
@@ -130,19 +129,12 @@ class Canvas {
     const auto* data = static_cast<const char*>(x.constant->raw());
     is_zero_ = data[0] == 0 && std::memcmp(data, data + 1, bytes_ - 1) == 0;
   }
-  void Fill(void* out, const void* in, const Parallel& par) const {
-    if (!is_zero_ && out == in) return;
-    constexpr size_t kPart = 512 << 10;
-    par.For(static_cast<int64_t>((bytes_ + kPart - 1) / kPart), [&](int64_t part) {
-      const size_t begin = static_cast<size_t>(part) * kPart,
-                   size = std::min(kPart, bytes_ - begin);
-      char* to = static_cast<char*>(out) + begin;
-      if (is_zero_) {
-        std::memset(to, 0, size);
-      } else {
-        std::memcpy(to, static_cast<const char*>(in) + begin, size);
-      }
-    });
+  void Fill(void* out, const void* in) const {
+    if (is_zero_) {
+      std::memset(out, 0, bytes_);
+    } else if (out != in) {
+      std::memcpy(out, in, bytes_);
+    }
   }
 
  private:
@@ -161,7 +153,7 @@ BindResult BindScatterElements(const BindRequest& request) {
     using T = typename decltype(tag)::type;
     bound.run = [=, dims = x.dims, index_dims = indices.dims, axis = AxisOf(request),
                  type = indices.dtype, canvas = Canvas(x)](const StepArgs& args) {
-      canvas.Fill(args.out[0], args.in[0], args.parallel);
+      canvas.Fill(args.out[0], args.in[0]);
       Check(WithIndices(type, args.in[1], [&](const auto* at) {
         return ScatterElements(static_cast<T*>(args.out[0]), at, static_cast<const T*>(args.in[2]),
                                dims, index_dims, axis, reduction);
@@ -187,10 +179,9 @@ BindResult BindScatterNd(const BindRequest& request) {
   const bool known = WithScatterType(x.dtype, reduction, [&](auto tag) {
     using T = typename decltype(tag)::type;
     bound.run = [=, count = indices.size() / depth, canvas = Canvas(x)](const StepArgs& args) {
-      canvas.Fill(args.out[0], args.in[0], args.parallel);
+      canvas.Fill(args.out[0], args.in[0]);
       Check(ScatterNd(static_cast<T*>(args.out[0]), static_cast<const int64_t*>(args.in[1]),
-                      static_cast<const T*>(args.in[2]), dims, count, slice, reduction,
-                      args.parallel));
+                      static_cast<const T*>(args.in[2]), dims, count, slice, reduction));
     };
   });
   if (!known) return Refuse("element type is {}", Name(x.dtype));
