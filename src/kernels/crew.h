@@ -55,7 +55,7 @@ class Crew {
     }
     // Somebody has lost the processor, and gets this one if it is not taken up by waiting.
     sleeping_.fetch_add(1);
-    for (int32_t done; (done = done_.load()) < target;) done_.wait(done);
+    for (int64_t done; (done = done_.load()) < target;) done_.wait(done);
     sleeping_.fetch_sub(1);
   }
 
@@ -64,7 +64,7 @@ class Crew {
   const Body& body_;
   std::atomic<int> owners_[kMostCrew];
   std::atomic<int64_t> begun_[kMostCrew] = {};  // of each part, phases
-  alignas(64) std::atomic<int32_t> done_{0};    // parts of all phases
+  alignas(64) std::atomic<int64_t> done_{0};    // parts of all phases
   std::atomic<int> sleeping_{0};
 };
 
