@@ -52,15 +52,36 @@ HWY_INLINE Range Inside(int64_t position, int64_t kernel, int64_t dilation, int6
   return {begin, std::max(begin, std::min(kernel, end))};
 }
 
-// What is done to the accumulated value of output pixel `pixel` of the line.
-template <class D, class V>
-HWY_INLINE void Finish(D d, V value, const DepthwiseLine& line, int64_t pixel, int64_t c) {
+// Finishes and stores the sums of kP neighbouring output pixels, the first of which is `pixel` of
+// the line. The bias comes to the finished sum: were it where sums begin, each of their steps would
+// be rounded to its size.
+template <int kP, class D, class V = hn::Vec<D>>
+HWY_INLINE void Finish(D d, V (&acc)[kP], const DepthwiseLine& line, int64_t pixel, int64_t c) {
   const TileEpilogue& e = line.epilogue;
-  if (e.residual != nullptr) {
-    value = hn::Add(value, hn::LoadU(d, e.residual + pixel * e.residual_ld + c));
+  if (e.bias != nullptr) {
+    const V bias = hn::LoadU(d, e.bias + c);
+#pragma GCC unroll 8
+    for (int p = 0; p < kP; ++p) acc[p] = hn::Add(acc[p], bias);
   }
-  if (e.clamp) value = AtMost(d, hn::Set(d, e.hi), AtLeast(d, hn::Set(d, e.lo), value));
-  hn::StoreU(RoundTo(d, e.rounding, value), d, line.y + pixel * line.s.y_stride + c);
+  if (e.residual != nullptr) {
+    const float* residual = e.residual + pixel * e.residual_ld + c;
+#pragma GCC unroll 8
+    for (int p = 0; p < kP; ++p, residual += e.residual_ld) {
+      acc[p] = hn::Add(acc[p], hn::LoadU(d, residual));
+    }
+  }
+  if (e.clamp) {
+    const V lo = hn::Set(d, e.lo), hi = hn::Set(d, e.hi);
+#pragma GCC unroll 8
+    for (int p = 0; p < kP; ++p) acc[p] = AtMost(d, hi, AtLeast(d, lo, acc[p]));
+  }
+  if (e.rounding != DType::kFloat32) {
+#pragma GCC unroll 8
+    for (int p = 0; p < kP; ++p) acc[p] = RoundTo(d, e.rounding, acc[p]);
+  }
+  float* y = line.y + pixel * line.s.y_stride + c;
+#pragma GCC unroll 8
+  for (int p = 0; p < kP; ++p, y += line.s.y_stride) hn::StoreU(acc[p], d, y);
 }
 
 // The lines of the kernel that lie inside of the input, for one output line.
@@ -79,15 +100,13 @@ HWY_INLINE void FixedPixels(D d, const DepthwiseLine& line, const KernelLines& l
   using V = hn::Vec<D>;
   constexpr int kColumns = (kP - 1) * kS + kW;
   const ConvShape& s = line.s;
-  const TileEpilogue& e = line.epilogue;
   const int64_t pixel = s.x_stride, channels = s.cin;
   const int64_t w0 = ow * kS - s.pad_begin[2];
   const int64_t j0 = std::max<int64_t>(0, -w0), j1 = std::min<int64_t>(kColumns, s.in[2] - w0);
   const int64_t offset = w0 * pixel + c;
   V acc[kP];
-  const V start = e.bias == nullptr ? hn::Zero(d) : hn::LoadU(d, e.bias + c);
 #pragma GCC unroll 8
-  for (int p = 0; p < kP; ++p) acc[p] = start;
+  for (int p = 0; p < kP; ++p) acc[p] = hn::Zero(d);
   for (int i = 0; i < lines.count; ++i) {
     const float* HWY_RESTRICT x = lines.x[i] + offset;
     const float* HWY_RESTRICT w = lines.w[i] + c;
@@ -106,26 +125,7 @@ HWY_INLINE void FixedPixels(D d, const DepthwiseLine& line, const KernelLines& l
       }
     }
   }
-  if (e.residual != nullptr) {
-    const float* residual = e.residual + ow * e.residual_ld + c;
-#pragma GCC unroll 8
-    for (int p = 0; p < kP; ++p, residual += e.residual_ld) {
-      acc[p] = hn::Add(acc[p], hn::LoadU(d, residual));
-    }
-  }
-  if (e.clamp) {
-    const V lo = hn::Set(d, e.lo), hi = hn::Set(d, e.hi);
-#pragma GCC unroll 8
-    for (int p = 0; p < kP; ++p) acc[p] = AtMost(d, hi, AtLeast(d, lo, acc[p]));
-  }
-  if (e.rounding != DType::kFloat32) {
-#pragma GCC unroll 8
-    for (int p = 0; p < kP; ++p) acc[p] = RoundTo(d, e.rounding, acc[p]);
-  }
-  const int64_t step = s.y_stride;
-  float* y = line.y + ow * step + c;
-#pragma GCC unroll 8
-  for (int p = 0; p < kP; ++p, y += step) hn::StoreU(acc[p], d, y);
+  Finish(d, acc, line, ow, c);
 }
 
 template <int kP, int kW, int kS, class D>
@@ -190,7 +190,6 @@ HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t
   using V = hn::Vec<D>;
   constexpr int kW = 3, kColumns = (kP - 1) * kS + kW, kRows = kS + kW;
   const ConvShape& s = line.s;
-  const TileEpilogue& e = line.epilogue;
   const int64_t pixel = s.x_stride, channels = s.cin, x_step = s.in[2] * pixel;
   const int64_t w0 = ow * kS - s.pad_begin[2];
   const bool left = w0 >= 0, right = w0 + kColumns <= s.in[2];
@@ -200,10 +199,9 @@ HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t
   V wv[kW][kW];
 #pragma GCC unroll 9
   for (int i = 0; i < kW * kW; ++i, w += channels) wv[i / kW][i % kW] = hn::LoadU(d, w);
-  const V start = e.bias == nullptr ? hn::Zero(d) : hn::LoadU(d, e.bias + c);
   V acc[2][kP];
 #pragma GCC unroll 16
-  for (int i = 0; i < 2 * kP; ++i) acc[i / kP][i % kP] = start;
+  for (int i = 0; i < 2 * kP; ++i) acc[i / kP][i % kP] = hn::Zero(d);
 #pragma GCC unroll 5
   for (int row = 0; row < kRows; ++row, x += x_step) {
     if (!kWhole && ((row == 0 && !top) || (row == kRows - 1 && !bottom))) continue;
@@ -221,28 +219,8 @@ HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t
       }
     }
   }
-#pragma GCC unroll 2
-  for (int i = 0; i < 2; ++i) {
-    if (e.residual != nullptr) {
-      const float* residual = e.residual + (i * s.out[2] + ow) * e.residual_ld + c;
-#pragma GCC unroll 8
-      for (int p = 0; p < kP; ++p, residual += e.residual_ld) {
-        acc[i][p] = hn::Add(acc[i][p], hn::LoadU(d, residual));
-      }
-    }
-    if (e.clamp) {
-      const V lo = hn::Set(d, e.lo), hi = hn::Set(d, e.hi);
-#pragma GCC unroll 8
-      for (int p = 0; p < kP; ++p) acc[i][p] = AtMost(d, hi, AtLeast(d, lo, acc[i][p]));
-    }
-    if (e.rounding != DType::kFloat32) {
-#pragma GCC unroll 8
-      for (int p = 0; p < kP; ++p) acc[i][p] = RoundTo(d, e.rounding, acc[i][p]);
-    }
-    float* y = line.y + (i * s.out[2] + ow) * s.y_stride + c;
-#pragma GCC unroll 8
-    for (int p = 0; p < kP; ++p, y += s.y_stride) hn::StoreU(acc[i][p], d, y);
-  }
+  Finish(d, acc[0], line, ow, c);
+  Finish(d, acc[1], line, ow + s.out[2], c);
 }
 
 template <int kP, int kS, class D>
@@ -311,13 +289,11 @@ HWY_INLINE void Pixels(D d, const DepthwiseLine& line, Range depth, Range height
   const ConvShape& s = line.s;
   const int64_t step = s.stride[2] * s.x_stride, tap = s.dilation[2] * s.x_stride;
   const int64_t w0 = ow * s.stride[2] - s.pad_begin[2];
-  V acc[kP][kNV];
+  V acc[kNV][kP];
 #pragma GCC unroll 4
   for (int v = 0; v < kNV; ++v) {
-    const V start =
-        line.epilogue.bias == nullptr ? hn::Zero(d) : hn::LoadU(d, line.epilogue.bias + c + v * kL);
 #pragma GCC unroll 4
-    for (int p = 0; p < kP; ++p) acc[p][v] = start;
+    for (int p = 0; p < kP; ++p) acc[v][p] = hn::Zero(d);
   }
   for (int64_t kd = depth.begin; kd < depth.end; ++kd) {
     for (int64_t kh = height.begin; kh < height.end; ++kh) {
@@ -334,17 +310,14 @@ HWY_INLINE void Pixels(D d, const DepthwiseLine& line, Range depth, Range height
         for (int p = 0; p < kP; ++p) {
 #pragma GCC unroll 4
           for (int v = 0; v < kNV; ++v) {
-            acc[p][v] = hn::MulAdd(wv[v], hn::LoadU(d, x + p * step + v * kL), acc[p][v]);
+            acc[v][p] = hn::MulAdd(wv[v], hn::LoadU(d, x + p * step + v * kL), acc[v][p]);
           }
         }
       }
     }
   }
 #pragma GCC unroll 4
-  for (int p = 0; p < kP; ++p) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kNV; ++v) Finish(d, acc[p][v], line, ow + p, c + v * kL);
-  }
+  for (int v = 0; v < kNV; ++v) Finish(d, acc[v], line, ow, c + v * kL);
 }
 
 // Pixels first ... last - 1 that see the same range of the kernel's width, channels [c0, c1) in
