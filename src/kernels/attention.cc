@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "kernels/attention_rows.h"
+#include "kernels/bf16_block.h"
 #include "kernels/gemm.h"
 #include "kernels/gemm_block.h"
 #include "kernels/gemv.h"
@@ -19,6 +20,7 @@ constexpr int64_t kMaxGroup = 32;      // queries whose scores are held at a tim
 // How a call is cut; depends on the shape and the SIMD target alone.
 struct Cut {
   bool few = false;      // queries: no packing
+  bool pairs = false;    // of bfloat16 are multiplied
   int64_t parts = 1;     // of the queries
   int64_t per_task = 1;  // (item, head, part)s
   int64_t items = 0;
@@ -26,17 +28,20 @@ struct Cut {
   int64_t keys = 0;   // of a block, at most
   int64_t scores_ld = 0;
   // Floats in a slot of scratch.
-  int64_t scores = 0, packed_keys = 0, packed_values = 0;
+  int64_t scores = 0, packed_keys = 0, packed_values = 0, paired_queries = 0;
 
   size_t SlotBytes() const {
-    return static_cast<size_t>((scores + packed_keys + packed_values) * 4);
+    return static_cast<size_t>((scores + packed_keys + packed_values + paired_queries) * 4);
   }
 };
 
 Cut CutAttention(const AttentionShape& s) {
   Cut cut;
   cut.few = s.queries <= kGemvRows && !s.k_transposed;
-  cut.keys = std::min(s.keys, kBlockKeys);
+  const bool rounds = s.rounding != DType::kFloat32;
+  cut.pairs = s.rounding == DType::kBFloat16 && !cut.few && Bf16HasPairs();
+  // Weights that are rounded are those of all keys.
+  cut.keys = rounds ? s.keys : std::min(s.keys, kBlockKeys);
   cut.scores_ld = RoundUp(cut.keys, 16) + 16;
   if (cut.few) {
     cut.group = s.queries;
@@ -47,6 +52,14 @@ Cut CutAttention(const AttentionShape& s) {
     cut.group = std::min(s.queries, kMaxGroup / tile * tile);
     cut.packed_keys = RoundUp(static_cast<int64_t>(GemmPackedBytes(s.size, cut.keys)) / 4, 16);
     cut.packed_values = RoundUp(static_cast<int64_t>(GemmPackedBytes(cut.keys, s.width)) / 4, 16);
+  }
+  if (cut.pairs) {
+    const int64_t panel = GemmPanelWidth(), rows = RoundUp(s.keys, panel) * Bf16RowWords(s.size);
+    const int64_t keys = CeilDiv(s.size, 2) * RoundUp(s.keys, panel);
+    const int64_t values = CeilDiv(s.keys, 2) * RoundUp(s.width, panel);
+    cut.packed_keys = std::max(cut.packed_keys, RoundUp(keys, 16));
+    cut.packed_values = std::max({cut.packed_values, rows, RoundUp(values, 16)});
+    cut.paired_queries = cut.group * Bf16RowWords(s.size);
   }
   cut.scores = RoundUp(cut.group * cut.scores_ld, 16);
   cut.items = s.batch * s.heads * cut.parts;
@@ -112,9 +125,20 @@ int64_t LongestRow(const AttentionRow* rows, int64_t count) {
 AttentionBlock BlockOf(const Context& x, AttentionRow* rows, int64_t count, int64_t first,
                        int64_t keys, float* scores, float* y) {
   const AttentionShape& s = x.shape;
-  return {rows, count,         scores,    x.cut.scores_ld,        first,
-          keys, s.scale,       s.softcap, x.mask.seen != nullptr, x.mask.stride[3],
-          y,    s.y_stride[2], s.width};
+  return {rows,
+          count,
+          scores,
+          x.cut.scores_ld,
+          first,
+          keys,
+          s.scale,
+          s.softcap,
+          x.mask.seen != nullptr,
+          x.mask.stride[3],
+          y,
+          s.y_stride[2],
+          s.width,
+          s.rounding};
 }
 
 // Few queries: keys and values are read once, where they lie.
@@ -139,7 +163,7 @@ void RunFew(const Context& x, int64_t index, float* scratch) {
       for (int64_t e = 0; e < s.width; ++e) y[e] += products[r * s.width + e];
     }
   }
-  FinishRows(rows, part.rows, s.zero_blind, s.zero_nan, part.y, s.y_stride[2], s.width);
+  FinishRows(rows, part.rows, s.zero_blind, s.zero_nan, s.rounding, part.y, s.y_stride[2], s.width);
 }
 
 void RunMany(const Context& x, int64_t index, float* scratch) {
@@ -184,7 +208,61 @@ void RunMany(const Context& x, int64_t index, float* scratch) {
       GemmBlock(args);
     }
   }
-  FinishRows(rows, part.rows, s.zero_blind, s.zero_nan, part.y, s.y_stride[2], s.width);
+  FinishRows(rows, part.rows, s.zero_blind, s.zero_nan, s.rounding, part.y, s.y_stride[2], s.width);
+}
+
+// Queries, keys and values as pairs of bfloat16. False, and to be done in float32, if they or the
+// weights are not all such, or subnormal.
+bool RunPairs(const Context& x, int64_t index, float* scratch) {
+  const AttentionShape& s = x.shape;
+  AttentionRow rows[kPartQueries];
+  const Part part = Locate(x, index, rows);
+  auto* const scores = reinterpret_cast<uint32_t*>(scratch);
+  uint32_t* const packed_keys = scores + x.cut.scores;
+  uint32_t* const packed_values = packed_keys + x.cut.packed_keys;
+  uint32_t* const queries = packed_values + x.cut.packed_values;
+  const int64_t panel = GemmPanelWidth(), keys = LongestRow(rows, part.rows);
+  const int64_t queries_ld = Bf16RowWords(s.size);
+  // Values do not need their place yet.
+  if (!Bf16PackPanels(part.k, s.k_stride[2], !s.k_transposed, s.size, keys, packed_values,
+                      packed_keys) ||
+      !Bf16PackPanels(part.v, s.v_stride[2], false, keys, s.width, nullptr, packed_values)) {
+    return false;
+  }
+  for (int64_t row = 0; row < part.rows; row += x.cut.group) {
+    const int64_t count = std::min(x.cut.group, part.rows - row);
+    const int64_t seen = LongestRow(rows + row, count);
+    if (!Bf16PackRows(part.q + row * s.q_stride[2], s.q_stride[2], count, s.size, queries,
+                      queries_ld)) {
+      return false;
+    }
+    Bf16BlockArgs args{};
+    args.rows = count;
+    args.a_pairs = queries;
+    args.pairs_ld = queries_ld;
+    args.b = args.next = packed_keys;
+    args.k_total = s.size;
+    args.pairs = CeilDiv(s.size, 2);
+    args.n_total = keys;
+    args.n1 = std::min(keys, RoundUp(seen, panel));
+    args.c = scratch;
+    args.ldc = x.cut.scores_ld;
+    Bf16Block(args);
+    SoftenBlock(BlockOf(x, rows + row, count, 0, seen, scratch, nullptr));
+    // In place: a row of pairs is half as long.
+    if (!Bf16PackRows(scratch, x.cut.scores_ld, count, seen, scores, x.cut.scores_ld)) return false;
+    args.a_pairs = scores;
+    args.pairs_ld = x.cut.scores_ld;
+    args.b = args.next = packed_values;
+    args.k_total = keys;
+    args.pairs = CeilDiv(seen, 2);
+    args.n_total = args.n1 = s.width;
+    args.c = part.y + row * s.y_stride[2];
+    args.ldc = s.y_stride[2];
+    Bf16Block(args);
+  }
+  FinishRows(rows, part.rows, s.zero_blind, s.zero_nan, s.rounding, part.y, s.y_stride[2], s.width);
+  return true;
 }
 
 // One query of each head: heads that share keys are rows of one problem.
@@ -223,7 +301,11 @@ void Attention(const AttentionShape& given, const float* q, const float* k, cons
     const ScratchSlots::Lease lease(slots);
     const int64_t end = std::min(cut.items, (task + 1) * cut.per_task);
     for (int64_t i = task * cut.per_task; i < end; ++i) {
-      cut.few ? RunFew(x, i, lease.floats()) : RunMany(x, i, lease.floats());
+      if (cut.few) {
+        RunFew(x, i, lease.floats());
+      } else if (!cut.pairs || !RunPairs(x, i, lease.floats())) {
+        RunMany(x, i, lease.floats());
+      }
     }
   });
 }

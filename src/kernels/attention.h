@@ -1,11 +1,13 @@
 #pragma once
 // Attention in float32, y = softmax(softcap(q k' scale) + mask) v for each head. Scores exist for a
 // block of queries and keys at a time; the softmax goes on from block to block (Milakov and
-// Gimelshein, arXiv:1805.02867).
+// Gimelshein, arXiv:1805.02867). Of bfloat16 that is kept in float32, what a graph of nodes would
+// round is rounded, and processors that have AVX512_BF16 multiply its pairs.
 
 #include <cstddef>
 #include <cstdint>
 
+#include "base/dtype.h"
 #include "base/thread_pool.h"
 
 namespace sardonyx {
@@ -27,6 +29,8 @@ struct AttentionShape {
   int64_t ahead = 0;
   // Queries that give zeros: whose scores are all -infinity; and those whose weights are NaN.
   bool zero_blind = false, zero_nan = false;
+  // Of products, scaled and masked scores, weights and results: float32 (none) or bfloat16.
+  DType rounding = DType::kFloat32;
 };
 
 // Added to the scores; or, as bytes, 0 hides a key. Strides count elements of batch, head of q,

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/rounding-inl.h"
 #include "kernels/row_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -62,7 +63,7 @@ HWY_INLINE float RowMax(const float* x, int64_t n) {
   return MaxLane(d, hn::Max(m0, m1));
 }
 
-// Applies scale, cap and mask; returns the largest score, as RowMax does.
+// Applies scale, cap and mask, each with its rounding; returns the largest score, as RowMax does.
 HWY_INLINE float Score(const AttentionBlock& block, const AttentionRow& row, float* x, int64_t n) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -70,10 +71,12 @@ HWY_INLINE float Score(const AttentionBlock& block, const AttentionRow& row, flo
   const V cap = hn::Set(d, block.softcap), per_cap = hn::Set(d, 1.0f / block.softcap);
   const auto* terms = static_cast<const float*>(row.mask);
   const auto* seen = static_cast<const uint8_t*>(row.mask);
+  const auto round = [&](V s) HWY_ATTR { return RoundTo(d, block.rounding, s); };
   V max = hidden;
   const auto pass = [&](auto&& masked) {
     for (int64_t i = 0; i < n; i += lanes) {
-      V s = hn::Mul(LoadSome(x + i, n - i, kHidden), scale);
+      V s = round(LoadSome(x + i, n - i, kHidden));
+      if (block.scale != 1) s = round(hn::Mul(s, scale));
       if (block.softcap > 0) s = hn::Mul(VecTanh(d, hn::Mul(s, per_cap)), cap);
       s = masked(s, i);
       StoreSome(s, x + i, n - i);
@@ -90,10 +93,11 @@ HWY_INLINE float Score(const AttentionBlock& block, const AttentionRow& row, flo
     });
   } else if (block.mask_step == 0) {
     const V term = hn::Set(d, *terms);
-    pass([&](V s, int64_t) { return hn::Add(s, term); });
+    pass([&](V s, int64_t) { return round(hn::Add(s, term)); });
   } else {
-    pass(
-        [&](V s, int64_t i) { return hn::Add(s, LoadSome(terms + block.first + i, n - i, 0.0f)); });
+    pass([&](V s, int64_t i) {
+      return round(hn::Add(s, LoadSome(terms + block.first + i, n - i, 0.0f)));
+    });
   }
   return MaxLane(d, max);
 }
@@ -123,12 +127,12 @@ HWY_INLINE float Exponentials(float* x, int64_t n, float scale, float max) {
   return SumLanes(d, hn::Add(s0, s1));
 }
 
-HWY_INLINE void Multiply(float* y, int64_t n, float factor) {
+HWY_INLINE void Multiply(float* y, int64_t n, float factor, DType rounding = DType::kFloat32) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const V f = hn::Set(d, factor);
   for (int64_t i = 0; i < n; i += lanes) {
-    StoreSome(hn::Mul(LoadSome(y + i, n - i, 0.0f), f), y + i, n - i);
+    StoreSome(RoundTo(d, rounding, hn::Mul(LoadSome(y + i, n - i, 0.0f), f)), y + i, n - i);
   }
 }
 
@@ -140,10 +144,22 @@ void Soften(const AttentionBlock& block) {
     std::fill(x + n, x + block.keys, 0.0f);
     if (n == 0) continue;
     // Products that are scaled alone need no sweep of their own.
-    const bool bare = row.mask == nullptr && !(block.softcap > 0) && block.scale > 0;
+    const bool rounds = block.rounding != DType::kFloat32;
+    const bool bare = row.mask == nullptr && !(block.softcap > 0) && block.scale > 0 && !rounds;
     const float largest = bare ? RowMax(x, n) * block.scale : Score(block, row, x, n);
     const float max = std::max(row.max, largest);
     const float sum = Exponentials(x, n, bare ? block.scale : 1.0f, max);
+    if (rounds) {
+      // What has no weights is left to FinishRows.
+      const bool weighs = sum > 0;
+      if (weighs) {
+        Multiply(x, n, 1.0f / sum, block.rounding);
+      } else {
+        std::fill(x, x + n, 0.0f);
+      }
+      row.sum = weighs ? 1 : sum;
+      continue;
+    }
     if (max == row.max) {
       row.sum += sum;
       continue;
@@ -155,14 +171,14 @@ void Soften(const AttentionBlock& block) {
   }
 }
 
-void Finish(const AttentionRow* rows, int64_t row_count, bool zero_blind, bool zero_nan, float* y,
-            int64_t y_ld, int64_t width) {
+void Finish(const AttentionRow* rows, int64_t row_count, bool zero_blind, bool zero_nan,
+            DType rounding, float* y, int64_t y_ld, int64_t width) {
   for (int64_t r = 0; r < row_count; ++r, y += y_ld) {
     const float sum = rows[r].sum;
     if ((zero_blind && sum == 0) || (zero_nan && (sum == 0 || std::isnan(sum)))) {
       std::fill(y, y + width, 0.0f);
     } else {
-      Multiply(y, width, sum == 0 ? std::numeric_limits<float>::quiet_NaN() : 1.0f / sum);
+      Multiply(y, width, sum == 0 ? std::numeric_limits<float>::quiet_NaN() : 1.0f / sum, rounding);
     }
   }
 }
@@ -200,8 +216,8 @@ HWY_EXPORT(Seen);
 void SoftenBlock(const AttentionBlock& block) { HWY_DYNAMIC_DISPATCH(Soften)(block); }
 
 void FinishRows(const AttentionRow* rows, int64_t row_count, bool zero_blind, bool zero_nan,
-                float* y, int64_t y_ld, int64_t width) {
-  HWY_DYNAMIC_DISPATCH(Finish)(rows, row_count, zero_blind, zero_nan, y, y_ld, width);
+                DType rounding, float* y, int64_t y_ld, int64_t width) {
+  HWY_DYNAMIC_DISPATCH(Finish)(rows, row_count, zero_blind, zero_nan, rounding, y, y_ld, width);
 }
 
 int64_t SeenKeys(const void* mask, bool is_bytes, int64_t step, int64_t keys) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/dtype.h"
 #include "kernels/attention.h"
 
 namespace sardonyx {
@@ -15,7 +16,8 @@ struct AttentionRow {
 };
 
 // Turns scores [rows, keys] of keys [first, first + keys) into e^(score - max), those beyond a
-// row's end into 0, and multiplies what y holds of earlier blocks by the change of max.
+// row's end into 0, and multiplies what y holds of earlier blocks by the change of max. If they are
+// rounded, a block has all keys, and scores become weights whose sum counts as 1.
 struct AttentionBlock {
   AttentionRow* rows;
   int64_t row_count;
@@ -27,12 +29,13 @@ struct AttentionBlock {
   int64_t mask_step;  // 0 or 1, from key to key
   float* y;           // null in the first block
   int64_t y_ld, width;
+  DType rounding;  // float32: none
 };
 void SoftenBlock(const AttentionBlock& block);
 
-// y /= sum, with the rules for queries that see nothing.
+// y /= sum, rounded, with the rules for queries that see nothing.
 void FinishRows(const AttentionRow* rows, int64_t row_count, bool zero_blind, bool zero_nan,
-                float* y, int64_t y_ld, int64_t width);
+                DType rounding, float* y, int64_t y_ld, int64_t width);
 
 // One behind the last of `keys` keys that the mask does not hide; `keys` if it hides all.
 int64_t SeenKeys(const void* mask, bool is_bytes, int64_t step, int64_t keys);

@@ -167,37 +167,82 @@ void Block(const Bf16BlockArgs& args) {
   }
 }
 
+// Whether words of float32 are bfloat16, and none a subnormal one.
+class PairCheck {
+ public:
+  HWY_INLINE PairCheck() : below_(hn::Zero(Words())), least_(hn::Set(Words(), ~0u)) {}
+  HWY_INLINE void See(hn::Vec<Words> word) {
+    const Words d;
+    below_ = hn::Or(below_, word);
+    least_ = hn::Min(least_, hn::Sub(hn::Add(word, word), hn::Set(d, 1u)));
+  }
+  HWY_INLINE bool Passed() const {
+    const Words d;
+    const auto is_wide = hn::Ne(hn::ShiftLeft<16>(below_), hn::Zero(d));
+    const auto is_subnormal = hn::Lt(least_, hn::Set(d, (1u << 24) - 1));
+    return hn::AllFalse(d, hn::Or(is_wide, is_subnormal));
+  }
+
+ private:
+  hn::Vec<Words> below_;
+  // The least of all words doubled, less one: a zero is none of them, a subnormal one is small.
+  hn::Vec<Words> least_;
+};
+
 bool PackRows(const float* a, int64_t lda, int64_t rows, int64_t k, uint32_t* pairs,
               int64_t pairs_ld) {
   const Words d;
-  const auto upper = hn::Set(d, 0xffff0000u), one = hn::Set(d, 1u);
-  // The least of all words doubled, less one: a zero is none of them, a subnormal one is small.
-  auto least = hn::Set(d, ~0u), below = hn::Zero(d);
-  const auto check = [&](auto word) {
-    below = hn::Or(below, word);
-    least = hn::Min(least, hn::Sub(hn::Add(word, word), one));
-  };
+  const auto upper = hn::Set(d, 0xffff0000u);
+  PairCheck check;
   for (int64_t r = 0; r < rows; ++r, a += lda, pairs += pairs_ld) {
     const auto* from = reinterpret_cast<const uint32_t*>(a);
     int64_t i = 0;
     for (; i + kWidth <= k; i += kWidth) {
       const auto first = hn::LoadU(d, from + i), second = hn::LoadU(d, from + i + kLanes);
-      check(first);
-      check(second);
+      check.See(first);
+      check.See(second);
       hn::StoreU(hn::Or(hn::ShiftRight<16>(hn::ConcatEven(d, second, first)),
                         hn::And(hn::ConcatOdd(d, second, first), upper)),
                  d, pairs + i / 2);
     }
     for (; i < k; i += 2) {
       const uint32_t first = from[i], second = i + 1 < k ? from[i + 1] : 0;
-      check(hn::Set(d, first));
-      check(hn::Set(d, second));
+      check.See(hn::Set(d, first));
+      check.See(hn::Set(d, second));
       pairs[i / 2] = first >> 16 | (second & 0xffff0000u);
     }
   }
-  const auto is_wide = hn::Ne(hn::ShiftLeft<16>(below), hn::Zero(d));
-  const auto is_subnormal = hn::Lt(least, hn::Set(d, (1u << 24) - 1));
-  return hn::AllFalse(d, hn::Or(is_wide, is_subnormal));
+  return check.Passed();
+}
+
+// Columns that lie in rows of B: pairs of rows, panel by panel.
+bool PackColumns(const float* b, int64_t ldb, int64_t k, int64_t n, uint32_t* packed) {
+  const Words d;
+  const auto upper = hn::Set(d, 0xffff0000u);
+  PairCheck check;
+  for (int64_t j = 0; j < n; j += kWidth) {
+    const int64_t columns = std::min(kWidth, n - j);
+    for (int64_t i = 0; i < k; i += 2, packed += kWidth) {
+      const float* low = b + i * ldb + j;
+      const float* high = i + 1 < k ? low + ldb : low;
+      HWY_ALIGN float rest[2][kWidth];
+      if (columns < kWidth || i + 1 == k) {
+        std::fill(std::copy_n(low, columns, rest[0]), rest[0] + kWidth, 0.0f);
+        std::fill(i + 1 < k ? std::copy_n(high, columns, rest[1]) : rest[1], rest[1] + kWidth,
+                  0.0f);
+        low = rest[0];
+        high = rest[1];
+      }
+      for (int64_t v = 0; v < kWidth; v += kLanes) {
+        const auto first = hn::BitCast(d, hn::LoadU(Floats(), low + v));
+        const auto second = hn::BitCast(d, hn::LoadU(Floats(), high + v));
+        check.See(first);
+        check.See(second);
+        hn::StoreU(hn::Or(hn::ShiftRight<16>(first), hn::And(second, upper)), d, packed + v);
+      }
+    }
+  }
+  return check.Passed();
 }
 
 }  // namespace
@@ -210,6 +255,7 @@ namespace sardonyx {
 
 HWY_EXPORT(Block);
 HWY_EXPORT(PackRows);
+HWY_EXPORT(PackColumns);
 HWY_EXPORT(HasPairs);
 
 bool Bf16HasPairs() { return HWY_DYNAMIC_DISPATCH(HasPairs)(); }
@@ -217,6 +263,22 @@ void Bf16Block(const Bf16BlockArgs& args) { HWY_DYNAMIC_DISPATCH(Block)(args); }
 bool Bf16PackRows(const float* a, int64_t lda, int64_t rows, int64_t k, uint32_t* pairs,
                   int64_t pairs_ld) {
   return HWY_DYNAMIC_DISPATCH(PackRows)(a, lda, rows, k, pairs, pairs_ld);
+}
+
+// Not a multiple of a page: rows would fall into the same cache lines.
+int64_t Bf16RowWords(int64_t k) { return RoundUp(CeilDiv(k, 2), 16) + 16; }
+
+bool Bf16PackPanels(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n,
+                    uint32_t* rows, uint32_t* packed) {
+  if (!transposed) return HWY_DYNAMIC_DISPATCH(PackColumns)(b, ldb, k, n, packed);
+  const int64_t width = GemmPanelWidth(), pairs = CeilDiv(k, 2), ld = Bf16RowWords(k);
+  if (!Bf16PackRows(b, ldb, n, k, rows, ld)) return false;
+  std::fill(rows + n * ld, rows + RoundUp(n, width) * ld, 0u);
+  for (int64_t j = 0; j < n; j += width) {
+    TransposeCopy(reinterpret_cast<const float*>(rows + j * ld), ld, pairs, width,
+                  reinterpret_cast<float*>(packed + j * pairs), width);
+  }
+  return true;
 }
 
 }  // namespace sardonyx

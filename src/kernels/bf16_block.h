@@ -41,4 +41,10 @@ void Bf16Block(const Bf16BlockArgs& args);
 bool Bf16PackRows(const float* a, int64_t lda, int64_t rows, int64_t k, uint32_t* pairs,
                   int64_t pairs_ld);
 
+// Packs B [k, n], whose element (i, j) is b[i * ldb + j], or b[j * ldb + i] if transposed; false as
+// above. `rows`: Bf16RowWords(k) words for each column of whole panels, used if transposed.
+int64_t Bf16RowWords(int64_t k);
+bool Bf16PackPanels(const float* b, int64_t ldb, bool transposed, int64_t k, int64_t n,
+                    uint32_t* rows, uint32_t* packed);
+
 }  // namespace sardonyx

@@ -2,7 +2,8 @@
 // y = matmul(softmax(s), v)              ->   y = attention(q, k, v, mask) {scale = a * b}
 //
 // and its forms: factors on either side, in any number; several masks; soft caps; NaN or blind
-// queries replaced by zeros; keys repeated for the heads that share them.
+// queries replaced by zeros; keys repeated for the heads that share them. Of bfloat16, whose scores
+// and weights are rounded, the forms in which all roundings stay where they were.
 
 #include <algorithm>
 #include <cmath>
@@ -105,8 +106,12 @@ struct Source {
   std::vector<int64_t> perm;
   double factor = 1;
   bool repeated = false;
+  const bool rounds;  // a factor is not as good elsewhere
 
-  explicit Source(Value* operand) : value(operand), perm(operand->fact.rank()) {
+  explicit Source(Value* operand)
+      : value(operand),
+        perm(operand->fact.rank()),
+        rounds(operand->fact.type.dtype != DType::kFloat32) {
     std::iota(perm.begin(), perm.end(), 0);
     while (Step()) {
     }
@@ -114,7 +119,7 @@ struct Source {
   Dim dim(int from_end) const { return (*value->fact.shape)[perm[perm.size() - from_end]]; }
   void SwapLast() { std::swap(perm.end()[-1], perm.end()[-2]); }
   bool Step() {
-    if (Value* x = Unscaled(value, &factor)) {
+    if (Value* x = rounds ? nullptr : Unscaled(value, &factor)) {
       value = x;
     } else if (IsFrom(value, core::transpose)) {
       const auto& inner = value->producer->attributes.Ints("perm");
@@ -277,11 +282,11 @@ Value* SeenOf(const Mask& mask) {
              : nullptr;
 }
 
-Val Terms(const Mask& mask, PatchMaker& maker) {
+Val Terms(const Mask& mask, DType type, PatchMaker& maker) {
   const Val value = maker.Wrap(mask.value);
   if (!mask.is_condition) return value;
   Builder& b = maker.builder();
-  return Where(value, b.Scalar(DType::kFloat32, 0), b.Scalar(DType::kFloat32, mask.hidden));
+  return Where(value, b.Scalar(type, 0), b.Scalar(type, mask.hidden));
 }
 
 }  // namespace
@@ -298,8 +303,13 @@ Rewrite FuseAttention(Node& node, PassContext& context) {
     return NoMatch{};
   }
   if (!Walk(softmax.input(0), context.graph, &scores)) return NoMatch{};
-  if (node.input(0)->fact.type.dtype != DType::kFloat32) {
+  const DType type = node.input(0)->fact.type.dtype;
+  const bool rounds = type == DType::kBFloat16;
+  if (type != DType::kFloat32 && !rounds) {
     return CheckFailed{"the scores are to be rounded to their type"};
+  }
+  if (rounds && (scores.softcap > 0 || scores.masks.size() > 1)) {
+    return CheckFailed{"scores are rounded between several masks, or around a cap"};
   }
   if (scores.zeros != "nan" && !HasOneUser(context.graph, weights)) {
     return CheckFailed{"the weights are also used otherwise"};
@@ -334,8 +344,10 @@ Rewrite FuseAttention(Node& node, PassContext& context) {
   if (seen != nullptr) {
     inputs.push_back(maker.Wrap(seen));
   } else if (!scores.masks.empty()) {
-    Val mask = Terms(scores.masks[0], maker);
-    for (size_t i = 1; i < scores.masks.size(); ++i) mask = mask + Terms(scores.masks[i], maker);
+    Val mask = Terms(scores.masks[0], type, maker);
+    for (size_t i = 1; i < scores.masks.size(); ++i) {
+      mask = mask + Terms(scores.masks[i], type, maker);
+    }
     inputs.push_back(mask);
   }
   Attributes attributes{{"scale", scores.scale * q.factor * k.factor}};

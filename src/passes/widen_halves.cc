@@ -262,7 +262,10 @@ class Widening {
     if (node.op == &core::softmax && type == DType::kFloat16 && attributes.Int("log") == 0) {
       attributes.Set("rounding", static_cast<int64_t>(type));
     }
-    const bool rounds = !IsProduct(node) && !Moves(node) && node.op != &core::max_pool;
+    const bool is_attention = node.op == &core::attention && type == DType::kBFloat16;
+    if (is_attention) attributes.Set("rounding", static_cast<int64_t>(type));
+    const bool rounds =
+        !IsProduct(node) && !Moves(node) && node.op != &core::max_pool && !is_attention;
     Make(node, std::move(inputs), std::move(attributes), rounds);
     return true;
   }

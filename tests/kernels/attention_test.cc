@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/dtype.h"
 #include "random_data.h"
 
 namespace sardonyx {
@@ -86,8 +87,12 @@ Operands Make(const Case& c) {
   return o;
 }
 
+double Bf16(double value) { return BFloat16(static_cast<float>(value)); }
+
 std::vector<double> Expected(const AttentionShape& s, const Operands& o) {
   std::vector<double> y(s.batch * s.queries * s.heads * s.width);
+  const bool rounds = s.rounding == DType::kBFloat16;
+  const auto round = [&](double value) { return rounds ? Bf16(value) : value; };
   for (int64_t b = 0; b < s.batch; ++b) {
     for (int64_t h = 0; h < s.heads; ++h) {
       for (int64_t i = 0; i < s.queries; ++i) {
@@ -102,17 +107,18 @@ std::vector<double> Expected(const AttentionShape& s, const Operands& o) {
                          o.q[b * s.q_stride[0] + h * s.q_stride[1] + i * s.q_stride[2] + d]) *
                      o.k[at];
           }
-          score *= s.scale;
+          score = round(round(score) * s.scale);
           if (s.softcap > 0) score = std::tanh(score / s.softcap) * s.softcap;
           const int64_t at = b * o.mask.stride[0] + h * o.mask.stride[1] + i * o.mask.stride[2] +
                              j * o.mask.stride[3];
-          if (o.mask.terms != nullptr) score += o.mask.terms[at];
+          if (o.mask.terms != nullptr) score = round(score + o.mask.terms[at]);
           if (o.mask.seen != nullptr && o.mask.seen[at] == 0) score = -kInfinity;
           if (s.causal && j > i + s.ahead) score = -kInfinity;
           row[j] = score;
           max = std::max(max, score);
         }
         for (double& score : row) sum += score = std::exp(score - max);
+        for (double& score : row) score = rounds ? Bf16(score / sum) : score;
         const bool zero = (s.zero_blind && max == -kInfinity) || (s.zero_nan && std::isnan(sum));
         for (int64_t e = 0; e < s.width; ++e) {
           double total = 0;
@@ -120,7 +126,8 @@ std::vector<double> Expected(const AttentionShape& s, const Operands& o) {
             total += row[j] *
                      o.v[b * s.v_stride[0] + h / s.group * s.v_stride[1] + j * s.v_stride[2] + e];
           }
-          y[b * s.y_stride[0] + h * s.y_stride[1] + i * s.y_stride[2] + e] = zero ? 0 : total / sum;
+          y[b * s.y_stride[0] + h * s.y_stride[1] + i * s.y_stride[2] + e] =
+              zero ? 0 : round(rounds ? total : total / sum);
         }
       }
     }
@@ -151,6 +158,89 @@ void Check(const Case& c) {
     if (threads == 1) first = y;
     EXPECT_TRUE(test::SameBits(first, y));
   }
+}
+
+// Operands of bfloat16, changed by `change`: nearly all results are the numbers that they should
+// be, the rest close to them: a score at a tie may round either way.
+template <typename Change>
+void CheckRounded(Case c, const Change& change) {
+  c.shape.rounding = DType::kBFloat16;
+  const AttentionShape& s = c.shape;
+  SCOPED_TRACE(testing::Message() << s.queries << " queries, " << s.keys << " keys, " << s.size
+                                  << " -> " << s.width);
+  Operands o = Make(c);
+  for (std::vector<float>* values : {&o.q, &o.k, &o.v, &o.terms}) {
+    for (float& value : *values) value = static_cast<float>(Bf16(value));
+  }
+  change(o);
+  const std::vector<double> expected = Expected(s, o);
+  std::vector<float> first;
+  for (int threads : {1, 2}) {
+    std::vector<float> y(expected.size(), 777.0f);
+    const Floats scratch(static_cast<int64_t>(AttentionScratchBytes(s, threads)) / 4);
+    Attention(s, o.q.data(), o.k.data(), o.v.data(), o.mask, y.data(), scratch.get(),
+              test::Threads(threads));
+    EXPECT_TRUE(scratch.Intact());
+    size_t differ = 0;
+    for (size_t i = 0; i < y.size(); ++i) {
+      if (std::isnan(expected[i])) {
+        ASSERT_TRUE(std::isnan(y[i])) << "at " << i;
+        continue;
+      }
+      ASSERT_EQ(y[i], Bf16(y[i]));
+      ASSERT_NEAR(y[i], expected[i], 0.03) << "at " << i;
+      differ += y[i] != expected[i];
+    }
+    EXPECT_LE(differ, 1 + y.size() / 50);
+    if (threads == 1) first = y;
+    EXPECT_TRUE(test::SameBits(first, y));
+  }
+}
+void CheckRounded(const Case& c) {
+  CheckRounded(c, [](const Operands&) {});
+}
+
+TEST(Attention, Bfloat16IsRounded) {
+  test::ForEachTarget([] {
+    for (const int64_t queries : {1, 5, 28, 61, 300}) {
+      for (const int64_t keys : {1, 7, 33, 128, 600}) {
+        CheckRounded({Shape(1, 2, 1, queries, keys, 16, 24)});
+        CheckRounded({Shape(2, 4, 2, queries, keys, 7, 35), MaskKind::kTerms, 3});
+      }
+      CheckRounded({Shape(2, 2, 1, queries, 40, 64, 64), MaskKind::kPerBatch, 3});
+      Case c{Shape(1, 2, 1, queries, 50, 16, 16), MaskKind::kBytes, 1};  // hides all
+      c.shape.zero_nan = true;
+      CheckRounded(c);
+      c.shape.zero_nan = false;
+      CheckRounded(c);
+      Case causal{Shape(1, 2, 1, queries, 50, 12, 16)};
+      causal.shape.causal = true;
+      causal.shape.scale = 1;
+      CheckRounded(causal);
+      Case transposed{Shape(2, 2, 1, queries, 530, 8, 8)};
+      transposed.shape.k_transposed = true;
+      transposed.shape.k_stride[2] = 530;
+      CheckRounded(transposed);
+    }
+  });
+}
+
+// Pairs of bfloat16 would take subnormal numbers as zeros.
+TEST(Attention, SubnormalBfloat16Counts) {
+  test::ForEachTarget([] {
+    const Case c{Shape(1, 1, 1, 30, 40, 8, 9)};
+    CheckRounded(c, [](Operands& o) {
+      for (size_t i = 0; i < o.q.size(); i += 8) o.q[i] = 0x1p-130f;
+      for (size_t i = 0; i < o.k.size(); i += 8) o.k[i] = i % 3 == 0 ? 0x1p+127f : -0x1p+127f;
+    });
+    CheckRounded(c, [](Operands& o) {
+      for (size_t i = 0; i < o.v.size(); i += 9) o.v[i] = 0x1p-128f;
+    });
+    CheckRounded(c, [](Operands& o) {  // subnormal weights of large values
+      for (size_t i = 0; i < o.k.size(); ++i) o.k[i] = i % 24 < 8 ? 1.0f : 0.0f;
+      for (size_t i = 0; i < o.q.size(); ++i) o.q[i] = 45.0f;
+    });
+  });
 }
 
 TEST(Attention, AgreesWithDouble) {

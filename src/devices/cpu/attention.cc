@@ -108,6 +108,8 @@ BindResult BindAttention(const BindRequest& request) {
   shape.ahead = causal == "last" ? shape.keys - shape.queries : 0;
   shape.zero_blind = zeros == "blind";
   shape.zero_nan = zeros == "nan";
+  shape.rounding =
+      static_cast<DType>(attributes.Int("rounding", static_cast<int64_t>(DType::kFloat32)));
 
   Bound bound;
   bound.scratch_bytes = static_cast<int64_t>(AttentionScratchBytes(shape, request.threads));

@@ -5,7 +5,9 @@
 // the scores [..., heads, queries, keys] and is added to them; a boolean one tells which keys are
 // seen. causal "first": query i sees keys up to i; "last": up to i + keys - queries.
 // zeros: which queries give zeros: none; "blind", whose scores are all -infinity; "nan", these and
-// others whose weights are no numbers.
+// others whose weights are no numbers. Scores and weights of bfloat16 are rounded as those of a
+// graph of nodes: products, what factor and mask make of them, weights. `rounding` bfloat16: such
+// are kept in float32, results too.
 
 #include <algorithm>
 #include <cmath>
@@ -172,6 +174,11 @@ void ComputeAttention(ComputeContext& context) {
     return result;
   };
   std::vector<double> row(keys);
+  const bool rounds = context.input(0).dtype() == DType::kBFloat16 ||
+                      attributes.Int("rounding") == static_cast<int64_t>(DType::kBFloat16);
+  const auto round = [&](double value) {
+    return rounds ? static_cast<double>(BFloat16(static_cast<float>(value))) : value;
+  };
   for (Walk walk(std::vector<int64_t>(dims.begin(), dims.end() - 2),
                  {strides_of(q.HeadStrides(leading), q.Stride(kHeads)),
                   strides_of(k.HeadStrides(leading), 0), strides_of(v.HeadStrides(leading), 0),
@@ -191,12 +198,12 @@ void ComputeAttention(ComputeContext& context) {
           score += query[d * q.Stride(kFeatures)] *
                    keys_at[j * k.Stride(kRows) + d * k.Stride(kFeatures)];
         }
-        score *= scale;
-        if (cap > 0) score = std::tanh(score / cap) * cap;
+        score = round(round(score) * scale);
+        if (cap > 0) score = round(std::tanh(score / cap) * cap);
         if (masked) {
           const double term = mask.data<double>()[walk[4] + i * mask_strides.end()[-kRows] +
                                                   j * mask_strides.back()];
-          score = seen_mask ? (term != 0 ? score : kHidden) : score + term;
+          score = seen_mask ? (term != 0 ? score : kHidden) : round(score + term);
         }
         if (j > i + ahead) score = kHidden;
         row[j] = score;
@@ -208,10 +215,11 @@ void ComputeAttention(ComputeContext& context) {
       for (int64_t e = 0; e < width; ++e) {
         double total = 0;
         for (int64_t j = 0; j < keys; ++j) {
-          total += row[j] * values_at[j * v.Stride(kRows) + e * v.Stride(kFeatures)];
+          const double weight = rounds ? round(row[j] / sum) : row[j];
+          total += weight * values_at[j * v.Stride(kRows) + e * v.Stride(kFeatures)];
         }
         sums.data<double>()[walk[3] + i * y_strides.end()[-kRows] + e * y_strides.back()] =
-            blind || keys == 0 ? 0 : total / sum;
+            blind || keys == 0 ? 0 : round(rounds ? total : total / sum);
       }
     }
   }
