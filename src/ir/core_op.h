@@ -98,8 +98,19 @@ class ComputeContext {
   std::span<Datum> outputs_;
 };
 
+inline constexpr size_t kAnyNumber = SIZE_MAX;
+
+struct OutputCount {
+  size_t fewest = 1, most = 1;
+};
+
 struct CoreOp {
   std::string_view name;  // as in text form: "matmul", "add"
+  // A letter an input: t, a tensor; v, a value of any kind. Behind it ?: may be absent; *: any
+  // number of them; +: one or more. Nodes that come from a file are held to it (CheckSignature);
+  // lowerings and passes keep to it by the way they are written.
+  std::string_view inputs;
+  OutputCount outputs = {};
   // Sets type and shape of every output. An output whose dimension depends on data gets
   // symbols().Fresh() there; one whose rank does, no shape.
   void (*infer)(InferContext&);

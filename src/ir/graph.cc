@@ -353,16 +353,6 @@ int Graph::SortAndSweep() {
   return dropped;
 }
 
-void Graph::InferAll() {
-  std::vector<const Fact*> facts;
-  for (const auto& node : nodes_) {
-    facts.clear();
-    for (Value* input : node->inputs) facts.push_back(input != nullptr ? &input->fact : nullptr);
-    std::vector<Fact> inferred = Infer(*node, facts, *symbols_);
-    for (size_t i = 0; i < inferred.size(); ++i) node->outputs[i]->fact = std::move(inferred[i]);
-  }
-}
-
 bool Graph::IsOutput(const Value* value) const {
   return std::find(outputs.begin(), outputs.end(), value) != outputs.end();
 }

@@ -60,8 +60,7 @@ struct Fact {
 
 // An edge of the graph: made by one node, a graph input or a constant; used by any number.
 struct Value {
-  std::string
-      name;  // as in the model where it stands there; unique within the graph when not empty
+  std::string name;  // as in the model if it stands there; unique within the graph if not empty
   Fact fact;
   Node* producer = nullptr;  // null for graph inputs and constants
   int index = 0;             // among the producer's outputs
@@ -155,13 +154,11 @@ class Graph {
   // the name if it has none.
   void ReplaceUses(Value* from, Value* to);
   void SetInput(Node* node, size_t index, Value* value);
-  // Adds new nodes anywhere; Sort() must follow before nodes() is in order again.
+  // Adds new nodes anywhere; SortAndSweep() must follow before nodes() is in order again.
   void Splice(std::vector<std::unique_ptr<Node>> nodes);
   // Restores topological order (stable) and drops nodes and values that no output needs; graph
   // inputs stay. Returns the number of nodes dropped.
   int SortAndSweep();
-  // Infers the facts of all nodes again, in order.
-  void InferAll();
 
   bool IsOutput(const Value* value) const;
   // A value by its name, null if none.

@@ -63,12 +63,6 @@ const OnnxOp* FindOnnxOp(std::string_view domain, std::string_view name) {
   return nullptr;
 }
 
-std::vector<const OnnxOp*> AllOnnxOps() {
-  std::vector<const OnnxOp*> result;
-  for (const OnnxOp& op : kTable) result.push_back(&op);
-  return result;
-}
-
 void Lowering::SetInput(size_t i, Val value) {
   if (inputs.size() <= i) inputs.resize(i + 1);
   inputs[i] = value;

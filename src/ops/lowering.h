@@ -105,7 +105,6 @@ struct OnnxOp {
 
 // Null if there is no lowering.
 const OnnxOp* FindOnnxOp(std::string_view domain, std::string_view name);
-std::vector<const OnnxOp*> AllOnnxOps();
 
 // Adapts and lowers a node; when something it needs is not known yet, makes a `deferred` node with
 // outputs of the given types instead.

@@ -68,7 +68,8 @@ void ComputeInverse(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp inverse = {.name = "inverse", .infer = InferInverse, .reference = ComputeInverse};
+const CoreOp inverse = {
+    .name = "inverse", .inputs = "t", .infer = InferInverse, .reference = ComputeInverse};
 
 }  // namespace core
 

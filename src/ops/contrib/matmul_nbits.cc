@@ -199,8 +199,10 @@ void ComputeMatMulNBits(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp matmul_nbits = {
-    .name = "matmul_nbits", .infer = InferMatMulNBits, .reference = ComputeMatMulNBits};
+const CoreOp matmul_nbits = {.name = "matmul_nbits",
+                             .inputs = "tttt?t?t?",
+                             .infer = InferMatMulNBits,
+                             .reference = ComputeMatMulNBits};
 
 }  // namespace core
 

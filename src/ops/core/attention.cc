@@ -229,6 +229,6 @@ void ComputeAttention(ComputeContext& context) {
 }  // namespace
 
 const CoreOp attention = {
-    .name = "attention", .infer = InferAttention, .reference = ComputeAttention};
+    .name = "attention", .inputs = "tttt?", .infer = InferAttention, .reference = ComputeAttention};
 
 }  // namespace sardonyx::core

@@ -166,9 +166,13 @@ void ComputeTopk(ComputeContext& context) {
 }  // namespace
 
 const CoreOp arg_reduce = {
-    .name = "arg_reduce", .infer = InferArgReduce, .reference = ComputeArgReduce};
+    .name = "arg_reduce", .inputs = "t", .infer = InferArgReduce, .reference = ComputeArgReduce};
 const CoreOp cumulative = {
-    .name = "cumulative", .infer = InferCumulative, .reference = ComputeCumulative};
-const CoreOp topk = {.name = "topk", .infer = InferTopk, .reference = ComputeTopk};
+    .name = "cumulative", .inputs = "t", .infer = InferCumulative, .reference = ComputeCumulative};
+const CoreOp topk = {.name = "topk",
+                     .inputs = "tt",
+                     .outputs = {2, 2},
+                     .infer = InferTopk,
+                     .reference = ComputeTopk};
 
 }  // namespace sardonyx::core

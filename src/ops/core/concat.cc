@@ -155,7 +155,12 @@ void ComputeSplit(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp concat = {.name = "concat", .infer = InferConcat, .reference = ComputeConcat};
-const CoreOp split = {.name = "split", .infer = InferSplit, .reference = ComputeSplit};
+const CoreOp concat = {
+    .name = "concat", .inputs = "t+", .infer = InferConcat, .reference = ComputeConcat};
+const CoreOp split = {.name = "split",
+                      .inputs = "tt?",
+                      .outputs = {1, kAnyNumber},
+                      .infer = InferSplit,
+                      .reference = ComputeSplit};
 
 }  // namespace sardonyx::core

@@ -293,9 +293,21 @@ void ComputeScan(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp if_ = {.name = "if_", .infer = InferIf, .reference = ComputeIf};
-const CoreOp loop = {.name = "loop", .infer = InferLoop, .reference = ComputeLoop};
-const CoreOp scan = {.name = "scan", .infer = InferScan, .reference = ComputeScan};
+const CoreOp if_ = {.name = "if_",
+                    .inputs = "tv*",
+                    .outputs = {1, kAnyNumber},
+                    .infer = InferIf,
+                    .reference = ComputeIf};
+const CoreOp loop = {.name = "loop",
+                     .inputs = "t?t?v?*",
+                     .outputs = {1, kAnyNumber},
+                     .infer = InferLoop,
+                     .reference = ComputeLoop};
+const CoreOp scan = {.name = "scan",
+                     .inputs = "v*",
+                     .outputs = {1, kAnyNumber},
+                     .infer = InferScan,
+                     .reference = ComputeScan};
 
 namespace {
 

@@ -336,14 +336,23 @@ void ComputeConvTranspose(ComputeContext& context) { Compute(context, true); }
 
 }  // namespace
 
-const CoreOp conv = {.name = "conv", .infer = InferConv, .reference = ComputeConv};
-const CoreOp integer_conv = {
-    .name = "integer_conv", .infer = InferIntegerConv, .reference = ComputeIntegerConv};
-const CoreOp conv_transpose = {
-    .name = "conv_transpose", .infer = InferConvTranspose, .reference = ComputeConvTranspose};
-const CoreOp conv_input_gradient = {
-    .name = "conv_input_gradient", .infer = InferGradient, .reference = ComputeInputGradient};
-const CoreOp conv_weight_gradient = {
-    .name = "conv_weight_gradient", .infer = InferGradient, .reference = ComputeWeightGradient};
+const CoreOp conv = {
+    .name = "conv", .inputs = "ttt*", .infer = InferConv, .reference = ComputeConv};
+const CoreOp integer_conv = {.name = "integer_conv",
+                             .inputs = "ttt?t?t*",
+                             .infer = InferIntegerConv,
+                             .reference = ComputeIntegerConv};
+const CoreOp conv_transpose = {.name = "conv_transpose",
+                               .inputs = "ttt*",
+                               .infer = InferConvTranspose,
+                               .reference = ComputeConvTranspose};
+const CoreOp conv_input_gradient = {.name = "conv_input_gradient",
+                                    .inputs = "ttt",
+                                    .infer = InferGradient,
+                                    .reference = ComputeInputGradient};
+const CoreOp conv_weight_gradient = {.name = "conv_weight_gradient",
+                                     .inputs = "ttt",
+                                     .infer = InferGradient,
+                                     .reference = ComputeWeightGradient};
 
 }  // namespace sardonyx::core

@@ -106,6 +106,10 @@ void ComputeDeferred(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp deferred = {.name = "deferred", .infer = InferDeferred, .reference = ComputeDeferred};
+const CoreOp deferred = {.name = "deferred",
+                         .inputs = "v?*",
+                         .outputs = {1, kAnyNumber},
+                         .infer = InferDeferred,
+                         .reference = ComputeDeferred};
 
 }  // namespace sardonyx::core

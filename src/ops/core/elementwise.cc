@@ -245,16 +245,23 @@ void Compute(ComputeContext& context) {
 }
 
 constexpr std::array<CoreOp, kFnCount> kOps = {{
-#define SARDONYX_ROW(fn, text, arity, is_bool) \
-  {.name = #text, .infer = InferScalarFunction, .reference = Compute, .expression = ExpressionOf},
+#define SARDONYX_ROW(fn, text, arity, is_bool)          \
+  {.name = #text,                                       \
+   .inputs = std::string_view("ttt").substr(3 - arity), \
+   .infer = InferScalarFunction,                        \
+   .reference = Compute,                                \
+   .expression = ExpressionOf},
     SARDONYX_SCALAR_FUNCTIONS(SARDONYX_ROW)
 #undef SARDONYX_ROW
 }};
 
 }  // namespace
 
-const CoreOp fused = {
-    .name = "fused", .infer = InferFused, .reference = Compute, .expression = ExpressionOf};
+const CoreOp fused = {.name = "fused",
+                      .inputs = "t*",
+                      .infer = InferFused,
+                      .reference = Compute,
+                      .expression = ExpressionOf};
 
 const CoreOp& Elementwise(Fn fn) { return kOps[static_cast<size_t>(fn)]; }
 

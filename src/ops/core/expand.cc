@@ -87,7 +87,8 @@ void ComputeTile(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp expand = {.name = "expand", .infer = InferExpand, .reference = ComputeExpand};
-const CoreOp tile = {.name = "tile", .infer = InferTile, .reference = ComputeTile};
+const CoreOp expand = {
+    .name = "expand", .inputs = "tt", .infer = InferExpand, .reference = ComputeExpand};
+const CoreOp tile = {.name = "tile", .inputs = "tt", .infer = InferTile, .reference = ComputeTile};
 
 }  // namespace sardonyx::core

@@ -154,10 +154,13 @@ void ComputeGatherNd(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp gather = {.name = "gather", .infer = InferGather, .reference = ComputeGather};
-const CoreOp gather_elements = {
-    .name = "gather_elements", .infer = InferGatherElements, .reference = ComputeGatherElements};
+const CoreOp gather = {
+    .name = "gather", .inputs = "tt", .infer = InferGather, .reference = ComputeGather};
+const CoreOp gather_elements = {.name = "gather_elements",
+                                .inputs = "tt",
+                                .infer = InferGatherElements,
+                                .reference = ComputeGatherElements};
 const CoreOp gather_nd = {
-    .name = "gather_nd", .infer = InferGatherNd, .reference = ComputeGatherNd};
+    .name = "gather_nd", .inputs = "tt", .infer = InferGatherNd, .reference = ComputeGatherNd};
 
 }  // namespace sardonyx::core

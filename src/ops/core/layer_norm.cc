@@ -76,7 +76,10 @@ void ComputeLayerNorm(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp layer_norm = {
-    .name = "layer_norm", .infer = InferLayerNorm, .reference = ComputeLayerNorm};
+const CoreOp layer_norm = {.name = "layer_norm",
+                           .inputs = "tt?t?",
+                           .outputs = {1, 3},
+                           .infer = InferLayerNorm,
+                           .reference = ComputeLayerNorm};
 
 }  // namespace sardonyx::core

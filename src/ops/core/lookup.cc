@@ -61,6 +61,7 @@ void ComputeLookup(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp lookup = {.name = "lookup", .infer = InferLookup, .reference = ComputeLookup};
+const CoreOp lookup = {
+    .name = "lookup", .inputs = "tt", .infer = InferLookup, .reference = ComputeLookup};
 
 }  // namespace sardonyx::core

@@ -157,8 +157,11 @@ void ComputeIntegerMatmul(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp matmul = {.name = "matmul", .infer = InferMatmul, .reference = ComputeMatmul};
-const CoreOp integer_matmul = {
-    .name = "integer_matmul", .infer = InferIntegerMatmul, .reference = ComputeIntegerMatmul};
+const CoreOp matmul = {
+    .name = "matmul", .inputs = "ttt*", .infer = InferMatmul, .reference = ComputeMatmul};
+const CoreOp integer_matmul = {.name = "integer_matmul",
+                               .inputs = "ttt?t?t*",
+                               .infer = InferIntegerMatmul,
+                               .reference = ComputeIntegerMatmul};
 
 }  // namespace sardonyx::core

@@ -111,6 +111,6 @@ int64_t PadSource(std::string_view mode, int64_t position, int64_t size) {
   return Source(ModeOf(mode), position, size);
 }
 
-const CoreOp pad = {.name = "pad", .infer = InferPad, .reference = ComputePad};
+const CoreOp pad = {.name = "pad", .inputs = "ttt?t?", .infer = InferPad, .reference = ComputePad};
 
 }  // namespace sardonyx::core

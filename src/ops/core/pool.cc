@@ -210,11 +210,17 @@ void ComputeLpPool(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp max_pool = {.name = "max_pool", .infer = InferPool, .reference = ComputeMaxPool};
+const CoreOp max_pool = {.name = "max_pool",
+                         .inputs = "t",
+                         .outputs = {1, 2},
+                         .infer = InferPool,
+                         .reference = ComputeMaxPool};
 const CoreOp average_pool = {
-    .name = "average_pool", .infer = InferPool, .reference = ComputeAveragePool};
-const CoreOp lp_pool = {.name = "lp_pool", .infer = InferPool, .reference = ComputeLpPool};
+    .name = "average_pool", .inputs = "t", .infer = InferPool, .reference = ComputeAveragePool};
+const CoreOp lp_pool = {
+    .name = "lp_pool", .inputs = "t", .infer = InferPool, .reference = ComputeLpPool};
 const CoreOp average_pool_gradient = {.name = "average_pool_gradient",
+                                      .inputs = "tt",
                                       .infer = InferAveragePoolGradient,
                                       .reference = ComputeAveragePoolGradient};
 

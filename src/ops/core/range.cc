@@ -152,10 +152,13 @@ void ComputeEyeLike(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp range = {.name = "range", .infer = InferRange, .reference = ComputeRange};
+const CoreOp range = {
+    .name = "range", .inputs = "ttt", .infer = InferRange, .reference = ComputeRange};
 const CoreOp constant_of_shape = {.name = "constant_of_shape",
+                                  .inputs = "t",
                                   .infer = InferConstantOfShape,
                                   .reference = ComputeConstantOfShape};
-const CoreOp eye_like = {.name = "eye_like", .infer = InferEyeLike, .reference = ComputeEyeLike};
+const CoreOp eye_like = {
+    .name = "eye_like", .inputs = "t", .infer = InferEyeLike, .reference = ComputeEyeLike};
 
 }  // namespace sardonyx::core

@@ -319,8 +319,20 @@ void ComputeRecurrent(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp lstm = {.name = "lstm", .infer = InferRecurrent, .reference = ComputeRecurrent};
-const CoreOp gru = {.name = "gru", .infer = InferRecurrent, .reference = ComputeRecurrent};
-const CoreOp rnn = {.name = "rnn", .infer = InferRecurrent, .reference = ComputeRecurrent};
+const CoreOp lstm = {.name = "lstm",
+                     .inputs = "tttt?t?t?t?t?",
+                     .outputs = {1, 3},
+                     .infer = InferRecurrent,
+                     .reference = ComputeRecurrent};
+const CoreOp gru = {.name = "gru",
+                    .inputs = "tttt?t?t?",
+                    .outputs = {1, 2},
+                    .infer = InferRecurrent,
+                    .reference = ComputeRecurrent};
+const CoreOp rnn = {.name = "rnn",
+                    .inputs = "tttt?t?t?",
+                    .outputs = {1, 2},
+                    .infer = InferRecurrent,
+                    .reference = ComputeRecurrent};
 
 }  // namespace sardonyx::core

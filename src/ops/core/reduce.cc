@@ -208,6 +208,7 @@ void ComputeReduce(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp reduce = {.name = "reduce", .infer = InferReduce, .reference = ComputeReduce};
+const CoreOp reduce = {
+    .name = "reduce", .inputs = "t", .infer = InferReduce, .reference = ComputeReduce};
 
 }  // namespace sardonyx::core

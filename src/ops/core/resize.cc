@@ -324,6 +324,7 @@ void ComputeResize(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp resize = {.name = "resize", .infer = InferResize, .reference = ComputeResize};
+const CoreOp resize = {
+    .name = "resize", .inputs = "tt?t?t?", .infer = InferResize, .reference = ComputeResize};
 
 }  // namespace sardonyx::core

@@ -70,6 +70,7 @@ void ComputeRotary(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp rotary = {.name = "rotary", .infer = InferRotary, .reference = ComputeRotary};
+const CoreOp rotary = {
+    .name = "rotary", .inputs = "ttt", .infer = InferRotary, .reference = ComputeRotary};
 
 }  // namespace sardonyx::core

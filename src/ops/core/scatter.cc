@@ -175,9 +175,11 @@ void ComputeScatterNd(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp scatter_elements = {
-    .name = "scatter_elements", .infer = InferScatterElements, .reference = ComputeScatterElements};
+const CoreOp scatter_elements = {.name = "scatter_elements",
+                                 .inputs = "ttt",
+                                 .infer = InferScatterElements,
+                                 .reference = ComputeScatterElements};
 const CoreOp scatter_nd = {
-    .name = "scatter_nd", .infer = InferScatterNd, .reference = ComputeScatterNd};
+    .name = "scatter_nd", .inputs = "ttt", .infer = InferScatterNd, .reference = ComputeScatterNd};
 
 }  // namespace sardonyx::core

@@ -189,9 +189,13 @@ void ComputeTrilu(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp nonzero = {.name = "nonzero", .infer = InferNonzero, .reference = ComputeNonzero};
-const CoreOp compress = {.name = "compress", .infer = InferCompress, .reference = ComputeCompress};
-const CoreOp one_hot = {.name = "one_hot", .infer = InferOneHot, .reference = ComputeOneHot};
-const CoreOp trilu = {.name = "trilu", .infer = InferTrilu, .reference = ComputeTrilu};
+const CoreOp nonzero = {
+    .name = "nonzero", .inputs = "t", .infer = InferNonzero, .reference = ComputeNonzero};
+const CoreOp compress = {
+    .name = "compress", .inputs = "tt", .infer = InferCompress, .reference = ComputeCompress};
+const CoreOp one_hot = {
+    .name = "one_hot", .inputs = "ttt", .infer = InferOneHot, .reference = ComputeOneHot};
+const CoreOp trilu = {
+    .name = "trilu", .inputs = "tt?", .infer = InferTrilu, .reference = ComputeTrilu};
 
 }  // namespace sardonyx::core

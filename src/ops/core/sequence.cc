@@ -254,25 +254,41 @@ void ComputeOptionalHas(ComputeContext& context) { context.Set(0, MakeScalar(con
 
 }  // namespace
 
-const CoreOp sequence = {.name = "sequence", .infer = InferSequence, .reference = ComputeSequence};
-const CoreOp sequence_at = {
-    .name = "sequence_at", .infer = InferSequenceAt, .reference = ComputeSequenceAt};
-const CoreOp sequence_insert = {
-    .name = "sequence_insert", .infer = InferSequenceInsert, .reference = ComputeSequenceInsert};
-const CoreOp sequence_erase = {
-    .name = "sequence_erase", .infer = InferSameSequence, .reference = ComputeSequenceErase};
-const CoreOp sequence_length = {
-    .name = "sequence_length", .infer = InferSequenceLength, .reference = ComputeSequenceLength};
+const CoreOp sequence = {
+    .name = "sequence", .inputs = "v*", .infer = InferSequence, .reference = ComputeSequence};
+const CoreOp sequence_at = {.name = "sequence_at",
+                            .inputs = "vt",
+                            .infer = InferSequenceAt,
+                            .reference = ComputeSequenceAt};
+const CoreOp sequence_insert = {.name = "sequence_insert",
+                                .inputs = "vvt?",
+                                .infer = InferSequenceInsert,
+                                .reference = ComputeSequenceInsert};
+const CoreOp sequence_erase = {.name = "sequence_erase",
+                               .inputs = "vt?",
+                               .infer = InferSameSequence,
+                               .reference = ComputeSequenceErase};
+const CoreOp sequence_length = {.name = "sequence_length",
+                                .inputs = "v",
+                                .infer = InferSequenceLength,
+                                .reference = ComputeSequenceLength};
 const CoreOp concat_from_sequence = {.name = "concat_from_sequence",
+                                     .inputs = "v",
                                      .infer = InferConcatFromSequence,
                                      .reference = ComputeConcatFromSequence};
 const CoreOp split_to_sequence = {.name = "split_to_sequence",
+                                  .inputs = "tt?",
                                   .infer = InferSplitToSequence,
                                   .reference = ComputeSplitToSequence};
-const CoreOp optional = {.name = "optional", .infer = InferOptional, .reference = ComputeOptional};
-const CoreOp optional_get = {
-    .name = "optional_get", .infer = InferOptionalGet, .reference = ComputeOptionalGet};
-const CoreOp optional_has = {
-    .name = "optional_has", .infer = InferOptionalHas, .reference = ComputeOptionalHas};
+const CoreOp optional = {
+    .name = "optional", .inputs = "v?", .infer = InferOptional, .reference = ComputeOptional};
+const CoreOp optional_get = {.name = "optional_get",
+                             .inputs = "v",
+                             .infer = InferOptionalGet,
+                             .reference = ComputeOptionalGet};
+const CoreOp optional_has = {.name = "optional_has",
+                             .inputs = "v?",
+                             .infer = InferOptionalHas,
+                             .reference = ComputeOptionalHas};
 
 }  // namespace sardonyx::core

@@ -40,7 +40,8 @@ void ComputeSize(ComputeContext& context) { context.Set(0, MakeScalar(context.in
 
 }  // namespace
 
-const CoreOp shape = {.name = "shape", .infer = InferShape, .reference = ComputeShape};
-const CoreOp size = {.name = "size", .infer = InferSize, .reference = ComputeSize};
+const CoreOp shape = {
+    .name = "shape", .inputs = "t", .infer = InferShape, .reference = ComputeShape};
+const CoreOp size = {.name = "size", .inputs = "t", .infer = InferSize, .reference = ComputeSize};
 
 }  // namespace sardonyx::core

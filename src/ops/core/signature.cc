@@ -1,123 +1,12 @@
 #include "ops/core/signature.h"
 
 #include <algorithm>
-#include <map>
 #include <string_view>
 
 #include "ops/core/core.h"
 
 namespace sardonyx::core {
 namespace {
-
-constexpr size_t kAny = 1000;
-
-struct Signature {
-  // A letter an input: t, a tensor; v, a value of any kind. After it ?: may be absent; *: any
-  // number of them; +: one or more.
-  std::string_view inputs;
-  size_t least = 1, most = 1;  // outputs
-};
-
-const std::map<std::string_view, Signature>& Signatures() {
-  static const std::map<std::string_view, Signature> kSignatures = {
-      {"fused", {"t*"}},
-      {"matmul", {"ttt*"}},
-      {"matmul_nbits", {"tttt?t?t?"}},
-      {"conv", {"ttt*"}},
-      {"integer_matmul", {"ttt?t?t*"}},
-      {"integer_conv", {"ttt?t?t*"}},
-      {"conv_transpose", {"ttt*"}},
-      {"max_pool", {"t", 1, 2}},
-      {"average_pool", {"t"}},
-      {"lp_pool", {"t"}},
-      {"reduce", {"t"}},
-      {"arg_reduce", {"t"}},
-      {"cumulative", {"t"}},
-      {"softmax", {"t"}},
-      {"layer_norm", {"tt?t?", 1, 3}},
-      {"attention", {"tttt?"}},
-      {"linear_attention", {"tttt?t?t?", 1, 2}},
-      {"rotary", {"ttt"}},
-      {"lstm", {"tttt?t?t?t?t?", 1, 3}},
-      {"gru", {"tttt?t?t?", 1, 2}},
-      {"rnn", {"tttt?t?t?", 1, 2}},
-      {"resize", {"tt?t?t?"}},
-      {"reshape", {"tt"}},
-      {"squeeze", {"t"}},
-      {"unsqueeze", {"t"}},
-      {"flatten", {"t"}},
-      {"bit_cast", {"t"}},
-      {"transpose", {"t"}},
-      {"slice", {"tttt?t?"}},
-      {"expand", {"tt"}},
-      {"concat", {"t+"}},
-      {"split", {"tt?", 1, kAny}},
-      {"pad", {"ttt?t?"}},
-      {"tile", {"tt"}},
-      {"gather", {"tt"}},
-      {"gather_elements", {"tt"}},
-      {"gather_nd", {"tt"}},
-      {"scatter_elements", {"ttt"}},
-      {"scatter_nd", {"ttt"}},
-      {"range", {"ttt"}},
-      {"constant_of_shape", {"t"}},
-      {"shape", {"t"}},
-      {"size", {"t"}},
-      {"nonzero", {"t"}},
-      {"compress", {"tt"}},
-      {"one_hot", {"ttt"}},
-      {"topk", {"tt", 2, 2}},
-      {"trilu", {"tt?"}},
-      {"eye_like", {"t"}},
-      {"if_", {"tv*", 1, kAny}},
-      {"loop", {"t?t?v?*", 1, kAny}},
-      {"scan", {"v*", 1, kAny}},
-      {"deferred", {"v?*", 1, kAny}},
-      {"sequence", {"v*"}},
-      {"sequence_at", {"vt"}},
-      {"sequence_insert", {"vvt?"}},
-      {"sequence_erase", {"vt?"}},
-      {"sequence_length", {"v"}},
-      {"concat_from_sequence", {"v"}},
-      {"split_to_sequence", {"tt?"}},
-      {"optional", {"v?"}},
-      {"optional_get", {"v"}},
-      {"optional_has", {"v?"}},
-      {"unique", {"t", 1, 4}},
-      {"string_concat", {"tt"}},
-      {"string_split", {"t", 1, 2}},
-      {"string_normalizer", {"t"}},
-      {"regex_full_match", {"t"}},
-      {"tf_idf_vectorizer", {"tttt?"}},
-      {"image_decoder", {"t"}},
-      {"inverse", {"t"}},
-      {"dft", {"t"}},
-      {"det", {"t"}},
-      {"col2im", {"t"}},
-      {"deform_columns", {"ttt?"}},
-      {"grid_sample", {"tt"}},
-      {"roi_align", {"ttt"}},
-      {"max_roi_pool", {"tt"}},
-      {"non_max_suppression", {"ttt?t?t?"}},
-      {"mel_weight_matrix", {"ttttt"}},
-      {"random", {"t"}},
-      {"bernoulli", {"t"}},
-      {"multinomial", {"t"}},
-      {"dropout_mask", {"ttt"}},
-      {"sum_to", {"tt"}},
-      {"conv_input_gradient", {"ttt"}},
-      {"conv_weight_gradient", {"ttt"}},
-      {"average_pool_gradient", {"tt"}},
-      {"lookup", {"tt"}},
-      {"svm_vote", {"tt?t?", 2, 2}},
-      {"zip_map", {"tt"}},
-      {"dict_vectorizer", {"vt"}},
-      {"cast_map", {"v"}},
-      {"tree_ensemble", {"tttttttt?t?"}},
-      {"rows", {"t"}},
-  };
-  return kSignatures;
-}
 
 template <typename... Args>
 [[noreturn]] void Refuse(const CoreOp& op, fmt::format_string<Args...> text, Args&&... args) {
@@ -204,17 +93,8 @@ void CheckBodies(const CoreOp& op, size_t inputs, const Attributes& attributes, 
 
 void CheckSignature(const CoreOp& op, std::span<const Value* const> inputs,
                     const Attributes& attributes, size_t outputs) {
-  Fn fn{};
-  if (IsElementwise(op, &fn)) {
-    CheckInputs(op, inputs, std::string_view("ttt").substr(0, static_cast<size_t>(Arity(fn))));
-    if (outputs != 1) Refuse(op, "gives one output, not {}", outputs);
-    return;
-  }
-  const auto found = Signatures().find(op.name);
-  if (found == Signatures().end()) Fail(ErrorCode::kInternal, "{} has no signature", op.name);
-  const Signature& signature = found->second;
-  CheckInputs(op, inputs, signature.inputs);
-  if (outputs < signature.least || outputs > signature.most) {
+  CheckInputs(op, inputs, op.inputs);
+  if (outputs < op.outputs.fewest || outputs > op.outputs.most) {
     Refuse(op, "cannot have {} outputs", outputs);
   }
   CheckBodies(op, inputs.size(), attributes, outputs);

@@ -1,6 +1,6 @@
 #pragma once
-// The form of a core node: what lowerings and passes keep by the way they are written, and what has
-// to be checked of nodes that come from a file, before inference looks at types and shapes.
+// What has to be checked of core nodes that come from a file, before inference looks at types and
+// shapes.
 
 #include <span>
 

@@ -185,6 +185,7 @@ int64_t SliceStart(int64_t start, int64_t step, int64_t size) {
   return std::clamp<int64_t>(start, 0, size);
 }
 
-const CoreOp slice = {.name = "slice", .infer = InferSlice, .reference = ComputeSlice};
+const CoreOp slice = {
+    .name = "slice", .inputs = "tttt?t?", .infer = InferSlice, .reference = ComputeSlice};
 
 }  // namespace sardonyx::core

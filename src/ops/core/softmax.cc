@@ -63,6 +63,7 @@ void ComputeSoftmax(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp softmax = {.name = "softmax", .infer = InferSoftmax, .reference = ComputeSoftmax};
+const CoreOp softmax = {
+    .name = "softmax", .inputs = "t", .infer = InferSoftmax, .reference = ComputeSoftmax};
 
 }  // namespace sardonyx::core

@@ -58,6 +58,6 @@ void ComputeTranspose(ComputeContext& context) {
 }  // namespace
 
 const CoreOp transpose = {
-    .name = "transpose", .infer = InferTranspose, .reference = ComputeTranspose};
+    .name = "transpose", .inputs = "t", .infer = InferTranspose, .reference = ComputeTranspose};
 
 }  // namespace sardonyx::core

@@ -270,7 +270,9 @@ void ComputeTreeEnsemble(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp tree_ensemble = {
-    .name = "tree_ensemble", .infer = InferTreeEnsemble, .reference = ComputeTreeEnsemble};
+const CoreOp tree_ensemble = {.name = "tree_ensemble",
+                              .inputs = "tttttttt?t?",
+                              .infer = InferTreeEnsemble,
+                              .reference = ComputeTreeEnsemble};
 
 }  // namespace sardonyx::core

@@ -173,14 +173,27 @@ void InferRows(InferContext& context) {
 
 }  // namespace
 
-const CoreOp reshape = {
-    .name = "reshape", .infer = InferReshape, .reference = ComputeView, .is_view = true};
-const CoreOp squeeze = {
-    .name = "squeeze", .infer = InferSqueeze, .reference = ComputeView, .is_view = true};
-const CoreOp unsqueeze = {
-    .name = "unsqueeze", .infer = InferUnsqueeze, .reference = ComputeView, .is_view = true};
-const CoreOp flatten = {
-    .name = "flatten", .infer = InferFlatten, .reference = ComputeView, .is_view = true};
-const CoreOp rows = {.name = "rows", .infer = InferRows, .reference = ComputeView, .is_view = true};
+const CoreOp reshape = {.name = "reshape",
+                        .inputs = "tt",
+                        .infer = InferReshape,
+                        .reference = ComputeView,
+                        .is_view = true};
+const CoreOp squeeze = {.name = "squeeze",
+                        .inputs = "t",
+                        .infer = InferSqueeze,
+                        .reference = ComputeView,
+                        .is_view = true};
+const CoreOp unsqueeze = {.name = "unsqueeze",
+                          .inputs = "t",
+                          .infer = InferUnsqueeze,
+                          .reference = ComputeView,
+                          .is_view = true};
+const CoreOp flatten = {.name = "flatten",
+                        .inputs = "t",
+                        .infer = InferFlatten,
+                        .reference = ComputeView,
+                        .is_view = true};
+const CoreOp rows = {
+    .name = "rows", .inputs = "t", .infer = InferRows, .reference = ComputeView, .is_view = true};
 
 }  // namespace sardonyx::core

@@ -38,6 +38,7 @@ void ComputeSumTo(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp sum_to = {.name = "sum_to", .infer = InferSumTo, .reference = ComputeSumTo};
+const CoreOp sum_to = {
+    .name = "sum_to", .inputs = "tt", .infer = InferSumTo, .reference = ComputeSumTo};
 
 }  // namespace sardonyx::core

@@ -96,8 +96,10 @@ void ComputeImageDecoder(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp image_decoder = {
-    .name = "image_decoder", .infer = InferImageDecoder, .reference = ComputeImageDecoder};
+const CoreOp image_decoder = {.name = "image_decoder",
+                              .inputs = "t",
+                              .infer = InferImageDecoder,
+                              .reference = ComputeImageDecoder};
 
 }  // namespace core
 

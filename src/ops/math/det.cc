@@ -58,7 +58,7 @@ void ComputeDet(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp det = {.name = "det", .infer = InferDet, .reference = ComputeDet};
+const CoreOp det = {.name = "det", .inputs = "t", .infer = InferDet, .reference = ComputeDet};
 
 }  // namespace core
 

@@ -229,10 +229,14 @@ void ComputeCastMap(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp zip_map = {.name = "zip_map", .infer = InferZipMap, .reference = ComputeZipMap};
-const CoreOp dict_vectorizer = {
-    .name = "dict_vectorizer", .infer = InferDictVectorizer, .reference = ComputeDictVectorizer};
-const CoreOp cast_map = {.name = "cast_map", .infer = InferCastMap, .reference = ComputeCastMap};
+const CoreOp zip_map = {
+    .name = "zip_map", .inputs = "tt", .infer = InferZipMap, .reference = ComputeZipMap};
+const CoreOp dict_vectorizer = {.name = "dict_vectorizer",
+                                .inputs = "vt",
+                                .infer = InferDictVectorizer,
+                                .reference = ComputeDictVectorizer};
+const CoreOp cast_map = {
+    .name = "cast_map", .inputs = "v", .infer = InferCastMap, .reference = ComputeCastMap};
 
 }  // namespace core
 

@@ -111,7 +111,11 @@ void ComputeSvmVote(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp svm_vote = {.name = "svm_vote", .infer = InferSvmVote, .reference = ComputeSvmVote};
+const CoreOp svm_vote = {.name = "svm_vote",
+                         .inputs = "tt?t?",
+                         .outputs = {2, 2},
+                         .infer = InferSvmVote,
+                         .reference = ComputeSvmVote};
 
 }  // namespace core
 

@@ -83,6 +83,7 @@ void ComputeDropoutMask(ComputeContext& context) {
 }  // namespace
 
 const CoreOp dropout_mask = {.name = "dropout_mask",
+                             .inputs = "ttt",
                              .infer = InferDropoutMask,
                              .reference = ComputeDropoutMask,
                              .is_pure = false};

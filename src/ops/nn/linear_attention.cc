@@ -162,8 +162,11 @@ void ComputeLinearAttention(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp linear_attention = {
-    .name = "linear_attention", .infer = InferLinearAttention, .reference = ComputeLinearAttention};
+const CoreOp linear_attention = {.name = "linear_attention",
+                                 .inputs = "tttt?t?t?",
+                                 .outputs = {1, 2},
+                                 .infer = InferLinearAttention,
+                                 .reference = ComputeLinearAttention};
 
 }  // namespace core
 

@@ -43,8 +43,11 @@ void ComputeBernoulli(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp bernoulli = {
-    .name = "bernoulli", .infer = InferBernoulli, .reference = ComputeBernoulli, .is_pure = false};
+const CoreOp bernoulli = {.name = "bernoulli",
+                          .inputs = "t",
+                          .infer = InferBernoulli,
+                          .reference = ComputeBernoulli,
+                          .is_pure = false};
 
 }  // namespace core
 }  // namespace sardonyx

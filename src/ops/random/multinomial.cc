@@ -71,6 +71,7 @@ void ComputeMultinomial(ComputeContext& context) {
 }  // namespace
 
 const CoreOp multinomial = {.name = "multinomial",
+                            .inputs = "t",
                             .infer = InferMultinomial,
                             .reference = ComputeMultinomial,
                             .is_pure = false};

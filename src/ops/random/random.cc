@@ -88,8 +88,11 @@ void ComputeRandom(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp random = {
-    .name = "random", .infer = InferRandom, .reference = ComputeRandom, .is_pure = false};
+const CoreOp random = {.name = "random",
+                       .inputs = "t",
+                       .infer = InferRandom,
+                       .reference = ComputeRandom,
+                       .is_pure = false};
 
 }  // namespace core
 }  // namespace sardonyx

@@ -119,7 +119,7 @@ void ComputeDft(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp dft = {.name = "dft", .infer = InferDft, .reference = ComputeDft};
+const CoreOp dft = {.name = "dft", .inputs = "t", .infer = InferDft, .reference = ComputeDft};
 
 }  // namespace core
 

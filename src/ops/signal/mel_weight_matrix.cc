@@ -91,6 +91,7 @@ void ComputeMelWeightMatrix(ComputeContext& context) {
 }  // namespace
 
 const CoreOp mel_weight_matrix = {.name = "mel_weight_matrix",
+                                  .inputs = "ttttt",
                                   .infer = InferMelWeightMatrix,
                                   .reference = ComputeMelWeightMatrix};
 

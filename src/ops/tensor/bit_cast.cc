@@ -36,7 +36,8 @@ void ComputeBitCast(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp bit_cast = {.name = "bit_cast", .infer = InferBitCast, .reference = ComputeBitCast};
+const CoreOp bit_cast = {
+    .name = "bit_cast", .inputs = "t", .infer = InferBitCast, .reference = ComputeBitCast};
 
 }  // namespace core
 

@@ -259,7 +259,11 @@ void ComputeUnique(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp unique = {.name = "unique", .infer = InferUnique, .reference = ComputeUnique};
+const CoreOp unique = {.name = "unique",
+                       .inputs = "t",
+                       .outputs = {1, 4},
+                       .infer = InferUnique,
+                       .reference = ComputeUnique};
 
 }  // namespace core
 

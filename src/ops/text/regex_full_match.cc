@@ -35,8 +35,10 @@ void ComputeRegexFullMatch(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp regex_full_match = {
-    .name = "regex_full_match", .infer = InferRegexFullMatch, .reference = ComputeRegexFullMatch};
+const CoreOp regex_full_match = {.name = "regex_full_match",
+                                 .inputs = "t",
+                                 .infer = InferRegexFullMatch,
+                                 .reference = ComputeRegexFullMatch};
 
 }  // namespace core
 

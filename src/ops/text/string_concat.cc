@@ -29,8 +29,10 @@ void ComputeStringConcat(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp string_concat = {
-    .name = "string_concat", .infer = InferStringConcat, .reference = ComputeStringConcat};
+const CoreOp string_concat = {.name = "string_concat",
+                              .inputs = "tt",
+                              .infer = InferStringConcat,
+                              .reference = ComputeStringConcat};
 
 }  // namespace core
 

@@ -56,6 +56,7 @@ void ComputeStringNormalizer(ComputeContext& context) {
 }  // namespace
 
 const CoreOp string_normalizer = {.name = "string_normalizer",
+                                  .inputs = "t",
                                   .infer = InferStringNormalizer,
                                   .reference = ComputeStringNormalizer};
 

@@ -110,8 +110,11 @@ void ComputeStringSplit(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp string_split = {
-    .name = "string_split", .infer = InferStringSplit, .reference = ComputeStringSplit};
+const CoreOp string_split = {.name = "string_split",
+                             .inputs = "t",
+                             .outputs = {1, 2},
+                             .infer = InferStringSplit,
+                             .reference = ComputeStringSplit};
 
 }  // namespace core
 

@@ -152,7 +152,7 @@ void ComputeTfIdf(ComputeContext& context) {
 }  // namespace
 
 const CoreOp tf_idf_vectorizer = {
-    .name = "tf_idf_vectorizer", .infer = InferTfIdf, .reference = ComputeTfIdf};
+    .name = "tf_idf_vectorizer", .inputs = "tttt?", .infer = InferTfIdf, .reference = ComputeTfIdf};
 
 }  // namespace core
 

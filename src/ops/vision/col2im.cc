@@ -88,7 +88,8 @@ void ComputeCol2Im(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp col2im = {.name = "col2im", .infer = InferCol2Im, .reference = ComputeCol2Im};
+const CoreOp col2im = {
+    .name = "col2im", .inputs = "t", .infer = InferCol2Im, .reference = ComputeCol2Im};
 
 }  // namespace core
 

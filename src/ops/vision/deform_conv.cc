@@ -120,7 +120,7 @@ void ComputeColumns(ComputeContext& context) {
 }  // namespace
 
 const CoreOp deform_columns = {
-    .name = "deform_columns", .infer = InferColumns, .reference = ComputeColumns};
+    .name = "deform_columns", .inputs = "ttt?", .infer = InferColumns, .reference = ComputeColumns};
 
 }  // namespace core
 

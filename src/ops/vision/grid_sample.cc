@@ -174,8 +174,10 @@ void ComputeGridSample(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp grid_sample = {
-    .name = "grid_sample", .infer = InferGridSample, .reference = ComputeGridSample};
+const CoreOp grid_sample = {.name = "grid_sample",
+                            .inputs = "tt",
+                            .infer = InferGridSample,
+                            .reference = ComputeGridSample};
 
 }  // namespace core
 

@@ -108,8 +108,10 @@ void ComputeMaxRoiPool(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp max_roi_pool = {
-    .name = "max_roi_pool", .infer = InferMaxRoiPool, .reference = ComputeMaxRoiPool};
+const CoreOp max_roi_pool = {.name = "max_roi_pool",
+                             .inputs = "tt",
+                             .infer = InferMaxRoiPool,
+                             .reference = ComputeMaxRoiPool};
 
 }  // namespace core
 

@@ -154,6 +154,7 @@ void ComputeNonMaxSuppression(ComputeContext& context) {
 }  // namespace
 
 const CoreOp non_max_suppression = {.name = "non_max_suppression",
+                                    .inputs = "ttt?t?t?",
                                     .infer = InferNonMaxSuppression,
                                     .reference = ComputeNonMaxSuppression};
 

@@ -153,7 +153,7 @@ void ComputeRoiAlign(ComputeContext& context) {
 }  // namespace
 
 const CoreOp roi_align = {
-    .name = "roi_align", .infer = InferRoiAlign, .reference = ComputeRoiAlign};
+    .name = "roi_align", .inputs = "ttt", .infer = InferRoiAlign, .reference = ComputeRoiAlign};
 
 }  // namespace core
 
