@@ -31,6 +31,9 @@ BENCHMARK(Transpose)
     ->Args({1, 640 * 640, 3})
     ->Args({1, 256, 56 * 56})
     ->Args({1, 56 * 56, 256})
+    ->Args({1, 96, 56 * 56})
+    ->Args({8, 64, 64 * 64})
+    ->Args({8, 64 * 64, 64})
     ->Args({12, 128, 64})
     ->Args({1, 2048, 2048});
 
@@ -56,7 +59,7 @@ void Memcpy(benchmark::State& state) {
   }
   Report(state, in.size() * 4);
 }
-BENCHMARK(Memcpy)->Arg(98304)->Arg(802816)->Arg(1228800)->Arg(2048 * 2048);
+BENCHMARK(Memcpy)->Arg(98304)->Arg(802816)->Arg(1228800)->Arg(2097152)->Arg(2048 * 2048);
 
 void Plan(benchmark::State& state) {
   const int64_t dims[] = {2, 12, 128, 64}, in_strides[] = {98304, 64, 768, 1},

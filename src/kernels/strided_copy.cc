@@ -127,7 +127,7 @@ void CopyUnit(Method method, const T* in, T* out, Dim rows, Dim cols) {
       }
       return;
     case Method::kTranspose:
-      if constexpr (sizeof(T) <= 4) {
+      if constexpr (sizeof(T) <= 8) {
         TransposeMatrix(in, cols.in_stride, out, rows.out_stride, rows.size, cols.size, sizeof(T));
       } else {
         TransposeElements(in, cols.in_stride, out, rows.out_stride, rows.size, cols.size);

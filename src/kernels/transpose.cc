@@ -29,45 +29,49 @@ HWY_INLINE void InterleaveHalves(D d, const V (&from)[kRows], V (&to)[kRows]) {
 template <class D, class V, size_t kRows>
 HWY_INLINE void TransposeRows(D d, V (&rows)[kRows]) {
   V other[kRows];
-  InterleaveHalves(d, rows, other);
-  InterleaveHalves(d, other, rows);
-  if constexpr (kRows == 4) return;
-  InterleaveHalves(d, rows, other);
-  if constexpr (kRows == 16) return InterleaveHalves(d, other, rows);
-  std::copy_n(other, kRows, rows);
-}
-
-// A square block of as many rows as d has lanes, in vectors of 128 bits, or 256 of four bytes each.
-template <class D, typename T = hn::TFromD<D>>
-HWY_INLINE void TransposeBlock(D d, const T* in, int64_t in_stride, T* out, int64_t out_stride) {
-  constexpr int64_t kRows = 16 / sizeof(T);
-  hn::Vec<D> lower[kRows];
-#pragma GCC unroll 16
-  for (int64_t i = 0; i < kRows; ++i) lower[i] = hn::LoadU(d, in + i * in_stride);
-  TransposeRows(d, lower);
-  if constexpr (hn::MaxLanes(D()) == kRows) {
-#pragma GCC unroll 16
-    for (int64_t i = 0; i < kRows; ++i) hn::StoreU(lower[i], d, out + i * out_stride);
-  } else {
-    hn::Vec<D> upper[kRows];
-#pragma GCC unroll 16
-    for (int64_t i = 0; i < kRows; ++i) upper[i] = hn::LoadU(d, in + (kRows + i) * in_stride);
-    TransposeRows(d, upper);
-#pragma GCC unroll 16
-    for (int64_t i = 0; i < kRows; ++i) {
-      hn::StoreU(hn::ConcatLowerLower(d, upper[i], lower[i]), d, out + i * out_stride);
-      hn::StoreU(hn::ConcatUpperUpper(d, upper[i], lower[i]), d, out + (kRows + i) * out_stride);
-    }
+#pragma GCC unroll 4
+  for (size_t stage = 1; stage < kRows; stage *= 2) {
+    InterleaveHalves(d, rows, other);
+    std::copy_n(other, kRows, rows);
   }
 }
 
-template <typename T>
-HWY_INLINE void CopyElements(const T* in, int64_t count, T* out) {
-  const hn::ScalableTag<T> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::LoadU(d, in + i), d, out + i);
-  for (; i < count; ++i) out[i] = in[i];
+// Blocks of 128 bits, `stride` elements apart.
+template <class D, typename T = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> LoadBlocks(D d, const T* from, int64_t stride) {
+  constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
+  if constexpr (kLanes * sizeof(T) == 16) {
+    return hn::LoadU(d, from);
+  } else {
+    constexpr int64_t kBlocks = kLanes * sizeof(T) / 32;  // in a half
+    const hn::Half<D> half;
+    return hn::Combine(d, LoadBlocks(half, from + kBlocks * stride, stride),
+                       LoadBlocks(half, from, stride));
+  }
+}
+
+// As many rows of the input as d has lanes, kStrips * 16 bytes of each: a block of 128 bits goes
+// straight to its place in a vector, and what is left to transpose lies within blocks. Four blocks
+// of a row are read one after the other, as rows may drive each other out of the cache.
+template <int64_t kStrips, class D, typename T = hn::TFromD<D>>
+HWY_INLINE void TransposeTile(D d, const T* in, int64_t in_stride, T* out, int64_t out_stride) {
+  constexpr int64_t kRows = 16 / sizeof(T);
+  hn::Vec<D> v[kStrips][kRows];
+#pragma GCC unroll 16
+  for (int64_t k = 0; k < kRows; ++k) {
+#pragma GCC unroll 4
+    for (int64_t s = 0; s < kStrips; ++s) {
+      v[s][k] = LoadBlocks(d, in + k * in_stride + s * kRows, kRows * in_stride);
+    }
+  }
+#pragma GCC unroll 4
+  for (int64_t s = 0; s < kStrips; ++s) {
+    TransposeRows(d, v[s]);
+#pragma GCC unroll 16
+    for (int64_t k = 0; k < kRows; ++k) {
+      hn::StoreU(v[s][k], d, out + (s * kRows + k) * out_stride);
+    }
+  }
 }
 
 // Planes to pixels; the last vector may overlap the one before.
@@ -117,46 +121,30 @@ HWY_INLINE bool TransposePlanes(D d, const T* in, int64_t in_stride, T* out, int
   return false;
 }
 
-// By tiles that are transposed in a small array and then copied by whole lines: the rows of the
-// output may all fall into one set of the cache, which would lose lines that are half written. A
-// tile takes whole lines of the input.
-template <typename T>
-HWY_INLINE void TransposeTiles(const T* in, int64_t in_stride, T* out, int64_t out_stride,
+// By tiles in registers, the last ones overlapping those before. False if there are too few rows or
+// columns.
+template <class D, typename T>
+HWY_INLINE bool TransposeTiles(D d, const T* in, int64_t in_stride, T* out, int64_t out_stride,
                                int64_t rows, int64_t cols) {
-  constexpr int64_t kBlock = sizeof(T) == 4 && HWY_TARGET <= HWY_AVX2 ? 8 : 16 / sizeof(T);
-  constexpr int64_t kTileCols = 256, kLine = 64 / sizeof(T), kTileElements = kTileCols * kLine;
-  const hn::CappedTag<T, kBlock> d;
-  HWY_ALIGN T tile[kTileElements];
-  // Lines apart are not fetched ahead by themselves; at larger strides they would drive each other
-  // out.
-  const bool ahead = in_stride * static_cast<int64_t>(sizeof(T)) <= 1024 || cols <= 64;
-  for (int64_t j0 = 0; j0 < cols; j0 += kTileCols) {
-    const int64_t width = std::min(kTileCols, cols - j0), whole_width = width / kBlock * kBlock;
-    const int64_t tile_rows = kTileElements / width / kLine * kLine;
-    for (int64_t i0 = 0; i0 < rows; i0 += tile_rows) {
-      const int64_t height = std::min(tile_rows, rows - i0);
-      const int64_t whole_height = height / kBlock * kBlock;
-      const T* from = in + j0 * in_stride + i0;
-      const auto each = [&](int64_t i, int64_t i_end, int64_t j, int64_t j_end) {
-        for (; i < i_end; ++i) {
-          for (int64_t k = j; k < j_end; ++k) tile[i * width + k] = from[k * in_stride + i];
-        }
-      };
-      for (int64_t j = 0; j < whole_width; j += kBlock) {
-        for (int64_t k = 2 * kBlock; ahead && k < 3 * kBlock; ++k) {
-          __builtin_prefetch(from + (j + k) * in_stride);
-        }
-        for (int64_t i = 0; i < whole_height; i += kBlock) {
-          TransposeBlock(d, from + j * in_stride + i, in_stride, tile + i * width + j, width);
-        }
-      }
-      each(0, whole_height, whole_width, width);
-      each(whole_height, height, 0, width);
-      for (int64_t i = 0; i < height; ++i) {
-        CopyElements(tile + i * width, width, out + (i0 + i) * out_stride + j0);
-      }
+  constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D())), kStrip = 16 / sizeof(T);
+  constexpr int64_t kVectors = HWY_TARGET <= HWY_AVX3 ? 16 : 8;  // that stay in registers
+  constexpr int64_t kStrips = std::clamp<int64_t>(kVectors / kStrip, 1, kLanes / kStrip);
+  constexpr int64_t kTileRows = kStrips * kStrip;
+  if (rows < kStrip || cols < kLanes) return false;
+  for (int64_t next = 0; next < cols; next += kLanes) {
+    const int64_t j = std::min(next, cols - kLanes);
+    const T* from = in + j * in_stride;
+    T* to = out + j;
+    int64_t i = 0;
+    for (; i + kTileRows <= rows; i += kTileRows) {
+      TransposeTile<kStrips>(d, from + i, in_stride, to + i * out_stride, out_stride);
+    }
+    for (; i < rows; i += kStrip) {
+      const int64_t at = std::min(i, rows - kStrip);
+      TransposeTile<1>(d, from + at, in_stride, to + at * out_stride, out_stride);
     }
   }
+  return true;
 }
 
 template <typename T>
@@ -173,7 +161,16 @@ HWY_INLINE void TransposeOf(const void* in_matrix, int64_t in_stride, void* out_
     if (planes(hn::CappedTag<T, (sizeof(T) == 4 ? 64 : 16) / sizeof(T)>())) return;
     if (sizeof(T) == 4 && planes(hn::CappedTag<T, 4>())) return;
   }
-  TransposeTiles(in, in_stride, out, out_stride, rows, cols);
+  const auto tiles = [&](auto d) HWY_ATTR {
+    return TransposeTiles(d, in, in_stride, out, out_stride, rows, cols);
+  };
+  if (tiles(hn::ScalableTag<T>()) || tiles(hn::CappedTag<T, 32 / sizeof(T)>()) ||
+      tiles(hn::CappedTag<T, 16 / sizeof(T)>())) {
+    return;
+  }
+  for (int64_t i = 0; i < rows; ++i) {
+    for (int64_t j = 0; j < cols; ++j) out[i * out_stride + j] = in[j * in_stride + i];
+  }
 }
 
 void Transpose(const void* in, int64_t in_stride, void* out, int64_t out_stride, int64_t rows,
@@ -181,6 +178,7 @@ void Transpose(const void* in, int64_t in_stride, void* out, int64_t out_stride,
   switch (element_bytes) {
     case 1: return TransposeOf<uint8_t>(in, in_stride, out, out_stride, rows, cols);
     case 2: return TransposeOf<uint16_t>(in, in_stride, out, out_stride, rows, cols);
+    case 8: return TransposeOf<uint64_t>(in, in_stride, out, out_stride, rows, cols);
     default: return TransposeOf<uint32_t>(in, in_stride, out, out_stride, rows, cols);
   }
 }
