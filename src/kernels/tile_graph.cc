@@ -1,6 +1,7 @@
 #include "kernels/tile_graph.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -152,7 +153,46 @@ int TileGraph::Quantized(int clamp, DType type) {
   }
   if (zero < 0) zero = Constant(DType::kFloat32, 0);
   if (scale < 0) scale = Constant(DType::kFloat32, 1);
+  if (IsConstant(scale, 1) && IsConstant(zero) && lo == least && hi == least + 255) {
+    const int made = OfBytes(x, nodes[zero].value, type);
+    if (made >= 0) return made;
+  }
   return Op(TileOpcode::kQuantize, type, {x, scale, zero, bounded.args[1], bounded.args[2]});
+}
+
+int TileGraph::OfBytes(int x, double zero, DType type) {
+  TileOpcode op = TileOpcode::kSumOfBytes;
+  int a = x, b = -1;
+  double factor = 1;
+  if (Absorbable(x, TileOpcode::kDequantizeAdd)) {
+    b = nodes[x].args[3];
+  } else if (Absorbable(x, TileOpcode::kMul) && WithConstant(x, TileOpcode::kMul, &a, &factor) &&
+             Absorbable(a, TileOpcode::kDequantize)) {
+    op = TileOpcode::kProductOfBytes;
+    b = nodes[a].args[2];
+  } else {
+    return -1;
+  }
+  if (!Absorbable(b, TileOpcode::kDequantize)) return -1;
+  const auto of_a = nodes[a].args, of_b = nodes[b].args;
+  const bool sum = op == TileOpcode::kSumOfBytes;
+  if (nodes[of_a[0]].type != type || nodes[of_b[0]].type != type) return -1;
+  if (!IsConstant(of_a[1]) || !IsConstant(of_b[1]) || !IsConstant(of_b[2])) return -1;
+  if (sum ? !IsConstant(of_a[2]) : !IsConstant(of_b[2], 1)) return -1;
+  const double factor_a = sum ? nodes[of_a[2]].value : factor, factor_b = nodes[of_b[2]].value;
+  const double zeros[] = {nodes[of_a[1]].value, nodes[of_b[1]].value, zero};
+  for (const double each : zeros) {
+    if (!(std::abs(each) <= 255) || each != std::rint(each)) return -1;
+  }
+  // What is rounded has to be an int32.
+  constexpr double kMost = 1e4;
+  if (!(std::abs(factor_a) < kMost && std::abs(factor_b) < kMost)) return -1;
+  const auto pair = [&](double zero_point, double multiplier) {
+    const float both[] = {static_cast<float>(zero_point), static_cast<float>(multiplier)};
+    return Constant(DType::kFloat64, std::bit_cast<double>(both));
+  };
+  const int pair_a = pair(zeros[0], factor_a), pair_b = pair(zeros[1], factor_b);
+  return Op(op, type, {of_a[0], of_b[0], pair_a, pair_b, Constant(DType::kInt32, zero)});
 }
 
 // Selections between float32 values: those that compare x itself with a constant are one operation.

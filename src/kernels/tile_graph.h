@@ -53,6 +53,9 @@ struct TileGraph {
   int Centred(int whole);
   // A clamp of rounded values cast to bytes, likewise.
   int Quantized(int clamp, DType type);
+  // Rounded sums and products of two centred bytes by constants, plus a constant, as bytes again:
+  // one operation, or -1.
+  int OfBytes(int x, double zero, DType type);
   int Where(int condition, int yes, int no);
 
   struct Product {

@@ -26,6 +26,10 @@ enum class TileOpcode : uint8_t {
   kDequantize,     // (x - zero) * scale: a byte, int32, float32
   kDequantizeAdd,  // the same + t, rounded once or twice
   kQuantize,       // a byte: min(max(round(x / scale) + zero, lo), hi), lo and hi uniform
+  // Bytes a, b and, uniform, the zero point and the factor of each as pairs of float32 in a
+  // float64, then what is added as int32: a byte, round((a - za) * fa + (b - zb) * fb) + zero.
+  kSumOfBytes,
+  kProductOfBytes,  // the same of (a - za) * (b - zb) * fa
 };
 inline TileOpcode OpcodeOf(Fn fn) { return static_cast<TileOpcode>(fn); }
 
@@ -36,8 +40,8 @@ TileFn FloatTileFn(TileOpcode op, unsigned uniform);
 // Float32 operations on tiles that are computed in float64, null for the others.
 TileFn WideTileFn(TileOpcode op);
 
-// kDequantize, kDequantizeAdd and kQuantize from or to bytes of that type; `uniform` as above. Null
-// if there is no such variant.
+// kDequantize and what follows it, from or to bytes of that type; `uniform` as above. Null if there
+// is no such variant.
 TileFn QuantizeTileFn(TileOpcode op, DType bytes, unsigned uniform);
 
 // Operation on operands of a computed type (of 16-bit floats kIsNaN and kIsInf alone), `uniform` as

@@ -1,4 +1,4 @@
-// Tiles of bytes to the real numbers they stand for, and back.
+// Tiles of bytes to the real numbers they stand for, and back; their sums and products.
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -132,15 +132,10 @@ struct Quantizer {
   }
 };
 
-template <typename T, bool kZero, bool kScale, Division kDivision, bool kBounds>
-HWY_INLINE void RunQuantize(const TileArgs& args) {
-  const auto* x = static_cast<const float*>(args.in[0]);
-  const auto* s = static_cast<const float*>(args.in[1]);
-  const auto* z = static_cast<const float*>(args.in[2]);
-  auto* y = static_cast<T*>(args.out);
-  const Quantizer<T, kZero, kScale, kDivision, kBounds> quantizer(
-      s, z, static_cast<const float*>(args.in[3]), static_cast<const float*>(args.in[4]));
-  const auto advance = [](const float* p, bool uniform, int64_t i) { return uniform ? p : p + i; };
+// Writes whole(i), int32 of the elements from i on, as bytes y; returns where the whole vectors
+// end.
+template <typename T, class Whole>
+HWY_INLINE int64_t StoreBytes(T* y, int64_t count, const Whole& whole) {
   int64_t i = 0;
   if constexpr (kLanes > 4) {  // four vectors fill one of bytes, though not in order
     const hn::Repartition<T, D> bytes;
@@ -150,22 +145,31 @@ HWY_INLINE void RunQuantize(const TileArgs& args) {
       order[l] = static_cast<int32_t>(l % (kLanes / 4) * 4 + l / (kLanes / 4));
     }
     const auto indices = hn::SetTableIndices(words, order);
-    for (; i + 4 * kLanes <= args.count; i += 4 * kLanes) {
-      VI whole[4];
-#pragma GCC unroll 4
-      for (int v = 0; v < 4; ++v) {
-        const int64_t at = i + v * kLanes;
-        whole[v] =
-            quantizer.Whole(hn::LoadU(D(), x + at), advance(s, kScale, at), advance(z, kZero, at));
-      }
-      const auto packed = PackBytes<T>(whole[0], whole[1], whole[2], whole[3]);
+    for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
+      const VI v0 = whole(i), v1 = whole(i + kLanes);
+      const VI v2 = whole(i + 2 * kLanes), v3 = whole(i + 3 * kLanes);
+      const auto packed = PackBytes<T>(v0, v1, v2, v3);
       const auto ordered = hn::TableLookupLanes(hn::BitCast(words, packed), indices);
       hn::StoreU(hn::BitCast(bytes, ordered), bytes, y + i);
     }
   }
-  for (; i + kLanes <= args.count; i += kLanes) {
-    quantizer.Do(x + i, advance(s, kScale, i), advance(z, kZero, i), y + i);
-  }
+  const hn::Rebind<T, D> bytes;
+  for (; i + kLanes <= count; i += kLanes) hn::StoreU(hn::DemoteTo(bytes, whole(i)), bytes, y + i);
+  return i;
+}
+
+template <typename T, bool kZero, bool kScale, Division kDivision, bool kBounds>
+HWY_INLINE void RunQuantize(const TileArgs& args) {
+  const auto* x = static_cast<const float*>(args.in[0]);
+  const auto* s = static_cast<const float*>(args.in[1]);
+  const auto* z = static_cast<const float*>(args.in[2]);
+  auto* y = static_cast<T*>(args.out);
+  const Quantizer<T, kZero, kScale, kDivision, kBounds> quantizer(
+      s, z, static_cast<const float*>(args.in[3]), static_cast<const float*>(args.in[4]));
+  const auto advance = [](const float* p, bool uniform, int64_t i) { return uniform ? p : p + i; };
+  const int64_t i = StoreBytes(y, args.count, [&](int64_t at) HWY_ATTR {
+    return quantizer.Whole(hn::LoadU(D(), x + at), advance(s, kScale, at), advance(z, kZero, at));
+  });
   const int64_t rest = args.count - i;
   if (rest == 0) return;
   float last_x[kLanes] = {}, last_s[kLanes] = {}, last_z[kLanes] = {};
@@ -195,6 +199,41 @@ void Quantize(const TileArgs& args) {
   run.template operator()<Division::kDivide>();
 }
 
+// ---- sums and products of centred bytes, as bytes ----
+
+template <typename T, bool kProduct>
+void OfBytes(const TileArgs& args) {
+  const D d;
+  const DI di;
+  const auto* a = static_cast<const T*>(args.in[0]);
+  const auto* b = static_cast<const T*>(args.in[1]);
+  const auto* of_a = static_cast<const float*>(args.in[2]);
+  const auto* of_b = static_cast<const float*>(args.in[3]);
+  const V zero_a = hn::Set(d, of_a[0]), factor_a = hn::Set(d, of_a[1]);
+  const V zero_b = hn::Set(d, of_b[0]), factor_b = hn::Set(d, of_b[1]);
+  const VI zero = hn::Set(di, *static_cast<const int32_t*>(args.in[4]));
+  const auto centred = [&](const T* x, V zero_point) HWY_ATTR {
+    const VI wide = hn::PromoteTo(di, hn::LoadU(hn::Rebind<T, D>(), x));
+    return hn::Sub(hn::ConvertTo(d, wide), zero_point);
+  };
+  const auto whole = [&](const T* one, const T* other) HWY_ATTR {
+    const V x = centred(one, zero_a), y = centred(other, zero_b);
+    const V real =
+        kProduct ? hn::Mul(hn::Mul(x, y), factor_a) : hn::MulAdd(x, factor_a, hn::Mul(y, factor_b));
+    return hn::Add(Nearest(real), zero);
+  };
+  auto* y = static_cast<T*>(args.out);
+  const int64_t i =
+      StoreBytes(y, args.count, [&](int64_t at) HWY_ATTR { return whole(a + at, b + at); });
+  const int64_t rest = args.count - i;
+  if (rest == 0) return;
+  T last_a[kLanes] = {}, last_b[kLanes] = {}, last_y[kLanes];
+  const hn::Rebind<T, D> bytes;
+  const VI last = whole(Rest<false>(a, i, rest, last_a), Rest<false>(b, i, rest, last_b));
+  hn::StoreU(hn::DemoteTo(bytes, last), bytes, last_y);
+  std::memcpy(y + i, last_y, static_cast<size_t>(rest) * sizeof(T));
+}
+
 template <typename T>
 TileFn FindOf(TileOpcode op, unsigned uniform) {
   switch (op) {
@@ -221,6 +260,10 @@ TileFn FindOf(TileOpcode op, unsigned uniform) {
         case 30: return Quantize<T, true, true>;
         default: return nullptr;
       }
+    case TileOpcode::kSumOfBytes:
+    case TileOpcode::kProductOfBytes:
+      if ((uniform & 3) != 0) return nullptr;
+      return op == TileOpcode::kSumOfBytes ? OfBytes<T, false> : OfBytes<T, true>;
     default: return nullptr;
   }
 }

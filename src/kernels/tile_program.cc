@@ -192,10 +192,8 @@ class Lowering {
     const bool is_where = node.op == TileOpcode::kWhere;
     const DType type = graph_.nodes[node.args[is_where ? 1 : 0]].type;
     const bool quantizes = node.op == TileOpcode::kQuantize;
-    const bool dequantizes =
-        node.op == TileOpcode::kDequantize || node.op == TileOpcode::kDequantizeAdd;
     const auto find = [&](unsigned uniform) {
-      if (quantizes || dequantizes) {
+      if (node.op >= TileOpcode::kDequantize) {
         return QuantizeTileFn(node.op, quantizes ? node.type : type, uniform);
       }
       const TileFn fn = type == DType::kFloat32 ? FloatTileFn(node.op, uniform) : nullptr;

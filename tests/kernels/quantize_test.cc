@@ -1,4 +1,5 @@
 // Chains that quantise and dequantise, as tiles do them, on every SIMD target.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -130,6 +131,59 @@ TEST(Quantize, SumsOfBytes) {
         ASSERT_NEAR(y[i], std::clamp(sum / 0.07, 10.0, 200.0), 0.5001) << i;
       }
     });
+  }
+}
+
+// round((a - za) * fa + (b - zb) * fb) + zero and round((a - za) * (b - zb) * f) + zero, all
+// constant: one operation. `single`: b is one byte for all.
+template <typename T>
+void CheckOfBytes(bool product, double factor_a, double factor_b, int64_t count, bool single) {
+  const int za = std::is_signed_v<T> ? -3 : 128, zb = 7, zero = std::is_signed_v<T> ? -11 : 99;
+  const auto text = [](double value) { return fmt::format("{:.9g}", value); };
+  const std::string type = TypeName<T>();
+  const Expression expression = Expression::Parse(
+      "(" + type + ", " + type + "; " + text(factor_a) + ":float, " + text(factor_b) + ":float, " +
+      std::to_string(za) + ":int32, " + std::to_string(zb) + ":int32, " + std::to_string(zero) +
+      ":float, " + (std::is_signed_v<T> ? "-128:float, 127:float) " : "0:float, 255:float) ") +
+      "cast(0):int32 sub(9,4):int32 cast(10):float cast(1):int32 sub(12,5):int32 cast(13):float " +
+      (product ? "mul(11,14):float mul(15,2):float round(16):float add(17,6):float "
+                 "max(18,7):float min(19,8):float cast(20):"
+               : "mul(11,2):float mul(14,3):float add(15,16):float round(17):float "
+                 "add(18,6):float max(19,7):float min(20,8):float cast(21):") +
+      type);
+  std::mt19937 generator(7);
+  std::vector<T> a(static_cast<size_t>(count)), b(single ? 1 : a.size());
+  for (T& byte : a) byte = static_cast<T>(generator());
+  for (T& byte : b) byte = static_cast<T>(generator());
+  const void* in[] = {a.data(), b.data()};
+  ForEachTarget([&] {
+    const auto kernel = PrepareElementwise(expression, std::array<int64_t, 1>{count},
+                                           std::array<int64_t, 2>{1, single ? 0 : 1});
+    ASSERT_TRUE(kernel);
+    std::vector<T> y(a.size()), again(a.size());
+    RunElementwise(kernel, in, y.data(), OneThread());
+    RunElementwise(kernel, in, again.data(), TwoThreads());
+    EXPECT_EQ(y, again);
+    for (size_t i = 0; i < y.size(); ++i) {
+      const double x = a[i] - za, other = b[single ? 0 : i] - zb;
+      const double fa = static_cast<float>(factor_a), fb = static_cast<float>(factor_b);
+      const double real = (product ? x * other * fa : x * fa + other * fb) + zero;
+      const double least = std::numeric_limits<T>::min();
+      ASSERT_NEAR(y[i], std::clamp(real, least, least + 255), 0.5001) << i << " of " << count;
+    }
+  });
+}
+
+TEST(Quantize, OfTwoBytes) {
+  for (const int64_t count : {1, 3, 15, 17, 64, 131, 5000, 70001}) {
+    for (const bool single : {false, true}) {
+      for (const double factor : {0.5, 0.031, -0.25, 300.0, 1e30}) {
+        CheckOfBytes<uint8_t>(false, 0.5, factor, count, single);
+        CheckOfBytes<int8_t>(false, factor, 0.7, count, single);
+        CheckOfBytes<uint8_t>(true, factor / 100, 1, count, single);
+        CheckOfBytes<int8_t>(true, factor / 100, 1, count, single);
+      }
+    }
   }
 }
 
