@@ -36,6 +36,7 @@ constexpr Entry kEntries[kConvAlgorithmCount] = {
     WinogradEntry<WinogradForm{4, 2}>("winograd4 stride 2"),
     WinogradEntry<WinogradForm{2, 2}>("winograd2 stride 2"),
     WinogradEntry<WinogradForm{2, 1, 5}>("winograd2 5x5"),
+    WinogradEntry<WinogradForm{4, 2, 5}>("winograd4 5x5 stride 2"),
 };
 
 const Entry& EntryOf(ConvAlgorithm algorithm) { return kEntries[static_cast<int>(algorithm)]; }
@@ -90,6 +91,7 @@ ConvAlgorithm ChooseConv(const ConvShape& shape, int, bool allow_winograd) {
   consider.operator()<WinogradForm{4, 2}>(ConvAlgorithm::kStrided4);
   consider.operator()<WinogradForm{2, 2}>(ConvAlgorithm::kStrided2);
   consider.operator()<WinogradForm{2, 1, 5}>(ConvAlgorithm::kWinograd5);
+  consider.operator()<WinogradForm{4, 2, 5}>(ConvAlgorithm::kStrided5);
   return best;
 }
 

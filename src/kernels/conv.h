@@ -49,8 +49,9 @@ enum class ConvAlgorithm : uint8_t {
   kStrided4,   // the same for stride 2, by phases
   kStrided2,
   kWinograd5,  // F(2x2, 5x5)
+  kStrided5,   // F(4x4, 5x5) for stride 2
 };
-inline constexpr int kConvAlgorithmCount = 7;
+inline constexpr int kConvAlgorithmCount = 8;
 std::string_view Name(ConvAlgorithm algorithm);  // "gemm", "depthwise", "winograd4", ...
 inline bool IsWinograd(ConvAlgorithm algorithm) { return algorithm >= ConvAlgorithm::kWinograd4; }
 

@@ -50,7 +50,7 @@ void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void* scratch, const Parallel& par);
 }  // namespace conv_depthwise
 
-// F(m x m, 3 x 3) for m = 4 and 2, stride 1 and 2; F(2 x 2, 5 x 5).
+// F(m x m, 3 x 3) for m = 4 and 2, stride 1 and 2; F(2 x 2, 5 x 5), F(4 x 4, 5 x 5) of stride 2.
 template <WinogradForm kForm>
 struct ConvWinograd {
   static std::string_view Refusal(const ConvShape& shape);
@@ -66,5 +66,6 @@ extern template struct ConvWinograd<WinogradForm{2, 1}>;
 extern template struct ConvWinograd<WinogradForm{4, 2}>;
 extern template struct ConvWinograd<WinogradForm{2, 2}>;
 extern template struct ConvWinograd<WinogradForm{2, 1, 5}>;
+extern template struct ConvWinograd<WinogradForm{4, 2, 5}>;
 
 }  // namespace sardonyx

@@ -1,6 +1,7 @@
 #include "kernels/winograd_transform.h"
 
 #include <algorithm>
+#include <array>
 
 #include "kernels/targets.h"
 
@@ -143,6 +144,50 @@ struct Map<WinogradForm{4, 2}> {
   }
 };
 
+// The maps of two phases of a few taps each, from those of the even and of the odd pixels. The
+// second is a form of stride 2, whose own odd pixels' place the sums over the even ones take.
+template <WinogradForm kForm, class Even, class Odd>
+struct Phases {
+  static constexpr int kEven = kForm.m + kForm.Taps() - 1, kOdd = kForm.Side() - kEven;
+  template <class D, class V>
+  static HWY_INLINE void Input(D d, const V* x, V* to) {
+    V even[kEven], odd[kOdd + kForm.m];
+#pragma GCC unroll 11
+    for (int i = 0; i < kEven; ++i) even[i] = x[2 * i];
+    Even::Input(d, even, to);
+    Odd::Input(d, x + 1, odd);
+#pragma GCC unroll 11
+    for (int i = 0; i < kOdd; ++i) to[kEven + i] = odd[i];
+  }
+  template <class D, class V>
+  static HWY_INLINE void Output(D d, const V* x, V* to) {
+    V odd[kOdd + kForm.m];
+#pragma GCC unroll 11
+    for (int i = 0; i < kOdd; ++i) odd[i] = x[kEven + i];
+    Even::Output(d, x, odd + kOdd);
+    Odd::Output(d, odd, to);
+  }
+};
+
+template <>
+struct Map<WinogradForm{4, 2, 5}>
+    : Phases<WinogradForm{4, 2, 5}, Map<WinogradForm{4, 1}>, Map<WinogradForm{4, 2}>> {
+  static constexpr auto kWeights = [] {
+    std::array<std::array<float, 5>, 11> weights{};
+    for (int i = 0; i < 6; ++i) {
+      for (int tap = 0; tap < 3; ++tap) {
+        weights[i][2 * tap] = Map<WinogradForm{4, 1}>::kWeights[i][tap];
+      }
+    }
+    for (int i = 0; i < 5; ++i) {
+      for (int tap = 0; tap < 2; ++tap) {
+        weights[6 + i][2 * tap + 1] = Map<WinogradForm{4, 2}>::kWeights[i][2 * tap];
+      }
+    }
+    return weights;
+  }();
+};
+
 // The maps for kCount < kForm.m pixels, from the points that the rows of kWeights tell, by
 // Lagrange's formula.
 template <WinogradForm kForm, int kCount>
@@ -185,10 +230,10 @@ struct EdgeMap {
   template <class D, class V>
   static HWY_NOINLINE void Input(D d, const V* x, V* to) {
     for (int i = 0; i < kForm.Side(); ++i) to[i] = hn::Zero(d);
-#pragma GCC unroll 9
+#pragma GCC unroll 11
     for (int p = 0; p <= kFinite; ++p) {
       V& sum = to[p < kFinite ? p : kInfinity];
-#pragma GCC unroll 9
+#pragma GCC unroll 11
       for (int k = 0; k <= kFinite; ++k) {
         if (kMade.input[p][k] == 0.0f) continue;
         sum = hn::MulAdd(hn::Set(d, kMade.input[p][k]), x[kForm.stride * k], sum);
@@ -205,7 +250,7 @@ struct EdgeMap {
     for (int i = 0; i < kForm.m; ++i) {
       to[i] = i == kCount - 1 ? x[kInfinity] : hn::Zero(d);
       if (i >= kCount) continue;
-#pragma GCC unroll 9
+#pragma GCC unroll 11
       for (int p = 0; p < kFinite; ++p) {
         if (kMade.output[p][i] == 0.0f) continue;
         to[i] = hn::MulAdd(hn::Set(d, kMade.output[p][i]), x[p], to[i]);
@@ -214,6 +259,11 @@ struct EdgeMap {
     }
   }
 };
+
+template <int kCount>
+struct EdgeMap<WinogradForm{4, 2, 5}, kCount>
+    : Phases<WinogradForm{4, 2, 5}, EdgeMap<WinogradForm{4, 1}, kCount>,
+             EdgeMap<WinogradForm{4, 2}, kCount>> {};
 
 // The maps of an axis of which a tile has `count` pixels.
 template <WinogradForm kForm, class D, class V>
@@ -250,10 +300,10 @@ HWY_INLINE int64_t InputChannels(D d, const float* x, int64_t line, int64_t pixe
   int64_t c = c0;
   for (; c + kL <= c1; c += kL) {
     V half[kT][kT];
-#pragma GCC unroll 9
+#pragma GCC unroll 11
     for (int j = 0; j < kT; ++j) {
       V column[kT], mapped[kT];
-#pragma GCC unroll 9
+#pragma GCC unroll 11
       for (int i = 0; i < kT; ++i) {
         if (kExtent == Extent::kWhole || (i >= h0 && i < h1 && j >= w0 && j < w1)) {
           column[i] = hn::LoadU(d, x + i * line + j * pixel + c);
@@ -262,14 +312,14 @@ HWY_INLINE int64_t InputChannels(D d, const float* x, int64_t line, int64_t pixe
         }
       }
       MapInput<kForm>(d, kExtent == Extent::kCut ? rows : kForm.m, column, mapped);
-#pragma GCC unroll 9
+#pragma GCC unroll 11
       for (int i = 0; i < kT; ++i) half[i][j] = mapped[i];
     }
-#pragma GCC unroll 9
+#pragma GCC unroll 11
     for (int i = 0; i < kT; ++i) {
       V mapped[kT];
       MapInput<kForm>(d, kExtent == Extent::kCut ? columns : kForm.m, half[i], mapped);
-#pragma GCC unroll 9
+#pragma GCC unroll 11
       for (int j = 0; j < kT; ++j) hn::StoreU(mapped[j], d, to + (i * kT + j) * t_stride + c);
     }
   }
@@ -320,24 +370,24 @@ HWY_INLINE int64_t OutputChannels(D d, const float* from, int64_t t_stride, int6
   int64_t c = c0;
   for (; c + kL <= c1; c += kL) {
     V half[kForm.m][kT];
-#pragma GCC unroll 9
+#pragma GCC unroll 11
     for (int j = 0; j < kT; ++j) {
       V column[kT], mapped[kForm.m];
-#pragma GCC unroll 9
+#pragma GCC unroll 11
       for (int i = 0; i < kT; ++i) column[i] = hn::LoadU(d, from + (i * kT + j) * t_stride + c);
       MapOutput<kForm>(d, kCut ? rows : kForm.m, column, mapped);
-#pragma GCC unroll 9
+#pragma GCC unroll 11
       for (int i = 0; i < kForm.m; ++i) half[i][j] = mapped[i];
     }
     const V add = bias == nullptr ? hn::Zero(d) : hn::LoadU(d, bias + c);
     const V lo = hn::Set(d, e.lo), hi = hn::Set(d, e.hi);
-#pragma GCC unroll 9
+#pragma GCC unroll 11
     for (int i = 0; i < kForm.m; ++i) {
       if (kCut && i >= rows) break;
       V mapped[kForm.m];
       MapOutput<kForm>(d, kCut ? columns : kForm.m, half[i], mapped);
       const auto each = [&](const auto& finish) HWY_ATTR {
-#pragma GCC unroll 9
+#pragma GCC unroll 11
         for (int j = 0; j < kForm.m; ++j) {
           if (kCut && j >= columns) break;
           finish(mapped[j], j);
@@ -419,7 +469,7 @@ HWY_NOINLINE void Weights(int64_t cin, int64_t columns, const float* weights, fl
         const float* kernel = kernels + c * kArea * kL;
         V half[kT][kTaps];
         for (int i = 0; i < kT; ++i) {
-          const float* g = Map<kForm>::kWeights[i];
+          const auto& g = Map<kForm>::kWeights[i];
           for (int k = 0; k < kTaps; ++k) {
             V sum = hn::Mul(hn::Set(d, g[0]), hn::Load(d, kernel + k * kL));
             for (int tap = 1; tap < kTaps; ++tap) {
@@ -431,7 +481,7 @@ HWY_NOINLINE void Weights(int64_t cin, int64_t columns, const float* weights, fl
         }
         for (int i = 0; i < kT; ++i) {
           for (int k = 0; k < kT; ++k) {
-            const float* g = Map<kForm>::kWeights[k];
+            const auto& g = Map<kForm>::kWeights[k];
             V sum = hn::Mul(hn::Set(d, g[0]), half[i][0]);
             for (int tap = 1; tap < kTaps; ++tap) {
               sum = hn::MulAdd(hn::Set(d, g[tap]), half[i][tap], sum);
@@ -452,7 +502,10 @@ WinogradTransforms Transforms(WinogradForm form) {
   const auto of = []<WinogradForm kForm>() {
     return WinogradTransforms{Input<kForm>, Output<kForm>, Weights<kForm>};
   };
-  if (form.kernel == 5) return of.operator()<WinogradForm{2, 1, 5}>();
+  if (form.kernel == 5) {
+    return form.stride == 1 ? of.operator()<WinogradForm{2, 1, 5}>()
+                            : of.operator()<WinogradForm{4, 2, 5}>();
+  }
   if (form.m == 4) {
     return form.stride == 1 ? of.operator()<WinogradForm{4, 1}>()
                             : of.operator()<WinogradForm{4, 2}>();

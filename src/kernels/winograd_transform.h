@@ -12,26 +12,28 @@
 
 namespace sardonyx {
 
-// Tiles of m x m output pixels of a convolution, 3 x 3 of stride 1 or 2, or 5 x 5. Stride 2 is a
-// sum over the phases of the input: along each axis the even pixels under a tile meet two taps,
-// which F(m, 2) does with m + 1 products, and the odd ones the tap between, which takes m. These
-// come last and share their weights. A tile at an edge that has but count < m pixels of an axis
-// takes fewer of the points, at the same transformed weights.
+// Tiles of m x m output pixels of a convolution, 3 x 3 or 5 x 5, of stride 1 or 2. Stride 2 is a
+// sum over the phases of the input: along each axis the even pixels under a tile meet two (three)
+// taps, which F(m, 2) does with m + 1 products, and the odd ones the tap (two) between, which takes
+// m. These come last; those of a single tap share their weights. A tile at an edge that has but
+// count < m pixels of an axis takes fewer of the points, at the same transformed weights.
 struct WinogradForm {
   int m, stride, kernel = 3;
-  constexpr int Taps() const { return stride == 1 ? kernel : 2; }
+  constexpr int Taps() const { return stride == 1 ? kernel : (kernel + 1) / 2; }
   constexpr int Side() const { return Products(m); }  // positions of an axis
   constexpr int Positions() const { return Side() * Side(); }
-  constexpr int Weights() const { return m + kernel - 1; }  // transformed, of an axis
+  // Transformed weights of an axis.
+  constexpr int Weights() const { return kernel == 3 ? m + 2 : Side(); }
   constexpr int WeightAt(int position) const { return std::min(position, Weights() - 1); }
   constexpr int Products(int count) const {
-    return stride == 1 ? count + kernel - 1 : 2 * count + 1;
+    return stride == 1 ? count + kernel - 1 : 2 * count + kernel - 2;
   }
-  // Whether `count` pixels of an axis take this position: points in order, infinity, odd pixels.
+  // Whether `count` pixels of an axis take this position: points in order, infinity, odd pixels
+  // or, of two taps, their points and infinity.
   constexpr bool Takes(int count, int position) const {
     const int infinity = m + Taps() - 2;
     return position < count + Taps() - 2 || position == infinity ||
-           (position > infinity && position <= infinity + count);
+           (position > infinity && position <= infinity + count) || position == infinity + m + 1;
   }
 };
 
@@ -111,7 +113,7 @@ struct WinogradTransforms {
   void (*weights)(int64_t cin, int64_t columns, const float* weights, float* packed);
 };
 
-// For m = 4 or 2 and stride 1 or 2; kernel 5 with m = 2 and stride 1 alone.
+// For m = 4 or 2 and stride 1 or 2; kernel 5 with m = 2 and stride 1, or 4 and 2.
 WinogradTransforms TransformsOf(WinogradForm form);
 
 }  // namespace sardonyx

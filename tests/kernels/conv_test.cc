@@ -255,6 +255,11 @@ TEST(Conv, FiveByFive) {
   CheckConv(Shape(1, 20, 24, {{13, 5, 1, 1, 2, 2}, {14, 5, 1, 1, 2, 2}}));
   CheckConv(Shape(2, 33, 70, {{8, 5, 1, 1, 1, 3}, {9, 5, 1, 1, 0, 0}}));
   CheckConv(Shape(1, 32, 40, {{1, 5, 1, 1, 2, 2}, {27, 5, 1, 1, 2, 2}}, 2));
+  for (const int64_t side : {3, 5, 6, 8, 9, 14}) {
+    CheckConv(Shape(1, 17, 21, {{side, 5, 2, 1, 2, 2}, {side + 2, 5, 2, 1, 1, 2}}));
+  }
+  CheckConv(Shape(2, 40, 70, {{21, 5, 2, 1, 0, 0}, {24, 5, 2, 1, 3, 1}}));
+  CheckConv(Shape(1, 34, 40, {{7, 5, 2, 1, 2, 2}, {26, 5, 2, 1, 2, 2}}, 2));
 }
 
 TEST(Conv, OddKernels) {

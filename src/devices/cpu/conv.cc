@@ -165,6 +165,7 @@ constexpr Implementation kConv[] = {{"depthwise", Bind<ConvAlgorithm::kDepthwise
                                     {"winograd4 stride 2", Bind<ConvAlgorithm::kStrided4>},
                                     {"winograd2 stride 2", Bind<ConvAlgorithm::kStrided2>},
                                     {"winograd2 5x5", Bind<ConvAlgorithm::kWinograd5>},
+                                    {"winograd4 5x5 stride 2", Bind<ConvAlgorithm::kStrided5>},
                                     {"gemm", Bind<ConvAlgorithm::kGemm>}};
 constexpr Implementation kTransposed[] = {{"gemm", BindTransposed}};
 
