@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 #include "kernels/conv_int8_depthwise.h"
 #include "kernels/conv_internal.h"
+#include "kernels/int8_panel.h"
 #include "kernels/scratch_slots.h"
 
 namespace sardonyx {
@@ -198,30 +200,45 @@ void Gather(const ConvShape& s, const Cut& cut, int64_t group, const uint8_t* x,
 
 // Columns [n0, n1) of a group, one panel of elements T in groups of kGroup, and the sums of its
 // columns. Position by position of the kernel, so that what is written stays in the cache.
-template <typename T, uint64_t kGroup>
+template <typename T, int64_t kGroup>
 void PackPanel(const Cut& cut, const ConvShape& s, const Int8Weights& weights, int64_t n0,
                int64_t n1, std::byte* panel, int32_t* sums) {
   const int64_t channels = s.cin / s.groups, width = Int8PanelWidth();
   std::memset(panel, 0, static_cast<size_t>(cut.PanelBytes()));
-  std::memset(sums, 0, static_cast<size_t>(width) * 4);
   const uint8_t flip = weights.is_signed ? 0 : 0x80;
   for (int64_t t = 0; t < s.KernelSize(); ++t) {
-    const auto first =
-        static_cast<uint64_t>(t / s.kernel[2] * cut.segment_k + t % s.kernel[2] * channels);
-    for (int64_t n = n0; n < n1; ++n) {
-      const uint8_t* from =
-          static_cast<const uint8_t*>(weights.data) + n * weights.n_stride + t * weights.t_stride;
-      T* to = reinterpret_cast<T*>(panel) + static_cast<uint64_t>(n - n0) * kGroup;
-      int32_t sum = 0;
-      for (int64_t c = 0; c < channels; ++c) {
-        const auto value = static_cast<int8_t>(from[c * weights.c_stride] ^ flip);
-        const uint64_t k = first + static_cast<uint64_t>(c);
-        to[k / kGroup * kGroup * static_cast<uint64_t>(width) + k % kGroup] = value;
-        sum += value;
+    const int64_t first = t / s.kernel[2] * cut.segment_k + t % s.kernel[2] * channels;
+    const uint8_t* from =
+        static_cast<const uint8_t*>(weights.data) + n0 * weights.n_stride + t * weights.t_stride;
+    // Whole groups.
+    const int64_t whole = first % kGroup == 0 ? channels / kGroup * kGroup : 0;
+    T* const to = reinterpret_cast<T*>(panel) + first / kGroup * kGroup * width;
+    const bool side_by_side = kGroup == 4 && weights.n_stride == 1;
+    if (side_by_side) Int8InterleaveRows(from, weights.c_stride, whole, n1 - n0, flip, to);
+    for (int64_t n = 0; n < n1 - n0; ++n, from += weights.n_stride) {
+      const uint8_t* next = side_by_side ? from + whole * weights.c_stride : from;
+      const auto element = [&] {
+        const auto value = static_cast<int8_t>(*next ^ flip);
+        next += weights.c_stride;
+        return static_cast<T>(value);
+      };
+      for (int64_t c = side_by_side ? whole : 0; c < whole; c += kGroup) {
+        // A word rather than bytes: the processor would wait for bytes to become one.
+        uint32_t group = 0;
+        const auto add = [&](int shift) {
+          group |= uint32_t{static_cast<std::make_unsigned_t<T>>(element())} << shift;
+        };
+        if constexpr (kGroup == 4) add(0), add(8), add(16), add(24);
+        if constexpr (kGroup == 2) add(0), add(16);
+        std::memcpy(to + c * width + n * kGroup, &group, sizeof(group));
       }
-      sums[n - n0] += sum;
+      for (int64_t c = whole; c < channels; ++c) {
+        const int64_t at = first % kGroup + c;
+        to[at / kGroup * kGroup * width + n * kGroup + at % kGroup] = element();
+      }
     }
   }
+  Int8SumColumns(panel, cut.segments * cut.groups, kGroup == 4, sums);
 }
 
 int32_t ZeroOf(const void* zeros, bool is_signed, int64_t i) {

@@ -80,6 +80,7 @@ class Data {
     const Int8Weights weights{w_.data(), given_.w_signed, channels * kernel, kernel, 1};
     Floats packed(static_cast<int64_t>(ConvInt8PackedBytes(s_) / 4 + 1));
     ConvInt8Pack(s_, weights, packed.get(), par);
+    CheckColumnsSideBySide(packed, par);
     Floats scratch(static_cast<int64_t>(ConvInt8ScratchBytes(s_, par.threads) / 4));
     std::vector<T> y(static_cast<size_t>(s_.OutPixels() * s_.y_stride), T{77});
     if (in_place) {
@@ -104,6 +105,22 @@ class Data {
   }
 
  private:
+  // The weights of a matrix as [K, N] are packed alike.
+  void CheckColumnsSideBySide(const Floats& packed, const Parallel& par) const {
+    if (s_.KernelSize() > 1 || s_.groups > 1) return;
+    std::vector<uint8_t> turned(w_.size());
+    for (int64_t n = 0; n < s_.cout; ++n) {
+      for (int64_t c = 0; c < s_.cin; ++c) {
+        turned[static_cast<size_t>(c * s_.cout + n)] = w_[static_cast<size_t>(n * s_.cin + c)];
+      }
+    }
+    const auto bytes = ConvInt8PackedBytes(s_);
+    Floats again(static_cast<int64_t>(bytes / 4 + 1));
+    ConvInt8Pack(s_, {turned.data(), given_.w_signed, 1, s_.cout, 0}, again.get(), par);
+    EXPECT_EQ(std::memcmp(again.get(), packed.get(), bytes), 0);
+    EXPECT_TRUE(again.Intact());
+  }
+
   int32_t Zero(int64_t j) const {
     return given_.w_zeros == 0 ? 0 : At(zeros_, given_.w_zeros == 1 ? 0 : j, given_.w_signed);
   }

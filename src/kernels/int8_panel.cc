@@ -1,0 +1,90 @@
+#include "kernels/int8_panel.h"
+
+#include <hwy/cache_control.h>
+
+#include "kernels/gemm_int8.h"
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/int8_panel.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+void InterleaveRows(const uint8_t* from, int64_t stride, int64_t rows, int64_t columns,
+                    int64_t width, uint8_t flip, uint8_t* to) {
+  constexpr int64_t kAhead = 32;  // rows: each has a line of its own, often in a page of its own
+  const hn::FixedTag<uint8_t, 16> d;
+  const auto bits = hn::Set(d, flip);
+  for (int64_t k = 0; k < rows; k += 4, from += 4 * stride, to += 4 * width) {
+    for (int i = 0; i < 4 && k + kAhead < rows; ++i) hwy::Prefetch(from + (kAhead + i) * stride);
+    int64_t j = 0;
+    for (; j + 16 <= columns; j += 16) {
+      const auto row = [&](int i) { return hn::Xor(hn::LoadU(d, from + i * stride + j), bits); };
+      hn::StoreInterleaved4(row(0), row(1), row(2), row(3), d, to + 4 * j);
+    }
+    for (; j < columns; ++j) {
+      for (int i = 0; i < 4; ++i) to[4 * j + i] = from[i * stride + j] ^ flip;
+    }
+  }
+}
+
+// Panels have 8 columns at least.
+template <bool kOfBytes>
+void SumColumns(const int32_t* panel, int64_t groups, int64_t width, int32_t* sums) {
+  const hn::CappedTag<int32_t, 8> d;
+  using V = hn::Vec<decltype(d)>;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t j = 0; j < width; j += lanes) {
+    V sum = hn::Zero(d);
+    for (int64_t g = 0; g < groups; ++g) {
+      const V group = hn::LoadU(d, panel + g * width + j);
+      sum = hn::Add(sum, hn::ShiftRight<kOfBytes ? 24 : 16>(group));
+      if constexpr (kOfBytes) {
+        sum = hn::Add(sum, hn::ShiftRight<24>(hn::ShiftLeft<8>(group)));
+        sum = hn::Add(sum, hn::ShiftRight<24>(hn::ShiftLeft<16>(group)));
+        sum = hn::Add(sum, hn::ShiftRight<24>(hn::ShiftLeft<24>(group)));
+      } else {
+        sum = hn::Add(sum, hn::ShiftRight<16>(hn::ShiftLeft<16>(group)));
+      }
+    }
+    hn::StoreU(sum, d, sums + j);
+  }
+}
+
+void SumBytes(const int32_t* panel, int64_t groups, int64_t width, int32_t* sums) {
+  SumColumns<true>(panel, groups, width, sums);
+}
+void SumPairs(const int32_t* panel, int64_t groups, int64_t width, int32_t* sums) {
+  SumColumns<false>(panel, groups, width, sums);
+}
+
+}  // namespace
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(InterleaveRows);
+HWY_EXPORT(SumBytes);
+HWY_EXPORT(SumPairs);
+
+void Int8InterleaveRows(const uint8_t* from, int64_t stride, int64_t rows, int64_t columns,
+                        uint8_t flip, void* panel) {
+  HWY_DYNAMIC_DISPATCH(InterleaveRows)
+  (from, stride, rows, columns, Int8PanelWidth(), flip, static_cast<uint8_t*>(panel));
+}
+
+void Int8SumColumns(const void* panel, int64_t groups, bool of_bytes, int32_t* sums) {
+  const auto sum = of_bytes ? HWY_DYNAMIC_DISPATCH(SumBytes) : HWY_DYNAMIC_DISPATCH(SumPairs);
+  sum(static_cast<const int32_t*>(panel), groups, Int8PanelWidth(), sums);
+}
+
+}  // namespace sardonyx
+#endif
