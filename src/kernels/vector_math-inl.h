@@ -61,6 +61,13 @@ struct ReducedExponent {
         n(hn::Sub(shifted, hn::Set(d, kRound))),
         r(hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f),
                         hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x))) {}
+  HWY_INLINE ReducedExponent(V to_shifted, V to_n, V to_r)
+      : shifted(to_shifted), n(to_n), r(to_r) {}
+  // x = n + r with |r| <= 1/2, the same for powers of two.
+  static HWY_INLINE ReducedExponent OfPower(D d, V x) {
+    const V round = hn::Set(d, kRound), shifted = hn::Add(x, round), n = hn::Sub(shifted, round);
+    return {shifted, n, hn::Sub(x, n)};
+  }
   // n as integers, at least -2^8.
   HWY_INLINE hn::Vec<hn::RebindToSigned<D>> Integer(D d) const {
     const hn::RebindToSigned<D> di;
@@ -84,18 +91,35 @@ HWY_INLINE V VecExpMinusOneOfSmall(D d, V r) {
   return hn::MulAdd(hn::Mul(r, r), high, r);
 }
 
+// x 2^n.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V TimesPowerOfTwo(D d, V x, const ReducedExponent<D>& e) {
+#if HWY_TARGET <= HWY_AVX3
+  return V{_mm512_scalef_ps(x.raw, e.n.raw)};
+#else
+  // In two steps, since 2^128 and 2^-149 are no normal numbers.
+  const auto exponent = e.Integer(d), half = hn::ShiftRight<1>(exponent);
+  return hn::Mul(hn::Mul(x, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(exponent, half)));
+#endif
+}
+
 // exp(x) for -104 <= x <= 89 or NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecExpInRange(D d, V x) {
   const ReducedExponent<D> e(d, x);
-  const V p = hn::Add(VecExpMinusOneOfSmall(d, e.r), hn::Set(d, 1.0f));
-#if HWY_TARGET <= HWY_AVX3
-  return V{_mm512_scalef_ps(p.raw, e.n.raw)};
-#else
-  // In two steps, since 2^128 and 2^-149 are no normal numbers.
-  const auto exponent = e.Integer(d), half = hn::ShiftRight<1>(exponent);
-  return hn::Mul(hn::Mul(p, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(exponent, half)));
-#endif
+  return TimesPowerOfTwo(d, hn::Add(VecExpMinusOneOfSmall(d, e.r), hn::Set(d, 1.0f)), e);
+}
+
+// 2^x / 2 for -200 <= x <= 127.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V VecHalfOfPower(D d, V x) {
+  const auto e = ReducedExponent<D>::OfPower(d, x);
+  const V high = Polynomial(d, e.r,
+                            {0.12011323869228363f, 0.027751808986067772f, 0.004809263627976179f,
+                             0.0006695137708447874f, 7.660494884476066e-05f});
+  const V linear = hn::Mul(e.r, hn::Set(d, 0.3465735912322998f));
+  const V half = hn::Add(hn::MulAdd(hn::Mul(e.r, e.r), high, linear), hn::Set(d, 0.5f));
+  return TimesPowerOfTwo(d, half, e);
 }
 
 template <class D, class V = hn::Vec<D>>
@@ -198,20 +222,18 @@ HWY_INLINE V VecErf(D d, V x) {
   return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.9f)), small, large);
 }
 
-// x / 2 * (1 + erf(factor * x)), factor > 0, sqrt(1/2) for a GELU. The bracket is c or 2 - c with c
-// = 1 - erf(a) = exp(polynomial), which suffices near 0 too, where erf itself would lose its
-// relative accuracy. c falls to 0 for large a.
+// x / 2 * (1 + erf(factor * x)), factor > 0, sqrt(1/2) for a GELU: max(x, 0) - |x| c / 2 with c = 1
+// - erf(a) = 2^polynomial, which suffices near 0 too. From a = 10.3 on c is 0.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecGelu(D d, V x, V factor) {
-  const V a = hn::Abs(hn::Mul(x, factor));
-  const V log_c =
-      hn::Mul(a, Polynomial(d, a,
-                            {-1.128380298614502f, -0.6365997791290283f, -0.10290555655956268f,
-                             0.019546953961253166f, -0.0004896479658782482f, -0.001063600298948586f,
-                             0.0003189717244822532f, -3.2729902159189805e-05f}));
-  const V c = VecExpInRange(d, AtLeast(d, hn::Set(d, -104.0f), log_c));
-  const V sum = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), c, hn::Sub(hn::Set(d, 2.0f), c));
-  return hn::Mul(hn::Mul(x, hn::Set(d, 0.5f)), sum);
+  const V size = hn::Min(hn::Abs(x), hn::Div(hn::Set(d, 10.3f), factor));
+  const V a = hn::Mul(size, factor);
+  const V log_c = hn::Mul(
+      a, Polynomial(d, a,
+                    {-1.627908706665039f, -0.918419361114502f, -0.14846134185791016f,
+                     0.028200292959809303f, -0.0007064127130433917f, -0.0015344509156420827f,
+                     0.00046017891145311296f, -4.721926597994752e-05f}));
+  return hn::NegMulAdd(size, VecHalfOfPower(d, log_c), AtLeast(d, hn::Zero(d), x));
 }
 
 // x / 2 * (1 + tanh(u)) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) * (x + 0.044715 x^3).

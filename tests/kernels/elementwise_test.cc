@@ -474,6 +474,7 @@ TEST(Elementwise, ActivationsInAllSpellings) {
       const Expression expression = Expression::Parse(row.text);
       std::vector<float> x;
       for (int i = -40000; i <= 40000; ++i) x.push_back(static_cast<float>(i) / 4000);
+      for (const float large : {1e8f, -1e8f}) x.push_back(large);
       x.push_back(std::nanf(""));
       const int64_t dims[] = {static_cast<int64_t>(x.size())}, strides[] = {1};
       const ElementwiseKernel kernel = PrepareElementwise(expression, dims, strides);
