@@ -52,6 +52,7 @@ void Shapes(benchmark::internal::Benchmark* bench) {
       bench->Args({tokens, 768, 3072, 1, threads, 0});
     }
     bench->Args({1, 50257, 768, 1, threads, 0});
+    bench->Args({1, 4096, 9216, 1, threads, 0});
     bench->Args({197, 1536, 384, 1, threads, 0});
     bench->Args({197, 384, 1536, 1, threads, 0});
     bench->Args({197, 384, 384, 1, threads, 0});

@@ -34,6 +34,8 @@ constexpr int kRows = 6;
 #endif
 
 constexpr int64_t kShort = 64;
+// Floats. Memory is slower if asked for what lies 6 KiB ahead or more.
+constexpr int64_t kSoon = 768;
 constexpr int kRows24 = 9;  // of panels of 24 columns, as three vectors of 8
 
 // Rows of A, each in `pieces` pieces of `run` values.
@@ -187,12 +189,14 @@ void Block(const GemmBlockArgs& args) {
     // Rows are spread evenly over the tiles, which keeps the last one from being thin.
     const int64_t least = args.rows / tiles, taller = args.rows % tiles;
     // Each tile fetches its share of the next panel (which lies behind this one; behind the last
-    // often lies the next matrix), and the rows of the next tile while they are new.
+    // often lies the next matrix), and the rows of the next tile while they are new. A tile alone
+    // streams through the panels, and fetches what it reads soon.
     const bool fetches_rows = n == args.n0 && tiles > 1 && pieces == 1 && args.kc > 0;
     const int64_t panel_step = width * 4 / tiles;
     const int64_t row_step =
         fetches_rows ? std::min<int64_t>(64, args.lda * 4 * (least + 1) / args.kc) : panel_step;
-    const char* ahead = reinterpret_cast<const char*>(panel + args.k_total * width);
+    const char* ahead =
+        reinterpret_cast<const char*>(panel + (tiles > 1 ? args.k_total * width : kSoon));
     rows.ahead_step[0] = panel_step;
     rows.ahead_step[1] = row_step;
     TileStore store = StoreOf(args.accumulate, args.epilogue, n);
