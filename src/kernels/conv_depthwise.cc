@@ -228,11 +228,13 @@ HWY_INLINE void PairTiles(D d, const DepthwiseLine& line) {
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D())), kColumns = (kP - 1) * kS + 3;
   const ConvShape& s = line.s;
   const bool whole = line.h0 >= 0 && line.h0 + kS + 3 <= s.in[1];
-  for (int64_t next = 0; next < s.cin; next += kL) {
-    const int64_t c = std::min(next, s.cin - kL);  // the last vector overlaps the one before
-    for (int64_t i = line.first; i < line.last; i += kP) {
-      const int64_t ow = std::min(i, line.last - kP), w0 = ow * kS - s.pad_begin[2];
-      if (whole && w0 >= 0 && w0 + kColumns <= s.in[2]) {
+  // All channels of a tile first: memory gives whole pixels faster than parts.
+  for (int64_t i = line.first; i < line.last; i += kP) {
+    const int64_t ow = std::min(i, line.last - kP), w0 = ow * kS - s.pad_begin[2];
+    const bool inside = whole && w0 >= 0 && w0 + kColumns <= s.in[2];
+    for (int64_t next = 0; next < s.cin; next += kL) {
+      const int64_t c = std::min(next, s.cin - kL);  // the last vector overlaps the one before
+      if (inside) {
         PairPixels<kP, kS, true>(d, line, ow, c);
       } else {
         PairPixels<kP, kS, false>(d, line, ow, c);
