@@ -31,6 +31,7 @@ struct Cut {
   int64_t gathered_stride = 0, a_bytes = 0;  // of a row
   // Segments read where lines of the input lie, copied and padded; such are cut by output lines.
   bool by_lines = false;
+  bool skips = false;                 // pixels of lines that are read where they are
   int64_t line_parts = 1, lines = 0;  // of a block
   int64_t line_k = 0;                 // values in a padded line
   size_t vector_bytes = 0;            // of a column vector
@@ -60,12 +61,23 @@ int64_t LinesSeen(const ConvShape& s, int64_t lines) {
   return (lines - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
 }
 
+// A kernel of one pixel that leaves pixels out; nothing is padded.
+bool SkipsPixels(const ConvShape& s) {
+  for (int i = 0; i < 3; ++i) {
+    if (s.kernel[i] != 1 || s.pad_begin[i] != 0 || (s.out[i] - 1) * s.stride[i] >= s.in[i]) {
+      return false;
+    }
+  }
+  return s.stride[2] > 1;
+}
+
 // Images of many lines, each of whole tiles, nearly.
 bool WorksByLines(const ConvShape& s, const Cut& cut) {
   const int64_t tile = Int8TileRows();
-  const int64_t step = s.stride[2] * (s.cin / s.groups) * cut.ElementBytes();
+  const int64_t step =
+      s.stride[2] * (cut.skips ? s.x_stride : s.cin / s.groups * cut.ElementBytes());
   const int64_t together = 2 * s.out[2] <= tile ? 2 * s.out[2] : s.out[2];  // a tile, or two lines
-  return s.KernelSize() > 1 && s.in[0] == 1 && s.out[0] == 1 && s.kernel[0] == 1 &&
+  return (s.KernelSize() > 1 || cut.skips) && s.in[0] == 1 && s.out[0] == 1 && s.kernel[0] == 1 &&
          s.dilation[2] == 1 && s.out[1] >= 6 && s.out[2] >= 6 && step % 4096 != 0 &&
          10 * together >= 7 * RoundUp(together, tile);
 }
@@ -90,6 +102,7 @@ Cut CutConv(const ConvShape& s) {
   cut.a_bytes = cut.direct ? s.x_stride : cut.widens ? cut.PackedK() * 2 : cut.gathered_stride;
   if (cut.widens && cut.a_bytes % 1024 == 0) cut.a_bytes += 64;
 
+  cut.skips = SkipsPixels(s) && !cut.widens && channels % group == 0;
   cut.by_lines = WorksByLines(s, cut);
   // A byte costs a fourth of a float.
   const int64_t wanted =
@@ -321,7 +334,7 @@ void ConvInt8(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const
                      ScratchSlots::CountFor(par.threads));
   const auto* const x = static_cast<const uint8_t*>(args.x);
   const int64_t channels = s.cin / s.groups, width = Int8PanelWidth();
-  const bool by_lines = cut.by_lines && !sums_rows;
+  const bool by_lines = cut.by_lines && !sums_rows && !(cut.skips && args.x_signed);
   const int64_t parts = (by_lines ? cut.line_parts : cut.row_parts) * cut.column_parts;
   const int64_t tile = Int8TileRows(), tiles = CeilDiv(cut.pixels, tile);
   const int64_t element = args.rescale == nullptr || args.rescale->type == DType::kFloat32 ? 4 : 1;
@@ -363,15 +376,18 @@ void ConvInt8(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const
     block.groups = cut.groups;
     block.segments = cut.segments;
     block.segment_bytes = s.dilation[1] * cut.LineBytes();
-    block.line_bytes = s.stride[1] * cut.LineBytes();
-    block.a_bytes = s.stride[2] * channels * cut.ElementBytes();
+    block.line_bytes = s.stride[1] * (cut.skips ? s.in[2] * s.x_stride : cut.LineBytes());
+    block.a_bytes = s.stride[2] * (cut.skips ? s.x_stride : channels * cut.ElementBytes());
     block.rows = s.out[2];
     block.a = padded;
     for (int64_t line = all * line_part / cut.line_parts; line < end; line += block.lines) {
       const int64_t item = line / s.out[1], first = line % s.out[1];
       block.lines = std::min({cut.lines, end - line, s.out[1] - first});
       const int64_t h0 = first * s.stride[1] - s.pad_begin[1];
-      for (int64_t i = 0; i < LinesSeen(s, block.lines); ++i) {
+      if (cut.skips) {
+        block.a = x + (item * s.in[1] + h0) * s.in[2] * s.x_stride + group * channels;
+      }
+      for (int64_t i = 0; i < LinesSeen(s, block.lines) && !cut.skips; ++i) {
         const int64_t h = h0 + i;
         const bool inside = h >= 0 && h < s.in[1];
         const uint8_t* from =

@@ -111,6 +111,8 @@ SARDONYX_INT8_TILE HWY_INLINE void StoreBytes(const Lanes (&acc)[kM][2], const T
     return hn::Set(d8, static_cast<uint8_t>(std::clamp(byte, 0.0f, 255.0f)));
   };
   const auto low = bound(rescale.low), high = bound(rescale.high);
+  // What follows a ReLU: the range of uint8, where packing stops by itself.
+  const bool bare = zero == 0 && shift == 0 && rescale.low <= 0 && rescale.high >= 255;
   const auto whole = [&](int r) HWY_ATTR {
     Lanes values[2];
 #pragma GCC unroll 2
@@ -124,13 +126,15 @@ SARDONYX_INT8_TILE HWY_INLINE void StoreBytes(const Lanes (&acc)[kM][2], const T
       values[v] =
           Nearest(Rescaled<kResidual, kResidual>(acc[r][v], scale, offset, residual, rescale));
     }
-    return hn::SaturatedAdd(hn::ReorderDemote2To(d16, values[0], values[1]), zero_point);
+    const auto words = hn::ReorderDemote2To(d16, values[0], values[1]);
+    return bare ? words : hn::SaturatedAdd(words, zero_point);
   };
 #pragma GCC unroll 8
   for (int r = 0; r < kM; r += 2) {
     const int next = r + 1 < kM ? r + 1 : r;
-    const auto bytes = PackPairs<uint8_t>(whole(r), whole(next));
-    const auto rows = RowsApart(hn::Xor(hn::Min(hn::Max(bytes, low), high), flip));
+    auto bytes = PackPairs<uint8_t>(whole(r), whole(next));
+    if (!bare) bytes = hn::Xor(hn::Min(hn::Max(bytes, low), high), flip);
+    const auto rows = RowsApart(bytes);
     StoreBytesOfRow(hn::LowerHalf(rows), to.columns, y + r * to.y_stride);
     if (next == r) break;
     StoreBytesOfRow(hn::UpperHalf(hn::Half<decltype(d8)>(), rows), to.columns,

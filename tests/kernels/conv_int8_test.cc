@@ -200,6 +200,12 @@ std::vector<Case> Cases() {
     cases.push_back({Image(26, 24, 40, 3, 1, 4), x_signed, true, 5, 0});
     cases.push_back({Image(26, 20, 33, 3, 2, 1), x_signed, false, 5, 1});
     cases.push_back({Image(40, 5, 7, 2, 1, 1), x_signed, true, 5, 0});
+    for (const int64_t side : {12, 26}) {  // of every other line every other pixel
+      Case skips{Image(side, 24, 70, 1, 2, 2), x_signed, true, 5, 0};
+      skips.shape.x_stride = 40;
+      cases.push_back(skips);
+      cases.push_back({Image(side, 64, 33, 1, 2, 1), x_signed, side == 26, 5, 1});
+    }
   }
   for (const int64_t side : {6, 7}) {  // lines that tiles take two of
     Case small{Image(side, 37, 70, 3, 1, 1), side == 7, true, 9, side == 7 ? 0 : 1};
@@ -318,6 +324,17 @@ TEST(ConvInt8, Rescales) {
     rescale.type = DType::kInt8;
     rescale.zero_point = -60;
     CheckRescaled<int8_t, int8_t>(given, rescale, signed_bytes);
+
+    Int8Rescale relu;  // the whole range of uint8
+    relu.type = DType::kUInt8;
+    relu.clamps = true;
+    relu.high = 255;
+    CheckRescaled<uint8_t, uint8_t>(given, relu, {});
+    relu.rounds = true;
+    relu.round_low = -100;
+    relu.round_high = 90;
+    relu.residual_scale = 2.5f;
+    CheckRescaled<uint8_t, uint8_t>(given, relu, bytes);
   }
 }
 
