@@ -97,11 +97,12 @@ HWY_INLINE void ColumnBlock(const T* x, T* y, A* running, int64_t rows, int64_t 
   for (int v = 0; v < kVectors; ++v) hn::StoreU(sum[v], d, running + v * lanes);
 }
 
-// `count` columns of x [n, inner], a few rows at a time, so that each is read onwards; short rows
-// one by one, for then all of x is.
+// `count` columns of x [n, inner], a few rows at a time, so that each is read onwards: of short
+// rows as many as stay in the cache, or one where only memory is waited for.
 template <bool kProduct, bool kExclusive, typename Type>
 void Columns(const Type* x_in, Type* y_out, int64_t n, int64_t inner, int64_t count, bool reverse) {
-  const int64_t some = inner * static_cast<int64_t>(sizeof(Type)) <= 2048 ? 1 : 8;
+  const int64_t row_bytes = inner * static_cast<int64_t>(sizeof(Type));
+  const int64_t some = row_bytes > 2048 ? 8 : sizeof(Type) == 8 ? 1 : 16384 / row_bytes;
   using A = Accumulator<Type>;
   using T = Unsigned<Type>;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));

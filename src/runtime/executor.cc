@@ -44,6 +44,18 @@ bool IsPlace(const Datum& datum, DType dtype, const std::vector<int64_t>& dims) 
          datum.tensor()->dims() == dims;
 }
 
+// Copies to another place, large tensors with all threads.
+void CopyTo(void* to, const Tensor& from, const Parallel& parallel) {
+  constexpr int64_t kPart = int64_t{128} << 10, kMostTasks = 32;
+  const int64_t bytes = from.bytes(), tasks = std::clamp<int64_t>(bytes / kPart, 1, kMostTasks);
+  parallel.For(bytes == 0 ? 0 : tasks, [&](int64_t task) {
+    const int64_t begin = bytes / tasks * task;
+    const int64_t end = task + 1 == tasks ? bytes : begin + bytes / tasks;
+    std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from.raw()) + begin,
+                static_cast<size_t>(end - begin));
+  });
+}
+
 Tensor OwnCopy(const Tensor& tensor, BufferPool& pool) {
   if (tensor.dtype() == DType::kString) return Copy(tensor);
   Tensor copy = pool.Allocate(tensor.dtype(), tensor.dims());
@@ -104,9 +116,7 @@ void Executor::Run(std::span<const Datum> inputs, std::vector<Datum>* outputs) {
       if (!IsPlace(output, tensor->dtype(), tensor->dims())) {
         output = AllocateOutput(i, tensor->dtype(), tensor->dims());
       }
-      if (tensor->bytes() > 0) {
-        std::memcpy(output.tensor()->raw(), tensor->raw(), tensor->bytes());
-      }
+      CopyTo(output.tensor()->raw(), *tensor, {&ThreadPool::Process(), program_.options().threads});
     }
   }
   for (Datum& datum : state_.dynamic) datum = Datum();

@@ -12,7 +12,7 @@ import numpy as np
 import onnx
 import pytest
 import small_models as small
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 import sardonyx
 
@@ -226,3 +226,24 @@ def test_the_interpreter_goes_on_while_a_model_runs():
 def test_sessions_cannot_be_pickled_but_say_so(path):
     with pytest.raises(TypeError, match="pickle"):
         pickle.dumps(sardonyx.load(path))
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("size", [1, 7, 131073, 999983])
+def test_outputs_that_are_parts_of_an_input_are_copies_of_their_own(size, threads):
+    made = helper.make_graph(
+        [
+            helper.make_node("Split", ["x"], ["a", "b"], axis=0, num_outputs=2),
+            helper.make_node("Identity", ["x"], ["c"]),
+        ],
+        "parts",
+        [helper.make_tensor_value_info("x", TensorProto.UINT8, [2, size])],
+        [helper.make_tensor_value_info(name, TensorProto.UINT8, None) for name in "abc"],
+    )
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 18)])
+    x = np.random.default_rng(5).integers(0, 255, (2, size), dtype=np.uint8)
+    kept = x.copy()
+    outputs = sardonyx.load(model.SerializeToString(), threads=threads).run({"x": x})
+    x[:] = 0
+    for name, wanted in (("a", kept[:1]), ("b", kept[1:]), ("c", kept)):
+        np.testing.assert_array_equal(outputs[name], wanted)
