@@ -1,5 +1,6 @@
 // Attention as one operation. Arguments: queries, keys, heads, heads that share keys, causal,
-// threads. The fraction of the peak counts the two products, without what a causal form leaves out.
+// threads, whether all is bfloat16. The fraction of the peak, that of float32, counts the two
+// products, without what a causal form leaves out.
 
 #include "kernel_bench.h"
 #include "kernels/attention.h"
@@ -20,6 +21,8 @@ void BM_Attention(benchmark::State& state) {
   s.ahead = s.keys - s.queries;
   s.size = s.width = kSize;
   s.scale = 0.125f;
+  const bool is_bf16 = state.range(6) != 0;
+  if (is_bf16) s.rounding = DType::kBFloat16;
   const Parallel par = Threads(static_cast<int>(state.range(5)));
   const int64_t shared = s.heads / s.group;
   for (int64_t* stride : {s.q_stride, s.y_stride}) {
@@ -30,9 +33,14 @@ void BM_Attention(benchmark::State& state) {
     stride[1] = s.keys * kSize;
     stride[2] = kSize;
   }
-  const AlignedFloats q = RandomFloats(s.queries * s.heads * kSize);
-  const AlignedFloats k = RandomFloats(s.keys * shared * kSize);
-  const AlignedFloats v = RandomFloats(s.keys * shared * kSize);
+  const auto operand = [&](int64_t size) {
+    AlignedFloats values = RandomFloats(size);
+    for (int64_t i = 0; is_bf16 && i < size; ++i) values[i] = BFloat16(values[i]);
+    return values;
+  };
+  const AlignedFloats q = operand(s.queries * s.heads * kSize);
+  const AlignedFloats k = operand(s.keys * shared * kSize);
+  const AlignedFloats v = operand(s.keys * shared * kSize);
   const AlignedFloats y = RandomFloats(s.queries * s.heads * kSize);
   const AlignedFloats scratch =
       RandomFloats(static_cast<int64_t>(AttentionScratchBytes(s, par.threads) / 4));
@@ -47,16 +55,18 @@ void BM_Attention(benchmark::State& state) {
 }
 
 void Shapes(benchmark::internal::Benchmark* bench) {
-  bench->ArgNames({"queries", "keys", "heads", "group", "causal", "threads"})->UseRealTime();
+  bench->ArgNames({"queries", "keys", "heads", "group", "causal", "threads", "bf16"})
+      ->UseRealTime();
   for (const int threads : {1, 2}) {
     for (const int causal : {0, 1}) {
       for (const int length : {16, 64, 128, 197, 512, 2048}) {
-        bench->Args({length, length, 12, 1, causal, threads});
+        bench->Args({length, length, 12, 1, causal, threads, 0});
+        bench->Args({length, length, 12, 1, causal, threads, 1});
       }
     }
     for (const int keys : {128, 1024, 8192}) {
-      bench->Args({1, keys, 12, 1, 0, threads});
-      bench->Args({1, keys, 32, 4, 0, threads});
+      bench->Args({1, keys, 12, 1, 0, threads, 0});
+      bench->Args({1, keys, 32, 4, 0, threads, 0});
     }
   }
 }
