@@ -109,6 +109,7 @@ struct Session::State {
     }
     messages = std::move(model_file->model);
     main = Compile({}, {});
+    onnx::ReleasePages(*file, file->bytes.data(), static_cast<int64_t>(file->bytes.size()));
     for (const std::string& name : main->input_names) inputs.push_back(declared.at(name));
   }
 

@@ -25,7 +25,7 @@ class MappedFile {
   std::string_view bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
-  // Gives the memory of the pages wholly within `part` (of bytes()) back; they are read again when
+  // Gives the memory of the pages in and around `part` (of bytes()) back; they are read again when
   // touched. For parts that were copied elsewhere, which would otherwise count twice.
   void DropPages(std::string_view part) const;
 

@@ -71,7 +71,7 @@ Tensor FromBytes(DType type, const std::vector<int64_t>& dims, std::string_view 
   }
   Tensor copy(type, dims);
   if (!bytes.empty()) std::memcpy(copy.raw(), bytes.data(), bytes.size());
-  if (mapping != nullptr) mapping->DropPages(bytes);
+  if (mapping != nullptr && large) mapping->DropPages(bytes);
   if (rewrite) {
     auto* values = copy.data<uint8_t>();
     for (int64_t i = 0; i < copy.size(); ++i) values[i] = values[i] != 0;
