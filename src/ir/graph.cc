@@ -1,7 +1,7 @@
 #include "ir/graph.h"
 
 #include <algorithm>
-#include <unordered_map>
+#include <bit>
 #include <unordered_set>
 #include <utility>
 
@@ -11,6 +11,38 @@ namespace sardonyx {
 namespace {
 
 constexpr int64_t kMaxElements = 1024;  // of a tensor that counts as a shape computation
+
+// Numbers pointers in the order in which they come. The graph is swept and verified after every
+// pass: a table of the standard library, with an allocation a pointer, would take a tenth of the
+// time that loading takes.
+class Numbering {
+ public:
+  static constexpr uint32_t kNone = ~uint32_t{0};
+
+  explicit Numbering(size_t most) : slots_(std::bit_ceil(2 * most + 1), {nullptr, kNone}) {}
+
+  uint32_t Add(const void* pointer) {
+    auto& [key, number] = slots_[SlotOf(pointer)];
+    if (number == kNone) {
+      key = pointer;
+      number = count_++;
+    }
+    return number;
+  }
+  // kNone if it has no number.
+  uint32_t Find(const void* pointer) const { return slots_[SlotOf(pointer)].second; }
+
+ private:
+  size_t SlotOf(const void* pointer) const {
+    const size_t mask = slots_.size() - 1;
+    size_t slot = (reinterpret_cast<uintptr_t>(pointer) >> 4) * 0x9e3779b97f4a7c15 >> 20 & mask;
+    while (slots_[slot].second != kNone && slots_[slot].first != pointer) slot = (slot + 1) & mask;
+    return slot;
+  }
+
+  std::vector<std::pair<const void*, uint32_t>> slots_;
+  uint32_t count_ = 0;
+};
 
 template <typename T>
 const T& Get(const Attribute& attribute, std::string_view name) {
@@ -287,14 +319,18 @@ void Graph::Splice(std::vector<std::unique_ptr<Node>> nodes) {
 int Graph::SortAndSweep() {
   // Depth first from the outputs, with an explicit stack; visiting in the present order keeps the
   // result stable.
-  std::unordered_map<const Node*, size_t> position;
-  position.reserve(nodes_.size());
-  for (size_t i = 0; i < nodes_.size(); ++i) position[nodes_[i].get()] = i;
+  Numbering position(nodes_.size());
+  for (const auto& node : nodes_) position.Add(node.get());
+  const auto position_of = [&](const Value* value) -> size_t {
+    const uint32_t at = position.Find(value->producer);
+    if (at == Numbering::kNone) Fail(ErrorCode::kInternal, "'{}' is of no node", value->name);
+    return at;
+  };
   std::vector<bool> needed(nodes_.size());  // by position
   std::vector<Node*> stack;
   auto need = [&](const Value* value) {
     if (value == nullptr || value->producer == nullptr) return;
-    const size_t at = position.at(value->producer);
+    const size_t at = position_of(value);
     if (needed[at]) return;
     needed[at] = true;
     stack.push_back(value->producer);
@@ -330,7 +366,7 @@ int Graph::SortAndSweep() {
       while (next < node->inputs.size() && pending == old.size()) {
         const Value* input = node->inputs[next++];
         if (input == nullptr || input->producer == nullptr) continue;
-        const size_t at = position.at(input->producer);
+        const size_t at = position_of(input);
         if (old[at]) pending = at;
       }
       if (pending != old.size()) {
@@ -346,8 +382,8 @@ int Graph::SortAndSweep() {
   std::unordered_set<const Value*> kept(inputs.begin(), inputs.end());
   kept.insert(outputs.begin(), outputs.end());
   std::erase_if(values_, [&](const auto& value) {
-    const auto at = value->producer != nullptr ? position.find(value->producer) : position.end();
-    const bool alive = at != position.end() && needed[at->second];
+    const auto at = value->producer != nullptr ? position.Find(value->producer) : Numbering::kNone;
+    const bool alive = at != Numbering::kNone && needed[at];
     return !alive && value->users.empty() && !kept.contains(value.get());
   });
   return dropped;
@@ -365,15 +401,29 @@ Value* Graph::Find(std::string_view name) const {
 }
 
 void Verify(const Graph& graph) {
-  std::unordered_set<const Value*> defined(graph.inputs.begin(), graph.inputs.end());
-  std::vector<const Value*> used;
+  struct Seen {
+    const Value* value;
+    bool is_defined = false;
+    size_t uses = 0;
+  };
+  size_t most = graph.inputs.size() + graph.outputs.size();
+  for (const auto& node : graph.nodes()) most += node->inputs.size() + node->outputs.size();
+  Numbering numbers(most);
+  std::vector<Seen> seen;
+  const auto at = [&](const Value* value) -> Seen& {
+    const size_t number = numbers.Add(value);
+    if (number == seen.size()) seen.push_back({value});
+    return seen[number];
+  };
+  for (const Value* input : graph.inputs) at(input).is_defined = true;
   for (const auto& node : graph.nodes()) {
     if (node->op == nullptr) Fail(ErrorCode::kInternal, "a node has no operation");
     for (const Value* input : node->inputs) {
       if (input == nullptr) continue;
-      used.push_back(input);
+      Seen& use = at(input);
+      ++use.uses;
       if (input->producer == nullptr && input->is_constant()) continue;
-      if (!defined.contains(input)) {
+      if (!use.is_defined) {
         Fail(ErrorCode::kInternal, "'{}' uses '{}' before it is defined", node->op->name,
              input->name);
       }
@@ -383,25 +433,21 @@ void Verify(const Graph& graph) {
       if (output->producer != node.get() || output->index != static_cast<int>(i)) {
         Fail(ErrorCode::kInternal, "output {} of '{}' has a wrong producer", i, node->op->name);
       }
-      defined.insert(output);
-    }
-  }
-  std::sort(used.begin(), used.end());
-  for (size_t i = 0, end = 0; i < used.size(); i = end) {
-    while (end < used.size() && used[end] == used[i]) ++end;
-    if (used[i]->users.size() != end - i) {
-      Fail(ErrorCode::kInternal, "value '{}' lists {} uses and has {}", used[i]->name,
-           used[i]->users.size(), end - i);
+      at(output).is_defined = true;
     }
   }
   std::unordered_set<std::string_view> names;
-  for (const Value* value : defined) {
-    if (!value->name.empty() && !names.insert(value->name).second) {
+  for (const auto& [value, is_defined, uses] : seen) {
+    if (uses > 0 && value->users.size() != uses) {
+      Fail(ErrorCode::kInternal, "value '{}' lists {} uses and has {}", value->name,
+           value->users.size(), uses);
+    }
+    if (is_defined && !value->name.empty() && !names.insert(value->name).second) {
       Fail(ErrorCode::kInternal, "two values have the name '{}'", value->name);
     }
   }
   for (const Value* output : graph.outputs) {
-    if (!defined.contains(output) && !output->is_constant()) {
+    if (!at(output).is_defined && !output->is_constant()) {
       Fail(ErrorCode::kInternal, "output '{}' is not defined", output->name);
     }
   }
