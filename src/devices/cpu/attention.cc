@@ -37,26 +37,23 @@ bool MergeBatch(const std::vector<int64_t>& dims, const std::vector<int64_t>& ow
   return true;
 }
 
-BindResult BindAttention(const BindRequest& request) {
+// Sizes and strides of the operands, and the dimensions of the scores. Why the kernel cannot take
+// them; empty if it can.
+std::string ReadLayout(const BindRequest& request, AttentionShape* shape,
+                       std::vector<int64_t>* scores) {
   const Attributes& attributes = request.node.attributes;
-  for (size_t i = 0; i < 3; ++i) {
-    if (request.inputs[i].dtype != DType::kFloat32) {
-      return Refuse("element type is {}", Name(request.inputs[i].dtype));
-    }
-  }
   const View q(request.inputs[0], attributes.Ints("perm_q"));
   const View k(request.inputs[1], attributes.Ints("perm_k"));
   const View v(request.inputs[2], attributes.Ints("perm_v"));
   const int rank = static_cast<int>(q.dims.size()), heads = rank - 3, rows = rank - 2,
             features = rank - 1;
-  AttentionShape shape;
-  shape.queries = q.dims[rows];
-  shape.keys = k.dims[rows];
-  shape.size = q.dims[features];
-  shape.width = v.dims[features];
-  shape.heads = q.dims[heads];
-  if (request.outputs[0].size() == 0 || shape.keys == 0) return Refuse("no elements");
-  shape.group = shape.heads / k.dims[heads];
+  shape->queries = q.dims[rows];
+  shape->keys = k.dims[rows];
+  shape->size = q.dims[features];
+  shape->width = v.dims[features];
+  shape->heads = q.dims[heads];
+  if (request.outputs[0].size() == 0 || shape->keys == 0) return "no elements";
+  shape->group = shape->heads / k.dims[heads];
 
   // The result in the order of the operands.
   View y(request.outputs[0], {});
@@ -66,40 +63,55 @@ BindResult BindAttention(const BindRequest& request) {
     y.dims[perm_y[i]] = y_dims[i];
     y.strides[perm_y[i]] = y_strides[i];
   }
+  *scores = y.dims;
+  scores->back() = shape->keys;
   const std::vector<int64_t> batch(y.dims.begin(), y.dims.begin() + heads);
-  for (int64_t size : batch) shape.batch *= size;
+  for (int64_t size : batch) shape->batch *= size;
   const auto place = [&](const View& view, int64_t(&stride)[3]) {
     stride[1] = view.strides[heads];
     stride[2] = view.strides[rows];
     return MergeBatch(batch, view.dims, view.strides, &stride[0]);
   };
-  if (!place(q, shape.q_stride) || !place(k, shape.k_stride) || !place(v, shape.v_stride) ||
-      !place(y, shape.y_stride)) {
-    return Refuse("batch dimensions that do not merge");
+  if (!place(q, shape->q_stride) || !place(k, shape->k_stride) || !place(v, shape->v_stride) ||
+      !place(y, shape->y_stride)) {
+    return "batch dimensions that do not merge";
   }
-  if (k.strides[features] != 1 && shape.size > 1) {
-    if (k.strides[rows] != 1 && shape.keys > 1) return Refuse("neither dimension of keys is dense");
-    shape.k_transposed = true;
-    shape.k_stride[2] = k.strides[features];
+  if (k.strides[features] != 1 && shape->size > 1) {
+    if (k.strides[rows] != 1 && shape->keys > 1) return "neither dimension of keys is dense";
+    shape->k_transposed = true;
+    shape->k_stride[2] = k.strides[features];
   }
   for (const View* view : {&q, &v, &static_cast<const View&>(y)}) {
     if (view->strides[features] != 1 && view->dims[features] > 1) {
-      return Refuse("features are not contiguous");
+      return "features are not contiguous";
     }
   }
+  return "";
+}
 
+// The strides of a mask over scores of these dimensions; false if it cannot be read by such.
+bool PlaceMask(const Operand& operand, const std::vector<int64_t>& scores, AttentionMask* mask) {
+  const std::vector<int64_t> strides = BroadcastStrides(operand.dims, scores);
+  const std::vector<int64_t> batch(scores.begin(), scores.end() - 3);
+  const std::vector<int64_t> leading(strides.begin(), strides.end() - 3);
+  std::copy(strides.end() - 3, strides.end(), mask->stride + 1);
+  return MergeBatch(batch, batch, leading, &mask->stride[0]);
+}
+
+BindResult BindAttention(const BindRequest& request) {
+  const Attributes& attributes = request.node.attributes;
+  for (size_t i = 0; i < 3; ++i) {
+    if (request.inputs[i].dtype != DType::kFloat32) {
+      return Refuse("element type is {}", Name(request.inputs[i].dtype));
+    }
+  }
+  AttentionShape shape;
+  std::vector<int64_t> scores;
+  if (std::string why = ReadLayout(request, &shape, &scores); !why.empty()) return why;
   AttentionMask mask;
   const bool masked = request.inputs.size() > 3 && request.inputs[3].present();
-  if (masked) {
-    std::vector<int64_t> scores = y.dims;
-    scores.back() = shape.keys;
-    const Operand& operand = request.inputs[3];
-    const std::vector<int64_t> strides = BroadcastStrides(operand.dims, scores);
-    const std::vector<int64_t> leading(strides.begin(), strides.begin() + heads);
-    if (!MergeBatch(batch, batch, leading, &mask.stride[0])) {
-      return Refuse("batch dimensions of the mask do not merge");
-    }
-    std::copy(strides.begin() + heads, strides.end(), mask.stride + 1);
+  if (masked && !PlaceMask(request.inputs[3], scores, &mask)) {
+    return Refuse("batch dimensions of the mask do not merge");
   }
   const std::string_view causal = attributes.String("causal"), zeros = attributes.String("zeros");
   shape.scale = static_cast<float>(attributes.Float("scale", 1));

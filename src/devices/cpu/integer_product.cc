@@ -12,6 +12,10 @@ constexpr size_t kOwnInputs = 4;
 
 int64_t AlignUp(size_t bytes) { return static_cast<int64_t>((bytes + 63) / 64 * 64); }
 
+bool Has(const BindRequest& request, size_t i) {
+  return i < request.inputs.size() && request.inputs[i].present();
+}
+
 // One product, or several of the same shape, each with operands some elements further.
 struct Problem {
   ConvShape shape;
@@ -111,88 +115,113 @@ int32_t ReadByte(const void* at, bool is_signed) {
   return is_signed ? *static_cast<const int8_t*>(at) : *static_cast<const uint8_t*>(at);
 }
 
-BindResult BindProblem(const BindRequest& request, Problem problem) {
-  const Operand &x = request.inputs[0], &w = request.inputs[1];
-  const auto given = [&](size_t i) {
-    return i < request.inputs.size() && request.inputs[i].present();
-  };
-  ConvShape& shape = problem.shape;
-  if (given(2) && request.inputs[2].size() != 1) return Refuse("several zero points of the input");
-  int64_t w_zero_count = 0;
-  if (given(3)) {
-    const Operand& zero = request.inputs[3];
-    const int from_end = w.rank() - problem.weight_axis;
-    const bool along = zero.size() == shape.cout && zero.rank() >= from_end &&
-                       zero.dims[zero.rank() - from_end] == shape.cout;
-    if (zero.size() != 1 && !along) return Refuse("zero points of weights not one a column");
-    w_zero_count = zero.size();
+// Products of a problem, each followed by what becomes of its sums.
+struct BoundProblem {
+  Problem problem;
+  bool x_signed, has_x_zero;
+  int64_t w_zero_count;
+  std::shared_ptr<const void> packed;  // null: w is packed in every run
+  std::shared_ptr<const SumEpilogue> epilogue;
+  int64_t packed_at, sums_at;  // in the scratch, behind what the kernel wants
+
+  Int8ConvArgs Factors(const StepArgs& args, const Problem::Item& item) const;
+  void Run(const StepArgs& args) const;
+};
+
+Int8ConvArgs BoundProblem::Factors(const StepArgs& args, const Problem::Item& item) const {
+  Int8ConvArgs conv;
+  conv.x = static_cast<const char*>(args.in[0]) + item.x;
+  conv.x_signed = x_signed;
+  if (has_x_zero) conv.x_zero = ReadByte(args.in[2], x_signed);
+  conv.packed = packed.get();
+  if (packed == nullptr) {
+    char* const to = static_cast<char*>(args.scratch) + packed_at;
+    Int8Weights weights = problem.weights;
+    weights.data = static_cast<const char*>(args.in[1]) + item.w;
+    ConvInt8Pack(problem.shape, weights, to, args.parallel);
+    conv.packed = to;
   }
-  problem.weights.is_signed = w.dtype == DType::kInt8;
-  const bool x_signed = x.dtype == DType::kInt8;
-  const size_t packed_bytes = ConvInt8PackedBytes(shape);
-  std::shared_ptr<const void> packed;
-  if (w.constant != nullptr && problem.items.size() == 1) {
-    packed = request.packs.Get(
-        *w.constant, w.id, problem.layout, static_cast<int64_t>(packed_bytes),
-        [&](const Tensor& source, void* to) {
-          Int8Weights weights = problem.weights;
-          weights.data = source.raw();
-          ConvInt8Pack(shape, weights, to, Parallel{&ThreadPool::Process(), request.threads});
-        });
+  conv.w_signed = problem.weights.is_signed;
+  conv.w_zero_count = w_zero_count;
+  if (w_zero_count > 0) conv.w_zeros = args.in[3];
+  return conv;
+}
+
+void BoundProblem::Run(const StepArgs& args) const {
+  char* const sums = static_cast<char*>(args.scratch) + sums_at;
+  Rescaling made;
+  const Rescaling* rescaling = nullptr;
+  Int8Rescale rescale;
+  if (!epilogue->plain() && !epilogue->sweeps()) {
+    rescaling = &epilogue->At(args, &made);
+    rescale = rescaling->rescale;
+    rescale.scale = rescaling->scale.data();
+    rescale.offset = rescaling->offset.data();
   }
-  auto epilogue = std::make_shared<const SumEpilogue>(request, shape.cout);
-  const int64_t own = AlignUp(ConvInt8ScratchBytes(shape, request.threads));
-  const int64_t sums = own + (packed == nullptr ? AlignUp(packed_bytes) : 0);
-  Bound bound;
-  if (packed != nullptr) bound.packed = 1u << 1;
-  if (epilogue->residual() >= 0) bound.inplace = 1u << epilogue->residual();
-  bound.scratch_bytes =
-      sums + (epilogue->sweeps() ? AlignUp(static_cast<size_t>(request.outputs[0].size()) * 4) : 0);
-  bound.run = [problem, x_signed, packed, epilogue, own, sums, w_zero_count,
-               has_x_zero = given(2)](const StepArgs& args) {
-    char* const scratch = static_cast<char*>(args.scratch);
-    Rescaling made;
-    const Rescaling* rescaling = nullptr;
-    Int8Rescale rescale;
-    if (!epilogue->plain() && !epilogue->sweeps()) {
-      rescaling = &epilogue->At(args, &made);
-      rescale = rescaling->rescale;
-      rescale.scale = rescaling->scale.data();
-      rescale.offset = rescaling->offset.data();
+  for (const Problem::Item& item : problem.items) {
+    Int8ConvArgs conv = Factors(args, item);
+    char* y = epilogue->sweeps() ? sums : static_cast<char*>(args.out[0]);
+    if (rescaling == nullptr) {
+      conv.y = y + item.y * 4;
+    } else {
+      conv.rescale = &rescale;
+      conv.y = y + item.y * (rescale.type == DType::kFloat32 ? 4 : 1);
+      if (rescaling->residual >= 0) {
+        const bool real = rescale.residual_type == DType::kFloat32;
+        const size_t input = kOwnInputs + static_cast<size_t>(rescaling->residual);
+        conv.residual = static_cast<const char*>(args.in[input]) + item.y * (real ? 4 : 1);
+        conv.residual_stride = problem.shape.cout;
+      }
     }
-    for (const Problem::Item& item : problem.items) {
-      Int8ConvArgs conv;
-      conv.x = static_cast<const char*>(args.in[0]) + item.x;
-      conv.x_signed = x_signed;
-      if (has_x_zero) conv.x_zero = ReadByte(args.in[2], x_signed);
-      conv.packed = packed.get();
-      if (packed == nullptr) {
+    ConvInt8(problem.shape, conv, args.scratch, args.parallel);
+  }
+  if (epilogue->sweeps()) epilogue->Sweep(args, sums);
+}
+
+// Why the kernel cannot take the zero points; empty if it can.
+std::string ZeroPointsRefusal(const BindRequest& request, const Problem& problem) {
+  if (Has(request, 2) && request.inputs[2].size() != 1) return "several zero points of the input";
+  if (!Has(request, 3) || request.inputs[3].size() == 1) return "";
+  const Operand& zero = request.inputs[3];
+  const int from_end = request.inputs[1].rank() - problem.weight_axis;
+  const bool along = zero.size() == problem.shape.cout && zero.rank() >= from_end &&
+                     zero.dims[zero.rank() - from_end] == problem.shape.cout;
+  return along ? "" : "zero points of weights not one a column";
+}
+
+std::shared_ptr<const void> PackConstant(const BindRequest& request, const Problem& problem) {
+  const Operand& w = request.inputs[1];
+  if (w.constant == nullptr || problem.items.size() != 1) return nullptr;
+  return request.packs.Get(
+      *w.constant, w.id, problem.layout, static_cast<int64_t>(ConvInt8PackedBytes(problem.shape)),
+      [&](const Tensor& source, void* to) {
         Int8Weights weights = problem.weights;
-        weights.data = static_cast<const char*>(args.in[1]) + item.w;
-        ConvInt8Pack(problem.shape, weights, scratch + own, args.parallel);
-        conv.packed = scratch + own;
-      }
-      conv.w_signed = problem.weights.is_signed;
-      conv.w_zero_count = w_zero_count;
-      if (w_zero_count > 0) conv.w_zeros = args.in[3];
-      char* y = epilogue->sweeps() ? scratch + sums : static_cast<char*>(args.out[0]);
-      if (rescaling == nullptr) {
-        conv.y = y + item.y * 4;
-      } else {
-        conv.rescale = &rescale;
-        conv.y = y + item.y * (rescale.type == DType::kFloat32 ? 4 : 1);
-        if (rescaling->residual >= 0) {
-          const bool real = rescale.residual_type == DType::kFloat32;
-          conv.residual = static_cast<const char*>(
-                              args.in[kOwnInputs + static_cast<size_t>(rescaling->residual)]) +
-                          item.y * (real ? 4 : 1);
-          conv.residual_stride = problem.shape.cout;
-        }
-      }
-      ConvInt8(problem.shape, conv, scratch, args.parallel);
-    }
-    if (epilogue->sweeps()) epilogue->Sweep(args, scratch + sums);
-  };
+        weights.data = source.raw();
+        ConvInt8Pack(problem.shape, weights, to, Parallel{&ThreadPool::Process(), request.threads});
+      });
+}
+
+BindResult BindProblem(const BindRequest& request, Problem problem) {
+  if (std::string why = ZeroPointsRefusal(request, problem); !why.empty()) return why;
+  problem.weights.is_signed = request.inputs[1].dtype == DType::kInt8;
+  const ConvShape& shape = problem.shape;
+  BoundProblem step{.problem = problem,
+                    .x_signed = request.inputs[0].dtype == DType::kInt8,
+                    .has_x_zero = Has(request, 2),
+                    .w_zero_count = Has(request, 3) ? request.inputs[3].size() : 0,
+                    .packed = PackConstant(request, problem),
+                    .epilogue = std::make_shared<const SumEpilogue>(request, shape.cout),
+                    .packed_at = AlignUp(ConvInt8ScratchBytes(shape, request.threads)),
+                    .sums_at = 0};
+  step.sums_at =
+      step.packed_at + (step.packed == nullptr ? AlignUp(ConvInt8PackedBytes(shape)) : 0);
+  Bound bound;
+  if (step.packed != nullptr) bound.packed = 1u << 1;
+  if (step.epilogue->residual() >= 0) bound.inplace = 1u << step.epilogue->residual();
+  bound.scratch_bytes = step.sums_at;
+  if (step.epilogue->sweeps())
+    bound.scratch_bytes += AlignUp(static_cast<size_t>(request.outputs[0].size()) * 4);
+  bound.run = [step = std::move(step)](const StepArgs& args) { step.Run(args); };
   return bound;
 }
 

@@ -61,68 +61,79 @@ std::string SetActivations(const Attributes& attributes, int directions, int cou
   return "";
 }
 
-BindResult BindSteps(const BindRequest& request) {
+constexpr size_t kWeights = 1, kRecurrence = 2, kBias = 3, kPeepholes = 7;
+
+bool Has(const BindRequest& request, size_t i) {
+  return i < request.inputs.size() && request.inputs[i].present();
+}
+bool IsLstm(const BindRequest& request) { return request.node.op == &core::lstm; }
+bool Given(const BindRequest& request, size_t i) {
+  return (i <= 5 || IsLstm(request)) && Has(request, i);
+}
+
+// Why the kernel cannot do what the attributes say; empty if it can.
+std::string ReadOptions(const BindRequest& request, RecurrentOptions* options) {
   const Attributes& attributes = request.node.attributes;
-  const Operand& x = request.inputs[0];
-  if (x.dtype != DType::kFloat32) return Refuse("element type is {}", Name(x.dtype));
-  if (attributes.Int("layout") != 0) return Refuse("layout is batch first");
-  const CoreOp* op = request.node.op;
-  const bool is_lstm = op == &core::lstm;
-  const RecurrentCell cell = is_lstm            ? RecurrentCell::kLstm
-                             : op == &core::gru ? RecurrentCell::kGru
-                                                : RecurrentCell::kRnn;
+  if (attributes.Int("layout") != 0) return "layout is batch first";
+  const RecurrentCell cell = IsLstm(request)                 ? RecurrentCell::kLstm
+                             : request.node.op == &core::gru ? RecurrentCell::kGru
+                                                             : RecurrentCell::kRnn;
   const std::string_view direction = attributes.String("direction", "forward");
   const RecurrentDirection way = direction == "forward"   ? RecurrentDirection::kForward
                                  : direction == "reverse" ? RecurrentDirection::kReverse
                                                           : RecurrentDirection::kBidirectional;
+  *options = DefaultRecurrentOptions(cell, way, request.inputs[0].dims[2],
+                                     request.inputs[kRecurrence].dims[2]);
+  options->has_clip = attributes.Find("clip") != nullptr;
+  options->clip = static_cast<float>(attributes.Float("clip"));
+  options->input_forget = attributes.Int("input_forget") != 0;
+  options->linear_before_reset = attributes.Int("linear_before_reset") != 0;
   const int directions = way == RecurrentDirection::kBidirectional ? 2 : 1;
-  const int64_t hidden = request.inputs[2].dims[2];
-  RecurrentOptions options = DefaultRecurrentOptions(cell, way, x.dims[2], hidden);
-  options.has_clip = attributes.Find("clip") != nullptr;
-  options.clip = static_cast<float>(attributes.Float("clip"));
-  options.input_forget = attributes.Int("input_forget") != 0;
-  options.linear_before_reset = attributes.Int("linear_before_reset") != 0;
-  const int per_direction = is_lstm ? 3 : cell == RecurrentCell::kGru ? 2 : 1;
-  if (std::string why = SetActivations(attributes, directions, per_direction, &options);
-      !why.empty()) {
-    return why;
-  }
-  auto given = [&](size_t i) { return i < request.inputs.size() && request.inputs[i].present(); };
-  const size_t peepholes = 7;
-  // Weights, recurrence, bias and peepholes must all be known to be packed once.
-  for (size_t i : {size_t{1}, size_t{2}, size_t{3}, peepholes}) {
-    if (!given(i) || (i >= 4 && !is_lstm)) continue;
+  const int per_direction = IsLstm(request) ? 3 : cell == RecurrentCell::kGru ? 2 : 1;
+  return SetActivations(attributes, directions, per_direction, options);
+}
+
+// Why weights cannot be packed once; empty if they can.
+std::string WeightsRefusal(const BindRequest& request) {
+  for (size_t i : {kWeights, kRecurrence, kBias, kPeepholes}) {
+    if (!Given(request, i)) continue;
     const DType dtype = request.inputs[i].dtype;
-    const bool may_be_half = i < 3 && (dtype == DType::kFloat16 || dtype == DType::kBFloat16);
-    if (dtype != DType::kFloat32 && !may_be_half) return Refuse("weights are {}", Name(dtype));
-    if (request.inputs[i].constant == nullptr) return Refuse("weights are not constant");
+    const bool may_be_half = i < kBias && (dtype == DType::kFloat16 || dtype == DType::kBFloat16);
+    if (dtype != DType::kFloat32 && !may_be_half) {
+      return fmt::format("weights are {}", Name(dtype));
+    }
+    if (request.inputs[i].constant == nullptr) return "weights are not constant";
   }
-  const int64_t steps = x.dims[0], batch = x.dims[1];
-  if (x.size() == 0) return Refuse("no elements");
-  auto name = [&](size_t i) {
-    if (!given(i)) return std::string("-");
+  return "";
+}
+
+std::shared_ptr<const void> PackWeights(const BindRequest& request,
+                                        const RecurrentOptions& options) {
+  const auto name = [&](size_t i) {
+    if (!Has(request, i)) return std::string("-");
     return fmt::format("{}+{}", request.inputs[i].id.base, request.inputs[i].id.offset);
   };
   // W and R are read a part at a time, B and P are small.
-  auto matrix = [&](size_t i) {
+  const auto matrix = [&](size_t i) {
     const Tensor& weights = *request.inputs[i].constant;
     return weights.Reshaped({weights.dims()[0] * weights.dims()[1], weights.dims()[2]});
   };
-  auto values = [&](size_t i) {
-    if (!given(i)) return Tensor();
+  const auto values = [&](size_t i) {
+    if (!Given(request, i)) return Tensor();
     const Tensor& small = *request.inputs[i].constant;
     if (small.raw() == nullptr) throw ConstantDropped{};
     request.packs.Check(small);
     return Aligned(small);
   };
-  const int64_t bytes = static_cast<int64_t>(RecurrentPackedBytes(options));
-  auto packed = request.packs.Make(
-      request.inputs[2].id, fmt::format("{} {} {} {}", op->name, name(1), name(3), name(peepholes)),
-      bytes, [&](void* to) {
-        PackCache::Reader w(request.packs, matrix(1)), r(request.packs, matrix(2));
+  return request.packs.Make(
+      request.inputs[kRecurrence].id,
+      fmt::format("{} {} {} {}", request.node.op->name, name(kWeights), name(kBias),
+                  name(kPeepholes)),
+      static_cast<int64_t>(RecurrentPackedBytes(options)), [&](void* to) {
+        PackCache::Reader w(request.packs, matrix(kWeights)), r(request.packs, matrix(kRecurrence));
         const Parallel par{&ThreadPool::Process(), request.threads};
         Tensor part, wide;
-        auto read_from = [&](PackCache::Reader& from) {
+        const auto read_from = [&](PackCache::Reader& from) {
           return [&](int64_t first, int64_t count) -> const float* {
             part = from.Rows(first, count);
             if (part.dtype() == DType::kFloat32) return part.data<float>();
@@ -131,29 +142,43 @@ BindResult BindSteps(const BindRequest& request) {
             return wide.data<float>();
           };
         };
-        const Tensor b = values(3), p = is_lstm ? values(peepholes) : Tensor();
+        const Tensor b = values(kBias), p = values(kPeepholes);
         RecurrentPack(options, read_from(w), read_from(r), b.data<float>(), p.data<float>(), to,
                       par);
       });
+}
+
+void CheckLengths(const int32_t* lengths, int64_t batch, int64_t steps) {
+  for (int64_t i = 0; i < batch; ++i) {
+    if (lengths[i] < 0 || lengths[i] > steps) {
+      Fail(ErrorCode::kInvalidArgument, "sequence_lens[{}] is {}, outside [0,{}]", i, lengths[i],
+           steps);
+    }
+  }
+}
+
+BindResult BindSteps(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  if (x.dtype != DType::kFloat32) return Refuse("element type is {}", Name(x.dtype));
+  RecurrentOptions options;
+  if (std::string why = ReadOptions(request, &options); !why.empty()) return why;
+  if (std::string why = WeightsRefusal(request); !why.empty()) return why;
+  if (x.size() == 0) return Refuse("no elements");
+  const int64_t steps = x.dims[0], batch = x.dims[1];
+  const size_t outputs = request.outputs.size();
+  const bool lens = Has(request, 4), has_h = Has(request, 5), has_c = Given(request, 6);
   Bound bound;
-  bound.packed = 0b10001110;
+  bound.packed = 1u << kWeights | 1u << kRecurrence | 1u << kBias | 1u << kPeepholes;
   bound.scratch_bytes =
       static_cast<int64_t>(RecurrentScratchBytes(options, steps, batch, request.threads));
-  const size_t outputs = request.outputs.size();
-  const bool lens = given(4), has_h = given(5), has_c = is_lstm && given(6);
-  bound.run = [=](const StepArgs& args) {
+  bound.run = [=, packed = PackWeights(request, options)](const StepArgs& args) {
     RecurrentRun run;
     run.steps = steps;
     run.batch = batch;
     run.x = static_cast<const float*>(args.in[0]);
     if (lens) {
       run.sequence_lens = static_cast<const int32_t*>(args.in[4]);
-      for (int64_t i = 0; i < batch; ++i) {
-        if (run.sequence_lens[i] < 0 || run.sequence_lens[i] > steps) {
-          Fail(ErrorCode::kInvalidArgument, "sequence_lens[{}] is {}, outside [0,{}]", i,
-               run.sequence_lens[i], steps);
-        }
-      }
+      CheckLengths(run.sequence_lens, batch, steps);
     }
     if (has_h) run.initial_h = static_cast<const float*>(args.in[5]);
     if (has_c) run.initial_c = static_cast<const float*>(args.in[6]);
