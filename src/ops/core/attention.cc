@@ -133,18 +133,75 @@ struct Operand {
   Walk::Strides strides;
 };
 
+constexpr double kHidden = -std::numeric_limits<double>::infinity();
+
+// What becomes of the product of a query and a key.
+struct Scoring {
+  Scoring(ComputeContext& context, int64_t queries, const std::vector<int64_t>& scores)
+      : scale(context.attributes().Float("scale", 1)),
+        cap(context.attributes().Float("softcap", 0)),
+        rounds(context.input(0).dtype() == DType::kBFloat16 ||
+               context.attributes().Int("rounding") == static_cast<int64_t>(DType::kBFloat16)),
+        mask_strides(scores.size()) {
+    const std::string_view causal = context.attributes().String("causal");
+    const int64_t keys = scores.back();
+    ahead = causal.empty() ? keys : causal == "last" ? keys - queries : 0;
+    if (!context.has(3)) return;
+    mask = ConvertedTo(context.input(3), DType::kFloat64);
+    mask_strides = BroadcastStrides(context.input(3).dims(), scores);
+    mask_tells = context.input(3).dtype() == DType::kBool;
+  }
+
+  double Round(double value) const {
+    return rounds ? static_cast<double>(BFloat16(static_cast<float>(value))) : value;
+  }
+
+  // Of query i and key j of a head whose mask begins at mask_at.
+  double Score(double product, int64_t mask_at, int64_t i, int64_t j) const {
+    double score = Round(Round(product) * scale);
+    if (cap > 0) score = Round(std::tanh(score / cap) * cap);
+    if (mask.defined()) {
+      const double term =
+          mask.data<double>()[mask_at + i * mask_strides.end()[-kRows] + j * mask_strides.back()];
+      score = mask_tells ? (term != 0 ? score : kHidden) : Round(score + term);
+    }
+    return j > i + ahead ? kHidden : score;
+  }
+
+  double scale, cap;
+  bool rounds;    // products, scores, weights and results, to bfloat16
+  int64_t ahead;  // query i sees keys up to i + ahead
+  Tensor mask;
+  Walk::Strides mask_strides;
+  bool mask_tells = false;  // which keys are seen, rather than what is added
+};
+
+double Dot(const double* a, int64_t a_stride, const double* b, int64_t b_stride, int64_t size) {
+  double sum = 0;
+  for (int64_t i = 0; i < size; ++i) sum += a[i * a_stride] * b[i * b_stride];
+  return sum;
+}
+
+// Turns scores into their exponentials; the sum of these, 0 where the query gives zeros.
+double Exponentials(std::string_view zeros, std::vector<double>* row) {
+  double largest = kHidden, sum = 0;
+  bool sees = false;
+  for (double score : *row) {
+    sees = sees || score != kHidden;
+    largest = std::max(largest, score);
+  }
+  for (double& score : *row) sum += score = std::exp(score - largest);
+  const bool blind = zeros == "nan" ? std::isnan(sum) : zeros == "blind" && !sees;
+  return blind ? 0 : sum;
+}
+
 void ComputeAttention(ComputeContext& context) {
   const Attributes& attributes = context.attributes();
   const Operand q(context.input(0), attributes.Ints("perm_q")),
       k(context.input(1), attributes.Ints("perm_k")),
       v(context.input(2), attributes.Ints("perm_v"));
-  const double scale = attributes.Float("scale", 1), cap = attributes.Float("softcap", 0);
-  const std::string_view causal = attributes.String("causal");
   const std::string_view zeros = attributes.String("zeros");
-  const int64_t queries = q.Size(kRows), keys = k.Size(kRows), size = q.Size(kFeatures),
-                width = v.Size(kFeatures);
-  const int64_t ahead = causal.empty() ? keys : causal == "last" ? keys - queries : 0;
-  constexpr double kHidden = -std::numeric_limits<double>::infinity();
+  const int64_t queries = q.Size(kRows), keys = k.Size(kRows), width = v.Size(kFeatures);
 
   Tensor& y = context.Allocate(0);
   Tensor sums(DType::kFloat64, y.dims());
@@ -160,11 +217,7 @@ void ComputeAttention(ComputeContext& context) {
   }
   std::vector<int64_t> scores = dims;
   scores.back() = keys;
-  const bool masked = context.has(3),
-             seen_mask = masked && context.input(3).dtype() == DType::kBool;
-  const Tensor mask = masked ? ConvertedTo(context.input(3), DType::kFloat64) : Tensor();
-  const Walk::Strides mask_strides =
-      masked ? BroadcastStrides(context.input(3).dims(), scores) : Walk::Strides(scores.size());
+  const Scoring scoring(context, queries, scores);
 
   const size_t leading = dims.size() - kHeads;
   const int64_t group = k.Size(kHeads) == 0 ? 1 : q.Size(kHeads) / k.Size(kHeads);
@@ -174,52 +227,32 @@ void ComputeAttention(ComputeContext& context) {
     return result;
   };
   std::vector<double> row(keys);
-  const bool rounds = context.input(0).dtype() == DType::kBFloat16 ||
-                      attributes.Int("rounding") == static_cast<int64_t>(DType::kBFloat16);
-  const auto round = [&](double value) {
-    return rounds ? static_cast<double>(BFloat16(static_cast<float>(value))) : value;
-  };
   for (Walk walk(std::vector<int64_t>(dims.begin(), dims.end() - 2),
                  {strides_of(q.HeadStrides(leading), q.Stride(kHeads)),
                   strides_of(k.HeadStrides(leading), 0), strides_of(v.HeadStrides(leading), 0),
                   strides_of(y_strides, y_strides.end()[-kHeads]),
-                  strides_of(mask_strides, mask_strides.end()[-kHeads])});
+                  strides_of(scoring.mask_strides, scoring.mask_strides.end()[-kHeads])});
        !walk.done(); walk.Next()) {
     const int64_t shared = walk.index().back() / group;
     const double* keys_at = k.data() + walk[1] + shared * k.Stride(kHeads);
     const double* values_at = v.data() + walk[2] + shared * v.Stride(kHeads);
     for (int64_t i = 0; i < queries; ++i) {
       const double* query = q.data() + walk[0] + i * q.Stride(kRows);
-      double largest = kHidden, sum = 0;
-      bool sees = false;
       for (int64_t j = 0; j < keys; ++j) {
-        double score = 0;
-        for (int64_t d = 0; d < size; ++d) {
-          score += query[d * q.Stride(kFeatures)] *
-                   keys_at[j * k.Stride(kRows) + d * k.Stride(kFeatures)];
-        }
-        score = round(round(score) * scale);
-        if (cap > 0) score = round(std::tanh(score / cap) * cap);
-        if (masked) {
-          const double term = mask.data<double>()[walk[4] + i * mask_strides.end()[-kRows] +
-                                                  j * mask_strides.back()];
-          score = seen_mask ? (term != 0 ? score : kHidden) : round(score + term);
-        }
-        if (j > i + ahead) score = kHidden;
-        row[j] = score;
-        sees = sees || score != kHidden;
-        largest = std::max(largest, score);
+        const double product = Dot(query, q.Stride(kFeatures), keys_at + j * k.Stride(kRows),
+                                   k.Stride(kFeatures), q.Size(kFeatures));
+        row[j] = scoring.Score(product, walk[4], i, j);
       }
-      for (double& score : row) sum += score = std::exp(score - largest);
-      const bool blind = zeros == "nan" ? std::isnan(sum) : zeros == "blind" && !sees;
+      double sum = Exponentials(zeros, &row);
+      if (scoring.rounds && sum != 0) {
+        for (double& weight : row) weight = scoring.Round(weight / sum);
+        sum = 1;
+      }
       for (int64_t e = 0; e < width; ++e) {
-        double total = 0;
-        for (int64_t j = 0; j < keys; ++j) {
-          const double weight = rounds ? round(row[j] / sum) : row[j];
-          total += weight * values_at[j * v.Stride(kRows) + e * v.Stride(kFeatures)];
-        }
+        const double total =
+            Dot(row.data(), 1, values_at + e * v.Stride(kFeatures), v.Stride(kRows), keys);
         sums.data<double>()[walk[3] + i * y_strides.end()[-kRows] + e * y_strides.back()] =
-            blind || keys == 0 ? 0 : round(rounds ? total : total / sum);
+            sum == 0 ? 0 : scoring.Round(total / sum);
       }
     }
   }
