@@ -56,7 +56,7 @@ Val KeyMask(Lowering& op, Val mask, Val queries, Val keys, double filter) {
       const Val rows = Positions(SizeOf(queries, 2)) + before;
       mask = Gather(SliceTo(mask, {0}, {total}, {3}), rows, 2);
     }
-    if (rank < 2 || rank > 4) op.Fail("a mask of rank {} is none", rank);
+    if (rank < 2 || rank > 4) op.Fail("the mask has rank {}, not 1 to 4", rank);
     seen = Greater(mask, 0.0);
   }
   Builder& b = op.builder();

@@ -27,8 +27,9 @@ Outputs LowerGatherBlockQuantized(Lowering& op) {
   const Val scales = op.in(2);
   const bool packed = op.in(0).dtype() == DType::kUInt8;
   const int64_t bits = packed ? op.Int("bits", 4) : 8, block = op.Int("block_size", 128);
-  if (bits != 2 && bits != 4 && bits != 8) op.Fail("attribute bits is {}", bits);
-  if (block < 16 || (block & (block - 1)) != 0) op.Fail("attribute block_size is {}", block);
+  if (bits != 2 && bits != 4 && bits != 8) op.Fail("attribute bits is {}, not 2, 4 or 8", bits);
+  if (block < 16 || (block & (block - 1)) != 0)
+    op.Fail("attribute block_size is {}, not a power of two from 16 on", block);
   const int gather_axis = op.in(0).Axis(op.Int("gather_axis", 0));
   int axis = op.in(0).Axis(op.Int("quantize_axis", 1));
   if (gather_axis == axis) op.Fail("gather_axis and quantize_axis are both {}", axis);

@@ -54,7 +54,7 @@ class CacheFormat {
     const int64_t bits = op.Int("kv_cache_bit_width", 8);
     if (given != "NONE") {
       if (given != "PER_TENSOR" && given != "PER_CHANNEL")
-        op.Fail("attribute {} is '{}'", kind, given);
+        op.Fail("attribute {} is '{}', not NONE, PER_TENSOR or PER_CHANNEL", kind, given);
       if (!scale_) op.Fail("attribute {} is {}, but there is no scale", kind, given);
       stored_ = bits == 4 ? DType::kUInt8 : DType::kInt8;
     }

@@ -6,7 +6,8 @@ namespace sardonyx::ops {
 Outputs LowerMatMul(Lowering& op) {
   Val a = op.in(0), b = op.in(1);
   const bool row = a.rank() == 1, column = b.rank() == 1;
-  if (a.rank() == 0 || b.rank() == 0) op.Fail("cannot multiply a scalar");
+  if (a.rank() == 0 || b.rank() == 0)
+    op.Fail("{} is a scalar, which MatMul does not take", a.rank() == 0 ? "A" : "B");
   if (row) a = Unsqueeze(a, {0});
   if (column) b = Unsqueeze(b, {1});
   Val y = MatMul(a, b);

@@ -71,7 +71,7 @@ void CheckAttention(const Lowering& op, bool flat) {
     op.Fail("attribute softmax_precision is {}, no type for it", op.Int("softmax_precision"));
   }
   const int64_t mode = op.Int("qk_matmul_output_mode");
-  if (mode < 0 || mode > 3) op.Fail("attribute qk_matmul_output_mode is {}", mode);
+  if (mode < 0 || mode > 3) op.Fail("attribute qk_matmul_output_mode is {}, not 0 to 3", mode);
 }
 
 }  // namespace

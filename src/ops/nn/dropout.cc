@@ -59,7 +59,10 @@ void InferDropoutMask(InferContext& context) {
   for (const size_t i : {size_t{1}, size_t{2}}) {
     if (!context.input(i).static_shape()) continue;
     for (Dim dim : context.shape(i)) {
-      if (!(dim == 1)) context.Fail("a dropout has one ratio and one flag");
+      if (!(dim == 1)) {
+        context.Fail("{} is not one value but {}", i == 1 ? "ratio" : "training_mode",
+                     context.Print(context.shape(i)));
+      }
     }
   }
   ops::SetDrawnShape(context, DType::kBool);

@@ -25,7 +25,7 @@ Val NegativeLogLikelihood(Lowering& op, Val log_prob, Val target, Val weights) {
   const std::string reduction = op.String("reduction", "mean");
   if (reduction == "none") return loss;
   if (reduction == "sum") return ReduceAll("sum", loss, false);
-  if (reduction != "mean") op.Fail("attribute reduction is '{}'", reduction);
+  if (reduction != "mean") op.Fail("attribute reduction is '{}', not none, sum or mean", reduction);
   if (!weight) return ReduceAll("mean", loss, false);
   return ReduceAll("sum", loss, false) / ReduceAll("sum", weight, false);
 }

@@ -26,7 +26,7 @@ Outputs LowerInstanceNormalization(Lowering& op) {
 
 Outputs LowerGroupNormalization(Lowering& op) {
   const int64_t groups = op.Int("num_groups");
-  if (groups < 1) op.Fail("attribute num_groups is {}", groups);
+  if (groups < 1) op.Fail("attribute num_groups is {}, less than 1", groups);
   return ScaleChannels(StandardizeGroups(op.in(0), groups, op.Float("epsilon", 1e-5)), op.in(1),
                        op.in(2));
 }

@@ -38,7 +38,7 @@ Val Granularity::SpreadBlocks(Val parameter) const {
 }
 
 Val Granularity::Spread(Val parameter) const {
-  if (block_ < 0) op_.Fail("attribute block_size is {}", block_);
+  if (block_ < 0) op_.Fail("attribute block_size is {}, less than 0", block_);
   if (block_ > 0) return SpreadBlocks(parameter);
   if (parameter.rank() == 0) return parameter;
   if (parameter.rank() != 1) {

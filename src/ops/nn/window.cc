@@ -32,7 +32,7 @@ Attributes Window(const Lowering& op, int spatial, const std::vector<int64_t>& k
   if (auto_pad == "NOTSET") {
     pads = IntsOr(op, "pads", 2 * count, 0);
   } else if (auto_pad != "VALID" && !upper && !lower) {
-    op.Fail("attribute auto_pad is '{}'", auto_pad);
+    op.Fail("attribute auto_pad is '{}', not NOTSET, VALID, SAME_UPPER or SAME_LOWER", auto_pad);
   }
   const bool unit_strides =
       std::all_of(strides.begin(), strides.end(), [](int64_t stride) { return stride == 1; });

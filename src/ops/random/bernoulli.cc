@@ -20,7 +20,8 @@ namespace core {
 namespace {
 
 void InferBernoulli(InferContext& context) {
-  if (!IsFloat(context.dtype(0))) context.Fail("probabilities are floats");
+  const DType type = context.dtype(0);
+  if (!IsFloat(type)) context.Fail("probabilities are {}, not floats", Name(type));
   const Fact& p = context.input(0);
   context.Set(0, static_cast<DType>(context.attributes().Int("dtype")), p.shape);
 }
@@ -34,7 +35,8 @@ void ComputeBernoulli(ComputeContext& context) {
   for (size_t i = 0; i < drawn.size(); ++i) {
     const double probability = probabilities[i];
     if (!(probability >= 0 && probability <= 1)) {
-      Fail(ErrorCode::kInvalidArgument, "{} is no probability", probability);
+      Fail(ErrorCode::kInvalidArgument, "element {} of the input is no probability: {}", i,
+           probability);
     }
     drawn[i] = stream.Bernoulli(probability);
   }

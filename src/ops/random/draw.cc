@@ -26,8 +26,12 @@ RandomStream StreamOf(const Attributes& attributes) {
 }
 
 void SetDrawnShape(InferContext& context, DType dtype) {
-  if (context.dtype(0) != DType::kInt64) context.Fail("a shape is int64");
-  if (context.ranked(0) && context.rank(0) != 1) context.Fail("a shape has one axis");
+  if (context.dtype(0) != DType::kInt64) {
+    context.Fail("the shape to draw is {}, not int64", Name(context.dtype(0)));
+  }
+  if (context.ranked(0) && context.rank(0) != 1) {
+    context.Fail("the shape to draw has rank {}, not 1", context.rank(0));
+  }
   const Dims* given = context.elements(0);
   if (given != nullptr) {
     for (Dim dim : *given) {

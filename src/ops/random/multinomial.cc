@@ -13,7 +13,7 @@ Outputs LowerMultinomial(Lowering& op) {
     op.Fail("Multinomial gives int32 or int64, not {}", Name(type));
   }
   const int64_t count = op.Int("sample_size", 1);
-  if (count < 0) op.Fail("cannot draw {} samples", count);
+  if (count < 0) op.Fail("attribute sample_size is {}, less than 0", count);
   Attributes attributes{{"dtype", static_cast<int64_t>(type)}, {"samples", count}};
   AddSeed(op, &attributes);
   return op.builder().Make(core::multinomial, {op.in(0)}, std::move(attributes));
@@ -25,7 +25,8 @@ namespace core {
 namespace {
 
 void InferMultinomial(InferContext& context) {
-  if (!IsFloat(context.dtype(0))) context.Fail("logarithms of probabilities are floats");
+  const DType type = context.dtype(0);
+  if (!IsFloat(type)) context.Fail("logarithms of probabilities are {}, not floats", Name(type));
   Dims shape{context.symbols().Fresh(), Dim(context.attributes().Int("samples"))};
   if (context.ranked(0)) {
     const Dims& given = context.shape(0);

@@ -148,7 +148,7 @@ Outputs LowerDFT(Lowering& op) {
   int64_t length = 0;
   if (op.has(1)) {
     length = ScalarInput(op, 1, "dft_length");
-    if (length < 1) op.Fail("dft_length is {}", length);
+    if (length < 1) op.Fail("dft_length is {}, less than 1", length);
   }
   return Dft(op.in(0), axis, length, op.Int("inverse") != 0, op.Int("onesided") != 0);
 }
@@ -160,13 +160,13 @@ Outputs LowerSTFT(Lowering& op) {
   if (x.rank() == 2) x = Unsqueeze(x, {2});
   if (x.rank() != 3) op.Fail("the signal has rank {}, not 3", x.rank());
   const int64_t step = ScalarInput(op, 1, "frame_step");
-  if (step < 1) op.Fail("frame_step is {}", step);
+  if (step < 1) op.Fail("frame_step is {}, less than 1", step);
   const Val window = op.in(2);
   if (window && window.rank() != 1) op.Fail("the window has rank {}, not 1", window.rank());
   const int64_t length = op.has(3) ? ScalarInput(op, 3, "frame_length")
                          : window  ? window.size(0)
                                    : x.size(1);
-  if (length < 1) op.Fail("frame_length is {}", length);
+  if (length < 1) op.Fail("frame_length is {}, less than 1", length);
   if (window && window.shape()[0].known() && window.size(0) != length) {
     op.Fail("a window of {} for frames of {}", window.size(0), length);
   }

@@ -27,7 +27,7 @@ void InferMelWeightMatrix(InferContext& context) {
   for (size_t i = 0; i < 5; ++i) {
     const DType type = context.dtype(i);
     if (i < 3 ? !IsInteger(type) : !IsFloat(type)) {
-      context.Fail("{} cannot be {}", kInputs[i], Name(type));
+      context.Fail("{} is {}, not {}", kInputs[i], Name(type), i < 3 ? "an integer" : "a float");
     }
     if (!context.ranked(i)) continue;
     for (Dim dim : context.shape(i)) {
@@ -102,7 +102,8 @@ namespace ops {
 Outputs LowerMelWeightMatrix(Lowering& op) {
   const DType type = op.DTypeAttribute("output_datatype", DType::kFloat32);
   if (BitWidth(type) < 8 || !(IsFloat(type) || IsInteger(type))) {
-    op.Fail("output_datatype is {}", Name(type));
+    op.Fail("attribute output_datatype is {}, not a float or an integer of a byte or more",
+            Name(type));
   }
   return op.builder().Make(core::mel_weight_matrix,
                            {op.in(0), op.in(1), op.in(2), op.in(3), op.in(4)},
