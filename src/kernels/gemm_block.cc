@@ -36,7 +36,8 @@ constexpr int kRows = 6;
 constexpr int64_t kShort = 64;
 // Floats. Memory is slower if asked for what lies 6 KiB ahead or more.
 constexpr int64_t kSoon = 768;
-constexpr int kRows24 = 9;  // of panels of 24 columns, as three vectors of 8
+constexpr int64_t kLongestSum = 448;  // products in one chain
+constexpr int kRows24 = 9;            // of panels of 24 columns, as three vectors of 8
 
 // Rows of A, each in `pieces` pieces of `run` values.
 struct Rows {
@@ -171,6 +172,34 @@ const TileFunction* TilesFor(int64_t width) {
   return k8.data();
 }
 
+// A tile of a panel of `width` columns. Long sums are made of parts: in one chain, each product
+// would be rounded to the size of all before it.
+void RunTile(TileFunction function, const Rows& rows, const float* b, int64_t width, float* c,
+             int64_t ldc, TileStore store) {
+  const bool by_pieces = rows.pieces > 1;
+  const int64_t unit = by_pieces ? rows.run : 1, units = by_pieces ? rows.pieces : rows.run;
+  const int64_t parts = std::min(units, CeilDiv(units * unit, kLongestSum));
+  HWY_ALIGN float sums[kRows * kWidth];
+  TileStore aside{.sums_ld = width};
+  Rows part = rows;
+  for (int64_t i = 0, begin = 0; i + 1 < parts; ++i) {
+    const int64_t end = units * (i + 1) / parts, steps = (end - begin) * unit;
+    (by_pieces ? part.pieces : part.run) = end - begin;
+    function(part, b, sums, width, aside);
+    aside.sums = sums;
+    part.a += (end - begin) * (by_pieces ? rows.step : 1);
+    for (int stream = 0; stream < 2; ++stream) {
+      part.ahead[stream] += steps * rows.ahead_step[stream];
+    }
+    b += steps * width;
+    begin = end;
+    (by_pieces ? part.pieces : part.run) = units - end;
+  }
+  store.sums = aside.sums;
+  store.sums_ld = width;
+  function(part, b, c, ldc, store);
+}
+
 void Block(const GemmBlockArgs& args) {
   if (args.rows == 0) return;
   const int64_t pieces = std::max<int64_t>(args.a_pieces, 1);
@@ -214,10 +243,10 @@ void Block(const GemmBlockArgs& args) {
         for (int64_t j = 0; j < columns; j += 16) __builtin_prefetch(c + r * args.ldc + j, 1);
       }
       if (columns == width || kPartialStores) {
-        functions[height - 1](rows, panel, c, args.ldc, store);
+        RunTile(functions[height - 1], rows, panel, width, c, args.ldc, store);
       } else {
         HWY_ALIGN float buffer[kRows * kWidth];
-        functions[height - 1](rows, panel, buffer, width, TileStore());
+        RunTile(functions[height - 1], rows, panel, width, buffer, width, TileStore());
         FinishPartial(buffer, width, height, columns, c, args.ldc, store);
       }
       if (args.epilogue != nullptr && args.epilogue->activation.kind != Activation::Kind::kNone) {

@@ -193,6 +193,34 @@ TEST(Gemm, Batches) {
   CheckAll({3, 4, 5, false, false, {17, 40}});
 }
 
+// In one chain of K products each is rounded to the size of the sum before it: the error would
+// grow with the root of K, also beside the sum.
+TEST(Gemm, LongSumsStayExact) {
+  for (const int64_t k : {768, 800, 3000}) {
+    GemmShape s;
+    s.m = 40;
+    s.n = 50;
+    s.k = s.lda = k;
+    s.ldb = s.ldc = s.n;
+    const Floats a = Floats::Random(s.m * k, 1), b = Floats::Random(k * s.n, 2), c(s.m * s.n);
+    ForEachTarget([&] {
+      const Floats scratch(static_cast<int64_t>(GemmScratchBytes(s, false, 1) / 4));
+      Gemm(s, a.get(), b.get(), nullptr, c.get(), {}, scratch.get(), OneThread());
+      double errors = 0, squares = 0;
+      for (int64_t i = 0; i < s.m * s.n; ++i) {
+        double sum = 0;
+        for (int64_t j = 0; j < k; ++j) {
+          sum +=
+              static_cast<double>(a[i / s.n * k + j]) * static_cast<double>(b[j * s.n + i % s.n]);
+        }
+        errors += (c[i] - sum) * (c[i] - sum);
+        squares += sum * sum;
+      }
+      EXPECT_LT(std::sqrt(errors / squares), 4e-7) << "of " << k;
+    });
+  }
+}
+
 TEST(Gemm, Epilogues) {
   const std::string bias = "(float, float) add(0,1):float";
   const std::string bias_relu = "(float, float) add(0,1):float relu(2):float";
