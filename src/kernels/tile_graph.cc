@@ -332,7 +332,7 @@ int TileGraph::Gated(int x, int gate, double* scale) {
     }
     return FloatOp(TileOpcode::kSwish, {x, Constant(DType::kFloat32, -alpha)});
   }
-  if (g.op == TileOpcode::kClamp && *scale > 0 && std::isfinite(*scale)) {
+  if (g.op == TileOpcode::kClamp) {
     double a = 1;
     double b = 0;
     const Node& line = nodes[g.args[0]];
@@ -347,16 +347,42 @@ int TileGraph::Gated(int x, int gate, double* scale) {
     } else if (!WithConstant(g.args[0], TileOpcode::kAdd, &inner, &b)) {
       return -1;
     }
-    const double s = *scale;
-    const double lo = nodes[g.args[1]].value;
-    const double hi = nodes[g.args[2]].value;
-    if (inner != x || !std::isfinite(lo) || !std::isfinite(hi)) return -1;
-    *scale = 1;
+    const int lo = g.args[1], hi = g.args[2];
+    if (inner != x || !std::isfinite(nodes[lo].value) || !std::isfinite(nodes[hi].value)) return -1;
     return FloatOp(TileOpcode::kHardSwish,
-                   {x, Constant(DType::kFloat32, a * s), Constant(DType::kFloat32, b * s),
-                    Constant(DType::kFloat32, lo * s), Constant(DType::kFloat32, hi * s)});
+                   {x, Constant(DType::kFloat32, a), Constant(DType::kFloat32, b), lo, hi});
   }
   return -1;
+}
+
+// A HardSwish times a constant. Were a scale such as 1/6 rounded, all values of a layer would err
+// in one direction, which sums over them do not forgive. So the line and its bounds are multiplied
+// by a number of few bits, which is exact, such that the rest of the scale is nearly a float32.
+int TileGraph::Scaled(int hard, double scale) {
+  if (scale == 1) return hard;
+  const auto args = nodes[hard].args;
+  const double slope = nodes[args[1]].value;
+  const auto is_float = [](double value) { return value == static_cast<float>(value); };
+  const auto line = [&](int i) { return nodes[args[2 + i]].value / slope; };  // b, lo, hi of x + b
+  if (!is_float(line(0)) || !is_float(line(1)) || !is_float(line(2))) {
+    return FloatOp(TileOpcode::kMul, {hard, Constant(DType::kFloat32, scale)});
+  }
+  scale *= slope;
+  double factor = 0.0625, least = 1;  // below 1/6: what x is multiplied with does not overflow
+  for (int i = 64; i < 128 && least > 3e-9; ++i) {
+    const double tried = i / 1024.0;
+    const double error = std::abs(static_cast<float>(scale / tried) * tried / scale - 1);
+    if (error < least && is_float(line(0) * tried) && is_float(line(1) * tried) &&
+        is_float(line(2) * tried)) {
+      factor = tried;
+      least = error;
+    }
+  }
+  const auto constant = [&](double value) { return Constant(DType::kFloat32, value); };
+  const int scaled =
+      FloatOp(TileOpcode::kHardSwish, {args[0], constant(factor), constant(line(0) * factor),
+                                       constant(line(1) * factor), constant(line(2) * factor)});
+  return FloatOp(TileOpcode::kMul, {scaled, constant(scale / factor)});
 }
 
 int TileGraph::Mul(int a, int b) {
@@ -378,9 +404,14 @@ int TileGraph::Mul(int a, int b) {
       double scale = product.scale;
       const int gated = Gated(product.factors[i], product.factors[1 - i], &scale);
       if (gated < 0) continue;
+      if (Is(gated, TileOpcode::kHardSwish)) return Scaled(gated, scale);
       if (scale == 1) return gated;
       return FloatOp(TileOpcode::kMul, {gated, Constant(DType::kFloat32, scale)});
     }
+  }
+  if (!product.overflow && product.count == 1 &&
+      Absorbable(product.factors[0], TileOpcode::kHardSwish)) {
+    return Scaled(product.factors[0], product.scale);
   }
   // A constant that completes one of the above, such as the half in front of a GELU.
   if (!product.overflow && product.count == 1 && product.scale == 1 &&
@@ -410,15 +441,9 @@ int TileGraph::Float(TileOpcode op, const int* args) {
         if (std::abs(mantissa) == 0.5 && std::abs(exponent) < 120) {
           return Mul(a, Constant(DType::kFloat32, 1 / nodes[b].value));
         }
-        // x * clamp(x + 3, 0, 6) / 6: the divisor goes into the line and its bounds.
-        if (nodes[b].value > 0 && Absorbable(a, TileOpcode::kHardSwish)) {
-          const Node hard = nodes[a];
-          int scaled[4];
-          for (int i = 0; i < 4; ++i) {
-            scaled[i] = Constant(DType::kFloat32, nodes[hard.args[1 + i]].value / nodes[b].value);
-          }
-          return FloatOp(TileOpcode::kHardSwish,
-                         {hard.args[0], scaled[0], scaled[1], scaled[2], scaled[3]});
+        const double size = std::abs(nodes[b].value);
+        if (Absorbable(a, TileOpcode::kHardSwish) && size > 1e-30 && size < 1e30) {
+          return Scaled(a, 1 / nodes[b].value);
         }
       }
       break;

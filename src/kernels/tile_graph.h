@@ -66,6 +66,7 @@ struct TileGraph {
   };
   void Collect(int node, bool outermost, Product* product) const;
   int Gated(int x, int gate, double* scale);
+  int Scaled(int hard, double scale);
 
   bool Is(int node, TileOpcode op) const {
     return nodes[node].kind == Kind::kOp && nodes[node].op == op;

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 #include <vector>
 
 #include "each_target.h"
+#include "kernels/elementwise.h"
 
 namespace sardonyx {
 namespace {
@@ -64,6 +66,44 @@ TEST(Activation, OfRows) {
           }
         }
       }
+    }
+  });
+}
+
+// Errors in units of the last place: none is large, and they do not add up over many values.
+TEST(Activation, HardSwishIsAsExactAsItsSteps) {
+  const char* const gate =
+      "(float; 3:float, 0:float, 6:float) add(0,1):float max(4,2):float "
+      "min(5,3):float ";
+  const std::string spellings[] = {gate + std::string("mul(0,6):float div(7,3):float"),
+                                   gate + std::string("div(6,3):float mul(0,7):float")};
+  std::vector<float> x;
+  for (int i = -40000; i <= 40000; ++i) x.push_back(static_cast<float>(i) * 1.2345e-4f);
+  const int64_t dims[] = {static_cast<int64_t>(x.size())}, strides[] = {1};
+  const void* const in[] = {x.data()};
+  std::vector<float> y(x.size());
+  const auto check = [&](const std::string& text) {
+    double mean = 0, largest = 0;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double wanted = x[i] * std::clamp(x[i] + 3.0, 0.0, 6.0) / 6;
+      const double unit = std::ldexp(1.0, std::max(std::ilogb(wanted), -1) - 23);
+      const double error = (y[i] - wanted) / unit;
+      mean += error / static_cast<double>(x.size());
+      largest = std::max(largest, std::abs(error));
+    }
+    EXPECT_LT(largest, 2) << text;
+    EXPECT_LT(std::abs(mean), 0.02) << text;
+  };
+  ForEachTarget([&] {
+    for (const std::string& text : spellings) {
+      const Expression expression = Expression::Parse(text);
+      RunElementwise(PrepareElementwise(expression, dims, strides), in, y.data(), Parallel{});
+      check(text);
+      SimpleEpilogue simple;
+      ASSERT_TRUE(MatchSimpleEpilogue(expression, &simple)) << text;
+      y = x;
+      ApplyActivation(simple.activation, y.data(), dims[0], 1, dims[0]);
+      check(text + " as an epilogue");
     }
   });
 }

@@ -57,11 +57,11 @@ TEST(Epilogue, MatchesSimpleForms) {
       "add(8,1):float add(9,3):float max(10,4):float min(11,5):float mul(9,12):float "
       "div(13,5):float mul(6,14):float add(15,7):float");
   EXPECT_EQ(hard.kind, Kind::kHardSwish);
-  EXPECT_FLOAT_EQ(hard.p[0], 1.0f / 6);
-  EXPECT_FLOAT_EQ(hard.p[1], 0.5f);
-  EXPECT_FLOAT_EQ(hard.p[3], 1.0f);
+  EXPECT_EQ(hard.p[1], 3 * hard.p[0]);
+  EXPECT_EQ(hard.p[2], 0.0f);
+  EXPECT_EQ(hard.p[3], 6 * hard.p[0]);
   EXPECT_TRUE(hard.affine);
-  EXPECT_EQ(hard.scale, 0.5f);
+  EXPECT_NEAR(1.0 * hard.scale * hard.p[0], 0.5 / 6, 4e-10);  // nearer than a float32
   EXPECT_EQ(hard.shift, 7.0f);
   EXPECT_EQ(simple.addend[0], 1);
   EXPECT_EQ(simple.addend[1], 0);

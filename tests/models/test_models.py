@@ -33,10 +33,10 @@ def _session(name: str, threads: int):
     return sardonyx.load(ensure(name), threads=threads)
 
 
-def _is_right(name, feeds, actual, expected) -> bool:
-    """Whether results that differ from ONNX Runtime's are within the tolerance of float64's.
+def _is_ill_conditioned(name, feeds, actual, expected) -> bool:
+    """Whether ONNX Runtime, too, misses the result of float64 by more than the tolerance.
 
-    Where ONNX Runtime itself misses those by more, ours must not be twice as far off.
+    There the two may differ by more than it as well; ours must not be twice as far off.
     """
     wide = {
         key: array.astype(np.float64) if array.dtype == np.float32 else array
@@ -45,7 +45,7 @@ def _is_right(name, feeds, actual, expected) -> bool:
     exact = sardonyx.load(reference.doubled(ensure(name))).run(wide)
     theirs = max(reference.excess(expected[output], exact[output]) for output in expected)
     ours = max(reference.excess(actual[output], exact[output]) for output in expected)
-    return ours <= (2 * theirs if theirs > 1 else 1)
+    return theirs > 1 and ours <= 2 * theirs
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -62,7 +62,7 @@ def test_agrees_with_onnxruntime(name, case, threads):
         for output in expected
         if (problem := reference.mismatch(actual[output], expected[output], quantized=quantized))
     }
-    if problems and not quantized and _is_right(name, feeds, actual, expected):
+    if problems and not quantized and _is_ill_conditioned(name, feeds, actual, expected):
         return
     if problems:
         report = [f"output '{output}': {problem}" for output, problem in problems.items()]

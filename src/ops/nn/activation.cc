@@ -59,7 +59,7 @@ Outputs LowerHardSigmoid(Lowering& op) {
 
 Outputs LowerHardSwish(Lowering& op) {
   const Val x = op.in(0);
-  return x * Clip(x / 6.0 + 0.5, 0, 1);
+  return x * (Clip(x + 3.0, 0, 6) / 6.0);
 }
 
 Outputs LowerMish(Lowering& op) {
