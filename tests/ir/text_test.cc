@@ -19,8 +19,8 @@ void InferLikeInput(InferContext& context) {
     }
   }
 }
-const CoreOp kAny = {.name = "any", .infer = InferLikeInput, .reference = nullptr};
-const CoreOp kBody = {.name = "if_", .infer = InferLikeInput, .reference = nullptr};
+const CoreOp kAny = {.name = "any", .inputs = "v*", .infer = InferLikeInput, .reference = nullptr};
+const CoreOp kBody = {.name = "if_", .inputs = "v*", .infer = InferLikeInput, .reference = nullptr};
 
 const CoreOp* FindOp(std::string_view name) {
   return name == "any" ? &kAny : name == "if_" ? &kBody : nullptr;
