@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/round.h"
 #include "kernels/sample.h"
 #include "kernels/scratch_slots.h"
 #include "kernels/transpose.h"
@@ -35,13 +36,12 @@ struct AxisTaps {
   }
 };
 
-int64_t Rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 int64_t ImageBytes(const DeformShape& shape) {
-  return Rounded(shape.batch * shape.channels * shape.rows.size * shape.columns.size * 4);
+  return AlignBytes(shape.batch * shape.channels * shape.rows.size * shape.columns.size * 4);
 }
 int64_t SlotBytes(const DeformShape& shape) {
   return kTile * (kMost * static_cast<int64_t>(sizeof(Tap)) + 4) +
-         Rounded(kTile * shape.channels / shape.groups * 4);
+         AlignBytes(kTile * shape.channels / shape.groups * 4);
 }
 
 }  // namespace

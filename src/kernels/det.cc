@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/round.h"
 #include "kernels/scratch_slots.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -143,7 +144,7 @@ struct Cut {
     groups = std::max<int64_t>(1, 40'000 / (n * n * (width + 8) / 4 + 1));
     tasks = (count + together * groups - 1) / (together * groups);
   }
-  int64_t Bytes(int64_t n) const { return (n * width * together * 8 + 63) / 64 * 64; }
+  int64_t Bytes(int64_t n) const { return AlignBytes(n * width * together * 8); }
 };
 
 // Eliminates all matrices, beside the identity for inverses, and hands `store` where the matrix is:

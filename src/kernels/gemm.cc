@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/round.h"
 #include "kernels/gemm_block.h"
 #include "kernels/gemm_epilogue.h"
 #include "kernels/gemv.h"
@@ -38,14 +39,72 @@ struct Cut {
   int64_t Tasks() const { return CeilDiv(items, items_per_task) * row_parts * column_parts; }
 };
 
-size_t Align(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 // Rows a page apart fall into the same few cache lines, which a tile of rows then evicts in turn.
 bool RowsCollide(int64_t lda, int64_t rows) { return rows > 4 && lda % 1024 == 0 && lda > 0; }
 
+void CutGemv(const GemmShape& s, int64_t parts, Cut* cut) {
+  // Memory gives long pieces of B's rows faster than short ones.
+  const int64_t least = s.b_transposed ? 64 : std::clamp<int64_t>(RoundUp(s.n / 2, 64), 64, 512);
+  cut->column_step = RoundUp(CeilDiv(s.n, std::min(parts, CeilDiv(s.n, least))), 64);
+  cut->column_parts = CeilDiv(s.n, cut->column_step);
+  if (!s.a_transposed) return;
+  cut->copy_a = Cut::CopyA::kInTask;
+  cut->a_ld = s.k;
+  cut->slot_bytes = static_cast<size_t>(s.m * s.k) * 4;
+}
+
+// Rows are cut first if B fits into the cache, for then each task reads its A alone; else columns.
+void CutRowsAndColumns(const GemmShape& s, int64_t parts, Cut* cut) {
+  const int64_t panel = GemmPanelWidth(), tile = GemmTileRows();
+  const int64_t panels = CeilDiv(s.n, panel);
+  const int64_t k_bytes = std::max<int64_t>(s.k, 1) * 4;
+  const int64_t fitting = std::max<int64_t>(2, kChunkBBytes / (k_bytes * panel));
+  int64_t step = panels;  // panels of a part
+  if (panels > fitting) step = CeilDiv(panels, CeilDiv(panels, fitting));
+  cut->column_parts = CeilDiv(panels, step);
+  cut->row_parts = std::clamp<int64_t>(parts / cut->column_parts, 1, CeilDiv(s.m, tile));
+  if (cut->row_parts * cut->column_parts < parts) {
+    step = CeilDiv(panels, std::min(panels, CeilDiv(parts, cut->row_parts)));
+    cut->column_parts = CeilDiv(panels, step);
+  }
+  cut->column_step = step * panel;
+
+  const int64_t block = kBlockABytes / (std::max<int64_t>(cut->kc, 16) * 4);
+  const int64_t c_rows = kBlockCBytes / (cut->column_step * 4);
+  const int64_t rows = std::max(tile, std::min(block, c_rows) / tile * tile);
+  // Blocks of about that size that leave no thin one.
+  const int64_t blocks = std::max<int64_t>(1, (s.m + rows / 2) / rows);
+  cut->rows = RoundUp(CeilDiv(s.m, blocks), tile);
+}
+
+// Where A is copied and B packed: ahead of all tasks if several of them read it.
+void PlaceCopies(const GemmShape& s, bool packed, Cut* cut) {
+  if (s.a_transposed || RowsCollide(s.lda, s.m)) {
+    cut->a_ld = RoundUp(s.k, 16) + 16;
+    if (cut->column_parts > 1) {
+      cut->copy_a = Cut::CopyA::kAhead;
+      cut->a_bytes = static_cast<size_t>(cut->items * s.m * cut->a_ld) * 4;
+    } else {
+      cut->copy_a = Cut::CopyA::kInTask;
+      cut->a_ld = RoundUp(cut->kc, 16) + 16;
+      cut->slot_bytes = static_cast<size_t>(cut->rows * cut->a_ld) * 4;
+    }
+  }
+  if (packed) return;
+  const bool shared = s.b_stride[0] == 0 && s.b_stride[1] == 0;
+  if (!shared && cut->row_parts == 1) {
+    cut->pack_b = Cut::PackB::kInTask;
+    cut->slot_bytes +=
+        static_cast<size_t>(RoundUp(std::min(s.n, cut->column_step), kPanelGranule) * s.k) * 4;
+  } else {
+    cut->pack_b = Cut::PackB::kAhead;
+    cut->b_items = shared ? 1 : cut->items;
+    cut->b_bytes = static_cast<size_t>(cut->b_items) * GemmPackedBytes(s.k, s.n);
+  }
+}
+
 Cut CutGemm(const GemmShape& s, bool packed) {
   Cut cut;
-  const int64_t panel = GemmPanelWidth(), tile = GemmTileRows();
   cut.items = s.batch[0] * s.batch[1];
   cut.gemv = !packed && s.m <= kGemvRows;
 
@@ -53,77 +112,19 @@ Cut CutGemm(const GemmShape& s, bool packed) {
   const double item_us =
       2e-5 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k) +
       (packed || cut.gemv ? 2e-4 : 4e-4) * static_cast<double>(s.n) * static_cast<double>(s.k);
-  const double us = item_us * static_cast<double>(cut.items);
-  const int64_t wanted = TaskCount(us, 24);
+  const int64_t wanted = TaskCount(item_us * static_cast<double>(cut.items), 24);
   const int64_t parts = std::max<int64_t>(1, wanted / cut.items);
   cut.items_per_task = std::max<int64_t>(1, cut.items / wanted);
 
-  cut.kc = s.k <= 800 || s.m <= tile ? s.k : CeilDiv(s.k, CeilDiv(s.k, 448));
-  const int64_t k_bytes = std::max<int64_t>(s.k, 1) * 4;
-
-  const int64_t panels = CeilDiv(s.n, panel);
-  const int64_t fitting = std::max<int64_t>(2, kChunkBBytes / (k_bytes * panel));
+  cut.kc = s.k <= 800 || s.m <= GemmTileRows() ? s.k : CeilDiv(s.k, CeilDiv(s.k, 448));
   if (cut.gemv) {
-    // Memory gives long pieces of B's rows faster than short ones.
-    const int64_t least = s.b_transposed ? 64 : std::clamp<int64_t>(RoundUp(s.n / 2, 64), 64, 512);
-    cut.column_parts = std::min(parts, CeilDiv(s.n, least));
-    cut.column_step = RoundUp(CeilDiv(s.n, cut.column_parts), 64);
-    cut.column_parts = CeilDiv(s.n, cut.column_step);
-    if (s.a_transposed) {
-      cut.copy_a = Cut::CopyA::kInTask;
-      cut.a_ld = s.k;
-      cut.slot_bytes = Align(static_cast<size_t>(s.m * s.k) * 4);
-    }
-    return cut;
+    CutGemv(s, parts, &cut);
+  } else {
+    CutRowsAndColumns(s, parts, &cut);
+    PlaceCopies(s, packed, &cut);
   }
-
-  // Rows are cut first if B fits into the cache, for then each task reads its A alone; else
-  // columns.
-  int64_t step = panels;  // panels of a part
-  if (panels > fitting) step = CeilDiv(panels, CeilDiv(panels, fitting));
-  int64_t column_parts = CeilDiv(panels, step);
-  int64_t row_parts = std::clamp<int64_t>(parts / column_parts, 1, CeilDiv(s.m, tile));
-  if (row_parts * column_parts < parts) {
-    column_parts = std::min(panels, CeilDiv(parts, row_parts));
-    step = CeilDiv(panels, column_parts);
-    column_parts = CeilDiv(panels, step);
-  }
-  cut.row_parts = row_parts;
-  cut.column_parts = column_parts;
-  cut.column_step = step * panel;
-
-  const int64_t block = kBlockABytes / (std::max<int64_t>(cut.kc, 16) * 4);
-  const int64_t c_rows = kBlockCBytes / (cut.column_step * 4);
-  const int64_t rows = std::max(tile, std::min(block, c_rows) / tile * tile);
-  // Blocks of about that size that leave no thin one.
-  const int64_t blocks = std::max<int64_t>(1, (s.m + rows / 2) / rows);
-  cut.rows = RoundUp(CeilDiv(s.m, blocks), tile);
-
-  if (s.a_transposed || RowsCollide(s.lda, s.m)) {
-    cut.a_ld = RoundUp(s.k, 16) + 16;
-    if (cut.column_parts > 1) {
-      cut.copy_a = Cut::CopyA::kAhead;
-      cut.a_bytes = static_cast<size_t>(cut.items * s.m * cut.a_ld) * 4;
-    } else {
-      cut.copy_a = Cut::CopyA::kInTask;
-      cut.a_ld = RoundUp(cut.kc, 16) + 16;
-      cut.slot_bytes = static_cast<size_t>(cut.rows * cut.a_ld) * 4;
-    }
-  }
-  if (!packed) {
-    const bool shared = s.b_stride[0] == 0 && s.b_stride[1] == 0;
-    if (!shared && cut.row_parts == 1) {
-      cut.pack_b = Cut::PackB::kInTask;
-      cut.slot_bytes +=
-          static_cast<size_t>(RoundUp(std::min(s.n, cut.column_step), kPanelGranule) * s.k) * 4;
-    } else {
-      cut.pack_b = Cut::PackB::kAhead;
-      cut.b_items = shared ? 1 : cut.items;
-      cut.b_bytes = static_cast<size_t>(cut.b_items) * GemmPackedBytes(s.k, s.n);
-    }
-  }
-  cut.a_bytes = Align(cut.a_bytes);
-  cut.slot_bytes = Align(cut.slot_bytes);
+  cut.a_bytes = AlignBytes(cut.a_bytes);
+  cut.slot_bytes = AlignBytes(cut.slot_bytes);
   return cut;
 }
 
@@ -243,7 +244,7 @@ void RunPart(const Context& x, int64_t item, int64_t row_part, int64_t column_pa
 }  // namespace
 
 size_t GemmPackedBytes(int64_t k, int64_t n) {
-  return Align(static_cast<size_t>(k * RoundUp(n, kPanelGranule)) * sizeof(float));
+  return AlignBytes(static_cast<size_t>(k * RoundUp(n, kPanelGranule)) * sizeof(float));
 }
 
 void GemmPackB(int64_t k, int64_t n, const float* b, int64_t ldb, bool b_transposed, float* packed,

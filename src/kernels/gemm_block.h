@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "base/dtype.h"
+#include "base/round.h"
 #include "base/thread_pool.h"
 #include "kernels/activation.h"
 
@@ -21,9 +22,6 @@ inline constexpr int64_t kPanelGranule = 8;
 int64_t GemmPanelWidth();
 // Rows of the largest register tile: blocks of a multiple of it have no remainder.
 int64_t GemmTileRows();
-
-inline int64_t RoundUp(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
-inline int64_t CeilDiv(int64_t value, int64_t divisor) { return (value + divisor - 1) / divisor; }
 
 // activation(clamp(value + bias[j] + residual(i,j), lo, hi)), rounded to the values of a 16-bit
 // type, all but the activation applied in registers; null pointers are left out.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/round.h"
 #include "kernels/sample.h"
 #include "kernels/scratch_slots.h"
 #include "kernels/transpose.h"
@@ -116,16 +117,16 @@ bool TurnsImages(const GridSampleShape& shape) {
   return shape.channels >= 4 && shape.points * 4 >= shape.pixels();
 }
 
-int64_t Rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 // Of a tile: its taps, their counts, its result before it is turned.
 int64_t TapBytes(const GridSampleShape& shape) {
-  return Rounded(kTile * MostTaps(shape) * static_cast<int64_t>(sizeof(Tap)));
+  return AlignBytes(kTile * MostTaps(shape) * static_cast<int64_t>(sizeof(Tap)));
 }
 int64_t SlotBytes(const GridSampleShape& shape) {
-  return TapBytes(shape) + kTile * 4 + Rounded(TurnsImages(shape) ? kTile * shape.channels * 4 : 0);
+  return TapBytes(shape) + kTile * 4 +
+         AlignBytes(TurnsImages(shape) ? kTile * shape.channels * 4 : 0);
 }
 int64_t ImageBytes(const GridSampleShape& shape) {
-  return TurnsImages(shape) ? Rounded(shape.batch * shape.pixels() * shape.channels * 4) : 0;
+  return TurnsImages(shape) ? AlignBytes(shape.batch * shape.pixels() * shape.channels * 4) : 0;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/round.h"
 #include "kernels/crew.h"
 #include "kernels/gemm.h"
 #include "kernels/recurrent_step.h"
@@ -16,8 +17,7 @@ int64_t Gates(RecurrentCell cell) {
 int64_t Directions(const RecurrentOptions& options) {
   return options.direction == RecurrentDirection::kBidirectional ? 2 : 1;
 }
-size_t RoundUp(size_t bytes) { return (bytes + 63) / 64 * 64; }
-size_t FloatBytes(int64_t count) { return RoundUp(static_cast<size_t>(count) * sizeof(float)); }
+size_t FloatBytes(int64_t count) { return AlignBytes(static_cast<size_t>(count) * sizeof(float)); }
 
 // Hands out pieces of a buffer, each 64-byte aligned.
 class Pieces {
@@ -26,7 +26,7 @@ class Pieces {
   template <typename T = float>
   T* Take(size_t bytes) {
     T* piece = reinterpret_cast<T*>(at_);
-    at_ += RoundUp(bytes);
+    at_ += AlignBytes(bytes);
     return piece;
   }
 
@@ -53,7 +53,7 @@ struct PackedDirection {
 size_t DirectionBytes(const RecurrentOptions& options) {
   const int64_t hidden = options.hidden_size, columns = Gates(options.cell) * hidden;
   const int64_t first = FirstGates(options), second = Gates(options.cell) - first;
-  size_t bytes = RoundUp(GemmPackedBytes(options.input_size, columns)) +
+  size_t bytes = AlignBytes(GemmPackedBytes(options.input_size, columns)) +
                  FloatBytes(PanelFloats(hidden, first)) + FloatBytes(PanelFloats(hidden, second)) +
                  FloatBytes(columns);
   if (options.cell == RecurrentCell::kGru) bytes += FloatBytes(hidden);
@@ -131,7 +131,7 @@ size_t DirectionScratchBytes(const RecurrentOptions& options, int64_t steps, int
   };
   const int64_t last_rows = steps % ChunkSteps(steps, batch) * batch;
   return FloatBytes(rows * Gates(options.cell) * options.hidden_size) + 4 * FloatBytes(state) +
-         RoundUp(std::max(gemm_bytes(rows), gemm_bytes(last_rows)));
+         AlignBytes(std::max(gemm_bytes(rows), gemm_bytes(last_rows)));
 }
 
 DirectionScratch Layout(const RecurrentOptions& options, int64_t steps, int64_t batch,

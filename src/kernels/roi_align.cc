@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/round.h"
 #include "kernels/sample.h"
 #include "kernels/scratch_slots.h"
 #include "kernels/transpose.h"
@@ -86,17 +87,16 @@ int64_t MostTaps(const RoiAlignShape& shape, int64_t size) {
   return (shape.largest ? 2 : 1) * (size + 2);
 }
 
-int64_t Rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
 int64_t ImageBytes(const RoiAlignShape& shape) {
-  return Rounded(shape.batch * shape.channels * shape.height * shape.width * 4);
+  return AlignBytes(shape.batch * shape.channels * shape.height * shape.width * 4);
 }
 int64_t TapCount(const RoiAlignShape& shape) {
   return MostTaps(shape, shape.height) + shape.columns * MostTaps(shape, shape.width);
 }
 int64_t SlotBytes(const RoiAlignShape& shape) {
-  return Rounded(TapCount(shape) * static_cast<int64_t>(sizeof(Tap))) +
-         Rounded(shape.columns * static_cast<int64_t>(sizeof(AxisTaps))) +
-         Rounded(shape.columns * shape.channels * 4);
+  return AlignBytes(TapCount(shape) * static_cast<int64_t>(sizeof(Tap))) +
+         AlignBytes(shape.columns * static_cast<int64_t>(sizeof(AxisTaps))) +
+         AlignBytes(shape.columns * shape.channels * 4);
 }
 
 }  // namespace
@@ -123,10 +123,10 @@ int64_t RoiAlign(const RoiAlignShape& shape, const float* x, const float* rois,
     const ScratchSlots::Lease lease(slots);
     auto* memory = reinterpret_cast<std::byte*>(lease.floats());
     auto* taps = reinterpret_cast<Tap*>(memory);
-    memory += Rounded(TapCount(shape) * static_cast<int64_t>(sizeof(Tap)));
+    memory += AlignBytes(TapCount(shape) * static_cast<int64_t>(sizeof(Tap)));
     auto* across = reinterpret_cast<AxisTaps*>(memory);
     auto* sums = reinterpret_cast<float*>(
-        memory + Rounded(shape.columns * static_cast<int64_t>(sizeof(AxisTaps))));
+        memory + AlignBytes(shape.columns * static_cast<int64_t>(sizeof(AxisTaps))));
     const float* roi = rois + 4 * r;
     const RegionAxis columns(roi[0], roi[2], shape.columns, shape);
     const RegionAxis rows(roi[1], roi[3], shape.rows, shape);

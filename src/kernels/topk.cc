@@ -11,6 +11,7 @@
 #include <functional>
 #include <type_traits>
 
+#include "base/round.h"
 #include "kernels/scratch_slots.h"
 #include "kernels/slices.h"
 #include "kernels/tile_loop.h"
@@ -161,7 +162,7 @@ void SelectMany(const TopKLoops<U>& loops, const U* line, int64_t n, int64_t k, 
 template <typename U>
 int64_t SlotBytes(const TopKShape& shape) {
   const int64_t keys = Capacity(shape) * static_cast<int64_t>(sizeof(Key<U>));
-  return (keys + shape.n * static_cast<int64_t>(sizeof(U)) + 63) / 64 * 64;
+  return AlignBytes(keys + shape.n * static_cast<int64_t>(sizeof(U)));
 }
 
 template <typename U>

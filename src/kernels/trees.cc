@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/round.h"
 #include "kernels/scratch_slots.h"
 
 namespace sardonyx {
@@ -42,9 +43,8 @@ Grid CutWork(const Ensemble& ensemble, int64_t rows) {
   return grid;
 }
 
-int64_t Rounded(int64_t bytes) { return (bytes + 63) / 64 * 64; }
-int64_t RowBytes(const Grid& grid) { return Rounded(grid.rows * grid.row_floats * 4); }
-int64_t SumBytes(const Grid& grid, int64_t targets) { return Rounded(grid.rows * targets * 8); }
+int64_t RowBytes(const Grid& grid) { return AlignBytes(grid.rows * grid.row_floats * 4); }
+int64_t SumBytes(const Grid& grid, int64_t targets) { return AlignBytes(grid.rows * targets * 8); }
 
 template <bool kMissing>
 uint32_t Next(TreeNode node, int32_t x) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "base/round.h"
+
 namespace sardonyx {
 
 int64_t PlanMemory(std::vector<Lifetime>* lifetimes) {
@@ -15,13 +17,13 @@ int64_t PlanMemory(std::vector<Lifetime>* lifetimes) {
   int64_t arena = 0;
   for (int index : by_size) {
     Lifetime& life = all[index];
-    const int64_t bytes = (life.bytes + 63) / 64 * 64;
+    const int64_t bytes = AlignBytes(life.bytes);
     int64_t offset = 0;
     for (int other_index : placed) {
       const Lifetime& other = all[other_index];
       if (other.last < life.first || other.first > life.last) continue;
       if (offset + bytes <= other.offset) break;
-      offset = std::max(offset, other.offset + (other.bytes + 63) / 64 * 64);
+      offset = std::max(offset, other.offset + AlignBytes(other.bytes));
     }
     life.offset = offset;
     arena = std::max(arena, offset + bytes);

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "base/round.h"
 #include "devices/cpu/epilogue_binding.h"
 #include "devices/cpu/families.h"
 #include "kernels/gemm.h"
@@ -320,7 +321,7 @@ BindResult BindGemm(const BindRequest& request) {
   auto epilogue = std::make_shared<const EpilogueBinding>(request, 2, layout);
   // Halves that are not constant are widened ahead of the product.
   const bool widens = packed == nullptr && b_type != DType::kFloat32;
-  const int64_t own = (bound.scratch_bytes + 63) / 64 * 64, b_size = request.inputs[1].size();
+  const int64_t own = AlignBytes(bound.scratch_bytes), b_size = request.inputs[1].size();
   if (widens) bound.scratch_bytes = own + b_size * static_cast<int64_t>(sizeof(float));
   bound.run = [=](const StepArgs& args) {
     const float* matrix = static_cast<const float*>(args.in[1]);
