@@ -8,9 +8,9 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <tuple>
 #include <type_traits>
 
+#include "kernels/number_types.h"
 #include "kernels/slices.h"
 
 namespace sardonyx {
@@ -25,11 +25,7 @@ struct CumulativeLoops {
   Columns columns[2][2];  // [product][exclusive]
   Rows rows[2][2];
 };
-using AllCumulativeLoops =
-    std::tuple<CumulativeLoops<float>, CumulativeLoops<double>, CumulativeLoops<int8_t>,
-               CumulativeLoops<uint8_t>, CumulativeLoops<int16_t>, CumulativeLoops<uint16_t>,
-               CumulativeLoops<int32_t>, CumulativeLoops<uint32_t>, CumulativeLoops<int64_t>,
-               CumulativeLoops<uint64_t>>;
+using AllCumulativeLoops = RowPerNumber<CumulativeLoops>;
 #endif
 }  // namespace sardonyx
 
@@ -205,17 +201,9 @@ void Cumulative(const CumulativeShape& shape, const T* x, T* y, const Parallel& 
 }
 
 #define SARDONYX_CUMULATIVE(T) \
-  template void Cumulative<T>(const CumulativeShape&, const T*, T*, const Parallel&)
-SARDONYX_CUMULATIVE(float);
-SARDONYX_CUMULATIVE(double);
-SARDONYX_CUMULATIVE(int8_t);
-SARDONYX_CUMULATIVE(uint8_t);
-SARDONYX_CUMULATIVE(int16_t);
-SARDONYX_CUMULATIVE(uint16_t);
-SARDONYX_CUMULATIVE(int32_t);
-SARDONYX_CUMULATIVE(uint32_t);
-SARDONYX_CUMULATIVE(int64_t);
-SARDONYX_CUMULATIVE(uint64_t);
+  template void Cumulative<T>(const CumulativeShape&, const T*, T*, const Parallel&);
+SARDONYX_CUMULATIVE(float)
+SARDONYX_NUMBERS_BUT_FLOAT(SARDONYX_CUMULATIVE)
 #undef SARDONYX_CUMULATIVE
 
 }  // namespace sardonyx

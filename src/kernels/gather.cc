@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "kernels/number_types.h"
 #include "kernels/slices.h"
 #include "kernels/tile_loop.h"
 
@@ -353,17 +354,9 @@ SARDONYX_GATHER(int64_t);
                                                std::span<const int64_t>, std::span<const int64_t>, \
                                                int64_t, ScatterReduction);                         \
   template int64_t ScatterNd<T>(T*, const int64_t*, const T*, std::span<const int64_t>, int64_t,   \
-                                int64_t, ScatterReduction)
-SARDONYX_SCATTER(float);
-SARDONYX_SCATTER(double);
-SARDONYX_SCATTER(int8_t);
-SARDONYX_SCATTER(uint8_t);
-SARDONYX_SCATTER(int16_t);
-SARDONYX_SCATTER(uint16_t);
-SARDONYX_SCATTER(int32_t);
-SARDONYX_SCATTER(uint32_t);
-SARDONYX_SCATTER(int64_t);
-SARDONYX_SCATTER(uint64_t);
+                                int64_t, ScatterReduction);
+SARDONYX_SCATTER(float)
+SARDONYX_NUMBERS_BUT_FLOAT(SARDONYX_SCATTER)
 #undef SARDONYX_SCATTER
 
 }  // namespace sardonyx

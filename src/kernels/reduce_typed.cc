@@ -409,18 +409,10 @@ void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t o
 #define SARDONYX_REDUCE(T)                                                                \
   template void Reduce<T>(ReduceKind, const T*, T*, const ReduceShape&, const Parallel&); \
   template void ArgReduce<T>(bool, bool, const T*, int64_t*, int64_t, int64_t, int64_t,   \
-                             const Parallel&)
+                             const Parallel&);
 template void ArgReduce<float>(bool, bool, const float*, int64_t*, int64_t, int64_t, int64_t,
                                const Parallel&);
-SARDONYX_REDUCE(double);
-SARDONYX_REDUCE(int8_t);
-SARDONYX_REDUCE(uint8_t);
-SARDONYX_REDUCE(int16_t);
-SARDONYX_REDUCE(uint16_t);
-SARDONYX_REDUCE(int32_t);
-SARDONYX_REDUCE(uint32_t);
-SARDONYX_REDUCE(int64_t);
-SARDONYX_REDUCE(uint64_t);
+SARDONYX_NUMBERS_BUT_FLOAT(SARDONYX_REDUCE)
 #undef SARDONYX_REDUCE
 
 }  // namespace sardonyx

@@ -4,9 +4,9 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
-#include <tuple>
 #include <type_traits>
 
+#include "kernels/number_types.h"
 #include "kernels/reduce.h"
 #include "kernels/slices.h"
 
@@ -127,10 +127,6 @@ struct TypedReduction {
   void (*find_in_short_rows)(const T* x, int64_t* y, int64_t rows, int64_t n, bool largest,
                              bool select_last) = nullptr;
 };
-using TypedReductions =
-    std::tuple<TypedReduction<float>, TypedReduction<double>, TypedReduction<int8_t>,
-               TypedReduction<uint8_t>, TypedReduction<int16_t>, TypedReduction<uint16_t>,
-               TypedReduction<int32_t>, TypedReduction<uint32_t>, TypedReduction<int64_t>,
-               TypedReduction<uint64_t>>;
+using TypedReductions = RowPerNumber<TypedReduction>;
 
 }  // namespace sardonyx
