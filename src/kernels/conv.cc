@@ -10,7 +10,6 @@ namespace {
 
 // One row an algorithm, in the order of ConvAlgorithm.
 struct Entry {
-  std::string_view name;
   std::string_view (*refusal)(const ConvShape&);
   size_t (*packed_bytes)(const ConvShape&);
   void (*pack)(const ConvShape&, const float*, float*, const Parallel&);
@@ -20,23 +19,21 @@ struct Entry {
 };
 
 template <WinogradForm kForm>
-constexpr Entry WinogradEntry(std::string_view name) {
+constexpr Entry WinogradEntry() {
   using Winograd = ConvWinograd<kForm>;
-  return {name,           Winograd::Refusal,      Winograd::PackedBytes,
-          Winograd::Pack, Winograd::ScratchBytes, Winograd::Run};
+  return {Winograd::Refusal, Winograd::PackedBytes, Winograd::Pack, Winograd::ScratchBytes,
+          Winograd::Run};
 }
 
 constexpr Entry kEntries[kConvAlgorithmCount] = {
-    {"gemm", [](const ConvShape&) { return std::string_view(); }, conv_gemm::PackedBytes,
-     conv_gemm::Pack, conv_gemm::ScratchBytes, conv_gemm::Run},
-    {"depthwise", conv_depthwise::Refusal, conv_depthwise::PackedBytes, conv_depthwise::Pack,
+    {[](const ConvShape&) { return std::string_view(); }, conv_gemm::PackedBytes, conv_gemm::Pack,
+     conv_gemm::ScratchBytes, conv_gemm::Run},
+    {conv_depthwise::Refusal, conv_depthwise::PackedBytes, conv_depthwise::Pack,
      conv_depthwise::ScratchBytes, conv_depthwise::Run},
-    WinogradEntry<WinogradForm{4, 1}>("winograd4"),
-    WinogradEntry<WinogradForm{2, 1}>("winograd2"),
-    WinogradEntry<WinogradForm{4, 2}>("winograd4 stride 2"),
-    WinogradEntry<WinogradForm{2, 2}>("winograd2 stride 2"),
-    WinogradEntry<WinogradForm{2, 1, 5}>("winograd2 5x5"),
-    WinogradEntry<WinogradForm{4, 2, 5}>("winograd4 5x5 stride 2"),
+#define SARDONYX_ENTRY(algorithm, name, m, stride, kernel) \
+  WinogradEntry<WinogradForm{m, stride, kernel}>(),
+    SARDONYX_WINOGRAD_FORMS(SARDONYX_ENTRY)
+#undef SARDONYX_ENTRY
 };
 
 const Entry& EntryOf(ConvAlgorithm algorithm) { return kEntries[static_cast<int>(algorithm)]; }
@@ -66,8 +63,6 @@ double GemmCost(const ConvShape& s) {
 
 }  // namespace
 
-std::string_view Name(ConvAlgorithm algorithm) { return EntryOf(algorithm).name; }
-
 std::string_view ConvRefusal(ConvAlgorithm algorithm, const ConvShape& shape) {
   return EntryOf(algorithm).refusal(shape);
 }
@@ -86,12 +81,10 @@ ConvAlgorithm ChooseConv(const ConvShape& shape, int, bool allow_winograd) {
     best = algorithm;
     least = cost;
   };
-  consider.operator()<WinogradForm{4, 1}>(ConvAlgorithm::kWinograd4);
-  consider.operator()<WinogradForm{2, 1}>(ConvAlgorithm::kWinograd2);
-  consider.operator()<WinogradForm{4, 2}>(ConvAlgorithm::kStrided4);
-  consider.operator()<WinogradForm{2, 2}>(ConvAlgorithm::kStrided2);
-  consider.operator()<WinogradForm{2, 1, 5}>(ConvAlgorithm::kWinograd5);
-  consider.operator()<WinogradForm{4, 2, 5}>(ConvAlgorithm::kStrided5);
+#define SARDONYX_CONSIDER(algorithm, name, m, stride, kernel) \
+  consider.operator()<WinogradForm{m, stride, kernel}>(ConvAlgorithm::algorithm);
+  SARDONYX_WINOGRAD_FORMS(SARDONYX_CONSIDER)
+#undef SARDONYX_CONSIDER
   return best;
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <string_view>
 
 #include "base/thread_pool.h"
@@ -41,19 +42,32 @@ struct ConvShape {
   int64_t Flops() const { return 2 * OutPixels() * KernelSize() * (cin / groups) * cout; }
 };
 
+// X(algorithm, name, m, stride, kernel): Winograd's F(m x m, kernel x kernel), at stride 2 by the
+// phases of the input.
+#define SARDONYX_WINOGRAD_FORMS(X)            \
+  X(kWinograd4, "winograd4", 4, 1, 3)         \
+  X(kWinograd2, "winograd2", 2, 1, 3)         \
+  X(kStrided4, "winograd4 stride 2", 4, 2, 3) \
+  X(kStrided2, "winograd2 stride 2", 2, 2, 3) \
+  X(kWinograd5, "winograd2 5x5", 2, 1, 5)     \
+  X(kStrided5, "winograd4 5x5 stride 2", 4, 2, 5)
+
 enum class ConvAlgorithm : uint8_t {
   kGemm,  // implicit matrix product; 1x1 with stride 1 straight on the input; any shape, groups
   kDepthwise,  // groups == cin == cout
-  kWinograd4,  // F(4x4, 3x3)
-  kWinograd2,  // F(2x2, 3x3)
-  kStrided4,   // the same for stride 2, by phases
-  kStrided2,
-  kWinograd5,  // F(2x2, 5x5)
-  kStrided5,   // F(4x4, 5x5) for stride 2
+#define SARDONYX_ENUM(algorithm, name, m, stride, kernel) algorithm,
+  SARDONYX_WINOGRAD_FORMS(SARDONYX_ENUM)
+#undef SARDONYX_ENUM
 };
-inline constexpr int kConvAlgorithmCount = 8;
-std::string_view Name(ConvAlgorithm algorithm);  // "gemm", "depthwise", "winograd4", ...
-inline bool IsWinograd(ConvAlgorithm algorithm) { return algorithm >= ConvAlgorithm::kWinograd4; }
+#define SARDONYX_NAME(algorithm, name, m, stride, kernel) , name
+inline constexpr std::string_view kConvNames[] = {
+    "gemm", "depthwise" SARDONYX_WINOGRAD_FORMS(SARDONYX_NAME)};
+#undef SARDONYX_NAME
+inline constexpr int kConvAlgorithmCount = std::size(kConvNames);
+constexpr std::string_view Name(ConvAlgorithm algorithm) {
+  return kConvNames[static_cast<int>(algorithm)];
+}
+inline bool IsWinograd(ConvAlgorithm algorithm) { return algorithm > ConvAlgorithm::kDepthwise; }
 
 // Empty if `algorithm` can run the shape, else why not, in words for `explain`.
 std::string_view ConvRefusal(ConvAlgorithm algorithm, const ConvShape& shape);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/round.h"
 #include "kernels/conv.h"
 #include "kernels/gemm_block.h"
 #include "kernels/gemm_epilogue.h"
@@ -13,7 +14,6 @@
 
 namespace sardonyx {
 
-inline size_t AlignBytes(size_t bytes) { return (bytes + 63) / 64 * 64; }
 inline size_t FloatBytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
 // Into how many tasks work of this many operations and bytes is worth cutting, at 100 GFLOP/s and
@@ -32,10 +32,9 @@ void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
 // Whether sums are stored once, complete.
 bool StoresOnce(const ConvShape& shape);
 
-// Gathers rows of the matrix that a convolution multiplies: for output pixels first ... first +
-// rows
-// - 1 of group `group` the values k0 ... k0 + kc - 1, in order (kernel position, channel), into
-// to[row * ldto]. Up to kGatherSlack floats behind each row may be overwritten.
+// Gathers rows of the matrix that a convolution multiplies: for the `rows` output pixels from
+// `first` on, of group `group`, the values k0 ... k0 + kc - 1, in order (kernel position, channel),
+// into to[row * ldto]. Up to kGatherSlack floats behind each row may be overwritten.
 inline constexpr int64_t kGatherSlack = 16;
 void Gather(const ConvShape& shape, int64_t group, const float* x, int64_t first, int64_t rows,
             int64_t k0, int64_t kc, float* to, int64_t ldto);
@@ -50,7 +49,7 @@ void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void* scratch, const Parallel& par);
 }  // namespace conv_depthwise
 
-// F(m x m, 3 x 3) for m = 4 and 2, stride 1 and 2; F(2 x 2, 5 x 5), F(4 x 4, 5 x 5) of stride 2.
+// Of each form in SARDONYX_WINOGRAD_FORMS.
 template <WinogradForm kForm>
 struct ConvWinograd {
   static std::string_view Refusal(const ConvShape& shape);
@@ -61,11 +60,9 @@ struct ConvWinograd {
   static void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
                   const Epilogue& epilogue, void* scratch, const Parallel& par);
 };
-extern template struct ConvWinograd<WinogradForm{4, 1}>;
-extern template struct ConvWinograd<WinogradForm{2, 1}>;
-extern template struct ConvWinograd<WinogradForm{4, 2}>;
-extern template struct ConvWinograd<WinogradForm{2, 2}>;
-extern template struct ConvWinograd<WinogradForm{2, 1, 5}>;
-extern template struct ConvWinograd<WinogradForm{4, 2, 5}>;
+#define SARDONYX_EXTERN(algorithm, name, m, stride, kernel) \
+  extern template struct ConvWinograd<WinogradForm{m, stride, kernel}>;
+SARDONYX_WINOGRAD_FORMS(SARDONYX_EXTERN)
+#undef SARDONYX_EXTERN
 
 }  // namespace sardonyx

@@ -226,11 +226,9 @@ void ConvWinograd<kForm>::Run(const ConvShape& s, const float* x, const float* p
   });
 }
 
-template struct ConvWinograd<WinogradForm{4, 1}>;
-template struct ConvWinograd<WinogradForm{2, 1}>;
-template struct ConvWinograd<WinogradForm{4, 2}>;
-template struct ConvWinograd<WinogradForm{2, 2}>;
-template struct ConvWinograd<WinogradForm{2, 1, 5}>;
-template struct ConvWinograd<WinogradForm{4, 2, 5}>;
+#define SARDONYX_INSTANCE(algorithm, name, m, stride, kernel) \
+  template struct ConvWinograd<WinogradForm{m, stride, kernel}>;
+SARDONYX_WINOGRAD_FORMS(SARDONYX_INSTANCE)
+#undef SARDONYX_INSTANCE
 
 }  // namespace sardonyx

@@ -265,24 +265,26 @@ struct EdgeMap<WinogradForm{4, 2, 5}, kCount>
     : Phases<WinogradForm{4, 2, 5}, EdgeMap<WinogradForm{4, 1}, kCount>,
              EdgeMap<WinogradForm{4, 2}, kCount>> {};
 
-// The maps of an axis of which a tile has `count` pixels.
-template <WinogradForm kForm, class D, class V>
-HWY_INLINE void MapInput(D d, int count, const V* x, V* to) {
-  if (count == kForm.m) return Map<kForm>::Input(d, x, to);
-  if constexpr (kForm.m == 4) {
-    if (count == 3) return EdgeMap<kForm, 3>::Input(d, x, to);
-    if (count == 2) return EdgeMap<kForm, 2>::Input(d, x, to);
+enum class Way { kInput, kOutput };
+
+template <class Maps, Way kWay, class D, class V>
+HWY_INLINE void Apply(D d, const V* x, V* to) {
+  if constexpr (kWay == Way::kInput) {
+    Maps::Input(d, x, to);
+  } else {
+    Maps::Output(d, x, to);
   }
-  EdgeMap<kForm, 1>::Input(d, x, to);
 }
-template <WinogradForm kForm, class D, class V>
-HWY_INLINE void MapOutput(D d, int count, const V* x, V* to) {
-  if (count == kForm.m) return Map<kForm>::Output(d, x, to);
+
+// The map of an axis of which a tile has `count` pixels.
+template <WinogradForm kForm, Way kWay, class D, class V>
+HWY_INLINE void MapAxis(D d, int count, const V* x, V* to) {
+  if (count == kForm.m) return Apply<Map<kForm>, kWay>(d, x, to);
   if constexpr (kForm.m == 4) {
-    if (count == 3) return EdgeMap<kForm, 3>::Output(d, x, to);
-    if (count == 2) return EdgeMap<kForm, 2>::Output(d, x, to);
+    if (count == 3) return Apply<EdgeMap<kForm, 3>, kWay>(d, x, to);
+    if (count == 2) return Apply<EdgeMap<kForm, 2>, kWay>(d, x, to);
   }
-  EdgeMap<kForm, 1>::Output(d, x, to);
+  Apply<EdgeMap<kForm, 1>, kWay>(d, x, to);
 }
 
 // What of a tile there is: all of its pixels and of the input under them, all of its pixels, or
@@ -311,14 +313,14 @@ HWY_INLINE int64_t InputChannels(D d, const float* x, int64_t line, int64_t pixe
           column[i] = hn::Zero(d);
         }
       }
-      MapInput<kForm>(d, kExtent == Extent::kCut ? rows : kForm.m, column, mapped);
+      MapAxis<kForm, Way::kInput>(d, kExtent == Extent::kCut ? rows : kForm.m, column, mapped);
 #pragma GCC unroll 11
       for (int i = 0; i < kT; ++i) half[i][j] = mapped[i];
     }
 #pragma GCC unroll 11
     for (int i = 0; i < kT; ++i) {
       V mapped[kT];
-      MapInput<kForm>(d, kExtent == Extent::kCut ? columns : kForm.m, half[i], mapped);
+      MapAxis<kForm, Way::kInput>(d, kExtent == Extent::kCut ? columns : kForm.m, half[i], mapped);
 #pragma GCC unroll 11
       for (int j = 0; j < kT; ++j) hn::StoreU(mapped[j], d, to + (i * kT + j) * t_stride + c);
     }
@@ -375,7 +377,7 @@ HWY_INLINE int64_t OutputChannels(D d, const float* from, int64_t t_stride, int6
       V column[kT], mapped[kForm.m];
 #pragma GCC unroll 11
       for (int i = 0; i < kT; ++i) column[i] = hn::LoadU(d, from + (i * kT + j) * t_stride + c);
-      MapOutput<kForm>(d, kCut ? rows : kForm.m, column, mapped);
+      MapAxis<kForm, Way::kOutput>(d, kCut ? rows : kForm.m, column, mapped);
 #pragma GCC unroll 11
       for (int i = 0; i < kForm.m; ++i) half[i][j] = mapped[i];
     }
@@ -385,7 +387,7 @@ HWY_INLINE int64_t OutputChannels(D d, const float* from, int64_t t_stride, int6
     for (int i = 0; i < kForm.m; ++i) {
       if (kCut && i >= rows) break;
       V mapped[kForm.m];
-      MapOutput<kForm>(d, kCut ? columns : kForm.m, half[i], mapped);
+      MapAxis<kForm, Way::kOutput>(d, kCut ? columns : kForm.m, half[i], mapped);
       const auto each = [&](const auto& finish) HWY_ATTR {
 #pragma GCC unroll 11
         for (int j = 0; j < kForm.m; ++j) {
@@ -499,19 +501,15 @@ HWY_NOINLINE void Weights(int64_t cin, int64_t columns, const float* weights, fl
 }
 
 WinogradTransforms Transforms(WinogradForm form) {
-  const auto of = []<WinogradForm kForm>() {
-    return WinogradTransforms{Input<kForm>, Output<kForm>, Weights<kForm>};
+  WinogradTransforms found{};
+  const auto offer = [&]<WinogradForm kForm>() {
+    if (form == kForm) found = {Input<kForm>, Output<kForm>, Weights<kForm>};
   };
-  if (form.kernel == 5) {
-    return form.stride == 1 ? of.operator()<WinogradForm{2, 1, 5}>()
-                            : of.operator()<WinogradForm{4, 2, 5}>();
-  }
-  if (form.m == 4) {
-    return form.stride == 1 ? of.operator()<WinogradForm{4, 1}>()
-                            : of.operator()<WinogradForm{4, 2}>();
-  }
-  return form.stride == 1 ? of.operator()<WinogradForm{2, 1}>()
-                          : of.operator()<WinogradForm{2, 2}>();
+#define SARDONYX_OFFER(algorithm, name, m, stride, kernel) \
+  offer.operator()<WinogradForm{m, stride, kernel}>();
+  SARDONYX_WINOGRAD_FORMS(SARDONYX_OFFER)
+#undef SARDONYX_OFFER
+  return found;
 }
 
 }  // namespace

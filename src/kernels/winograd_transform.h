@@ -19,6 +19,7 @@ namespace sardonyx {
 // count < m pixels of an axis takes fewer of the points, at the same transformed weights.
 struct WinogradForm {
   int m, stride, kernel = 3;
+  bool operator==(const WinogradForm&) const = default;
   constexpr int Taps() const { return stride == 1 ? kernel : (kernel + 1) / 2; }
   constexpr int Side() const { return Products(m); }  // positions of an axis
   constexpr int Positions() const { return Side() * Side(); }
@@ -113,7 +114,7 @@ struct WinogradTransforms {
   void (*weights)(int64_t cin, int64_t columns, const float* weights, float* packed);
 };
 
-// For m = 4 or 2 and stride 1 or 2; kernel 5 with m = 2 and stride 1, or 4 and 2.
+// For the forms in SARDONYX_WINOGRAD_FORMS.
 WinogradTransforms TransformsOf(WinogradForm form);
 
 }  // namespace sardonyx

@@ -1,5 +1,6 @@
 #include "kernels/conv.h"
 
+#include "base/round.h"
 #include "devices/cpu/epilogue_binding.h"
 #include "devices/cpu/families.h"
 #include "ops/core/window.h"
@@ -62,8 +63,6 @@ EpilogueBinding::Layout PixelsByChannels(int rank) {
   return layout;
 }
 
-int64_t AlignUp(size_t bytes) { return static_cast<int64_t>((bytes + 63) / 64 * 64); }
-
 // The packed weights if they are constant, else null.
 template <typename Pack>
 std::shared_ptr<const void> PackConstant(const BindRequest& request, const std::string& layout,
@@ -95,8 +94,9 @@ Bound BindKernel(const BindRequest& request, const ConvShape& shape, const ConvK
                              });
   Bound bound;
   if (packed != nullptr) bound.packed = 1u << 1;
-  const int64_t own = AlignUp(kernel.scratch_bytes);
-  bound.scratch_bytes = own + (packed == nullptr ? AlignUp(kernel.packed_bytes) : 0);
+  const auto own = static_cast<int64_t>(AlignBytes(kernel.scratch_bytes));
+  bound.scratch_bytes =
+      own + (packed == nullptr ? static_cast<int64_t>(AlignBytes(kernel.packed_bytes)) : 0);
   auto epilogue = std::make_shared<const EpilogueBinding>(
       request, 2, PixelsByChannels(request.outputs[0].rank()));
   const int residual = kernel.in_place ? epilogue->Residual() : -1;
@@ -159,14 +159,14 @@ BindResult BindTransposed(const BindRequest& request) {
                      .run = ConvTranspose});
 }
 
-constexpr Implementation kConv[] = {{"depthwise", Bind<ConvAlgorithm::kDepthwise>},
-                                    {"winograd4", Bind<ConvAlgorithm::kWinograd4>},
-                                    {"winograd2", Bind<ConvAlgorithm::kWinograd2>},
-                                    {"winograd4 stride 2", Bind<ConvAlgorithm::kStrided4>},
-                                    {"winograd2 stride 2", Bind<ConvAlgorithm::kStrided2>},
-                                    {"winograd2 5x5", Bind<ConvAlgorithm::kWinograd5>},
-                                    {"winograd4 5x5 stride 2", Bind<ConvAlgorithm::kStrided5>},
-                                    {"gemm", Bind<ConvAlgorithm::kGemm>}};
+template <ConvAlgorithm kAlgorithm>
+constexpr Implementation kBy = {Name(kAlgorithm), Bind<kAlgorithm>};
+
+constexpr Implementation kConv[] = {kBy<ConvAlgorithm::kDepthwise>,
+#define SARDONYX_ROW(algorithm, name, m, stride, kernel) kBy<ConvAlgorithm::algorithm>,
+                                    SARDONYX_WINOGRAD_FORMS(SARDONYX_ROW)
+#undef SARDONYX_ROW
+                                        kBy<ConvAlgorithm::kGemm>};
 constexpr Implementation kTransposed[] = {{"gemm", BindTransposed}};
 
 }  // namespace
