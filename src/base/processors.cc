@@ -118,9 +118,10 @@ void LeaveProcessor([[maybe_unused]] int processor) {
   if (sched_getaffinity(0, sizeof(allowed), &allowed) != 0 || CPU_COUNT(&allowed) < 2) return;
   cpu_set_t others = allowed;
   CPU_CLR(processor, &others);
-  if (sched_setaffinity(0, sizeof(others), &others) == 0) {
-    sched_setaffinity(0, sizeof(allowed), &allowed);
-  }
+  if (sched_setaffinity(0, sizeof(others), &others) != 0) return;
+  // What can fail for a moment is the kernel's memory for the mask.
+  for (int tries = 0; tries < 100 && sched_setaffinity(0, sizeof(allowed), &allowed) != 0; ++tries)
+    std::this_thread::yield();
 #endif
 }
 

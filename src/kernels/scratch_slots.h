@@ -39,12 +39,13 @@ class ScratchSlots {
   // A thread looks for the piece that it had before first: its cache holds that one, and would have
   // to fetch another from the cache of the thread that wrote it.
   int Take() {
-    static std::atomic<int> threads{0};
-    thread_local const int mine = threads.fetch_add(1, std::memory_order_relaxed);
-    for (int i = mine % count_;; i = i + 1 == count_ ? 0 : i + 1) {
+    static std::atomic<uint32_t> threads{0};
+    thread_local const uint32_t mine = threads.fetch_add(1, std::memory_order_relaxed);
+    const auto count = static_cast<uint32_t>(count_);
+    for (uint32_t i = mine % count;; i = i + 1 == count ? 0 : i + 1) {
       if (!taken_[i].load(std::memory_order_relaxed) &&
           !taken_[i].exchange(true, std::memory_order_acquire)) {
-        return i;
+        return static_cast<int>(i);
       }
     }
   }
