@@ -65,6 +65,8 @@ struct BindRequest {
   // The implementation that is to accept if it can run this, though another is expected to be
   // faster: it was measured, or is about to be.
   std::string_view wanted = {};
+
+  bool has(size_t input) const { return input < inputs.size() && inputs[input].present(); }
 };
 
 // A bound implementation, or the reason why not.

@@ -109,7 +109,7 @@ BindResult BindAttention(const BindRequest& request) {
   std::vector<int64_t> scores;
   if (std::string why = ReadLayout(request, &shape, &scores); !why.empty()) return why;
   AttentionMask mask;
-  const bool masked = request.inputs.size() > 3 && request.inputs[3].present();
+  const bool masked = request.has(3);
   if (masked && !PlaceMask(request.inputs[3], scores, &mask)) {
     return Refuse("batch dimensions of the mask do not merge");
   }

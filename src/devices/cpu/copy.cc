@@ -80,7 +80,7 @@ BindResult BindSlice(const BindRequest& request) {
   const int width = Width(x.dtype);
   if (width == 0) return NoWidth(x.dtype);
   auto ints = [&](size_t i, std::vector<int64_t>* values) {
-    if (i >= request.inputs.size() || !request.inputs[i].present()) return true;
+    if (!request.has(i)) return true;
     if (request.inputs[i].constant == nullptr) return false;
     *values = ToInts(*request.inputs[i].constant);
     return true;
@@ -153,7 +153,7 @@ BindResult BindPad(const BindRequest& request) {
   const std::string_view mode = request.node.attributes.String("mode", "constant");
   const std::vector<int64_t> pads = ToInts(*request.inputs[1].constant);
   std::vector<int64_t> axes;
-  if (request.inputs.size() > 3 && request.inputs[3].present()) {
+  if (request.has(3)) {
     if (request.inputs[3].constant == nullptr) return Refuse("axes are not known");
     axes = ToInts(*request.inputs[3].constant);
   } else {
@@ -178,7 +178,7 @@ BindResult BindPad(const BindRequest& request) {
     for (int64_t i = 0; i < inside; ++i) out.before.push_back(source(i));
     for (int64_t i = end; i < padded; ++i) out.after.push_back(source(i));
   }
-  const bool has_value = request.inputs.size() > 2 && request.inputs[2].present();
+  const bool has_value = request.has(2);
   Bound bound;
   bound.run = [plan = std::move(plan), has_value](const StepArgs& args) {
     static constexpr char kZero[16] = {};

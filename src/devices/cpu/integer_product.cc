@@ -1,5 +1,6 @@
 // Products of bytes, with an epilogue that the kernel applies to sums, or else a second sweep.
 
+#include "base/round.h"
 #include "devices/cpu/families.h"
 #include "devices/cpu/int8_rescale.h"
 #include "kernels/conv_int8.h"
@@ -10,11 +11,7 @@ namespace {
 
 constexpr size_t kOwnInputs = 4;
 
-int64_t AlignUp(size_t bytes) { return static_cast<int64_t>((bytes + 63) / 64 * 64); }
-
-bool Has(const BindRequest& request, size_t i) {
-  return i < request.inputs.size() && request.inputs[i].present();
-}
+int64_t AlignUp(size_t bytes) { return static_cast<int64_t>(AlignBytes(bytes)); }
 
 // One product, or several of the same shape, each with operands some elements further.
 struct Problem {
@@ -180,8 +177,8 @@ void BoundProblem::Run(const StepArgs& args) const {
 
 // Why the kernel cannot take the zero points; empty if it can.
 std::string ZeroPointsRefusal(const BindRequest& request, const Problem& problem) {
-  if (Has(request, 2) && request.inputs[2].size() != 1) return "several zero points of the input";
-  if (!Has(request, 3) || request.inputs[3].size() == 1) return "";
+  if (request.has(2) && request.inputs[2].size() != 1) return "several zero points of the input";
+  if (!request.has(3) || request.inputs[3].size() == 1) return "";
   const Operand& zero = request.inputs[3];
   const int from_end = request.inputs[1].rank() - problem.weight_axis;
   const bool along = zero.size() == problem.shape.cout && zero.rank() >= from_end &&
@@ -207,8 +204,8 @@ BindResult BindProblem(const BindRequest& request, Problem problem) {
   const ConvShape& shape = problem.shape;
   BoundProblem step{.problem = problem,
                     .x_signed = request.inputs[0].dtype == DType::kInt8,
-                    .has_x_zero = Has(request, 2),
-                    .w_zero_count = Has(request, 3) ? request.inputs[3].size() : 0,
+                    .has_x_zero = request.has(2),
+                    .w_zero_count = request.has(3) ? request.inputs[3].size() : 0,
                     .packed = PackConstant(request, problem),
                     .epilogue = std::make_shared<const SumEpilogue>(request, shape.cout),
                     .packed_at = AlignUp(ConvInt8ScratchBytes(shape, request.threads)),
@@ -219,8 +216,7 @@ BindResult BindProblem(const BindRequest& request, Problem problem) {
   if (step.packed != nullptr) bound.packed = 1u << 1;
   if (step.epilogue->residual() >= 0) bound.inplace = 1u << step.epilogue->residual();
   bound.scratch_bytes = step.sums_at;
-  if (step.epilogue->sweeps())
-    bound.scratch_bytes += AlignUp(static_cast<size_t>(request.outputs[0].size()) * 4);
+  if (step.epilogue->sweeps()) bound.scratch_bytes += AlignBytes(request.outputs[0].size() * 4);
   bound.run = [step = std::move(step)](const StepArgs& args) { step.Run(args); };
   return bound;
 }

@@ -26,8 +26,7 @@ BindResult BindRows(const BindRequest& request) {
   }
   const bool rms = attributes.Int("rms") != 0;
   const double epsilon = attributes.Float("epsilon", 1e-5);
-  const bool scale = request.inputs.size() > 1 && request.inputs[1].present();
-  const bool bias = request.inputs.size() > 2 && request.inputs[2].present();
+  const bool scale = request.has(1), bias = request.has(2);
   const size_t outputs = request.outputs.size();
   for (const Operand& output : request.outputs) {
     if (output.dtype != x.dtype) return Refuse("an output is {}", Name(output.dtype));

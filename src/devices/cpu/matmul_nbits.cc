@@ -38,9 +38,7 @@ std::vector<float> Zeros(const Operand* zeros, int bits, int64_t n, int64_t bloc
 }
 
 BindResult BindBlocks(const BindRequest& request) {
-  auto given = [&](size_t i) {
-    return i < request.inputs.size() && request.inputs[i].present() ? &request.inputs[i] : nullptr;
-  };
+  auto given = [&](size_t i) { return request.has(i) ? &request.inputs[i] : nullptr; };
   const Attributes& attributes = request.node.attributes;
   const Operand& a = request.inputs[kA];
   if (a.dtype != DType::kFloat32) return Refuse("element type is {}, not float", Name(a.dtype));

@@ -63,12 +63,9 @@ std::string SetActivations(const Attributes& attributes, int directions, int cou
 
 constexpr size_t kWeights = 1, kRecurrence = 2, kBias = 3, kPeepholes = 7;
 
-bool Has(const BindRequest& request, size_t i) {
-  return i < request.inputs.size() && request.inputs[i].present();
-}
 bool IsLstm(const BindRequest& request) { return request.node.op == &core::lstm; }
 bool Given(const BindRequest& request, size_t i) {
-  return (i <= 5 || IsLstm(request)) && Has(request, i);
+  return (i <= 5 || IsLstm(request)) && request.has(i);
 }
 
 // Why the kernel cannot do what the attributes say; empty if it can.
@@ -110,7 +107,7 @@ std::string WeightsRefusal(const BindRequest& request) {
 std::shared_ptr<const void> PackWeights(const BindRequest& request,
                                         const RecurrentOptions& options) {
   const auto name = [&](size_t i) {
-    if (!Has(request, i)) return std::string("-");
+    if (!request.has(i)) return std::string("-");
     return fmt::format("{}+{}", request.inputs[i].id.base, request.inputs[i].id.offset);
   };
   // W and R are read a part at a time, B and P are small.
@@ -166,7 +163,7 @@ BindResult BindSteps(const BindRequest& request) {
   if (x.size() == 0) return Refuse("no elements");
   const int64_t steps = x.dims[0], batch = x.dims[1];
   const size_t outputs = request.outputs.size();
-  const bool lens = Has(request, 4), has_h = Has(request, 5), has_c = Given(request, 6);
+  const bool lens = request.has(4), has_h = request.has(5), has_c = Given(request, 6);
   Bound bound;
   bound.packed = 1u << kWeights | 1u << kRecurrence | 1u << kBias | 1u << kPeepholes;
   bound.scratch_bytes =

@@ -66,9 +66,7 @@ std::optional<std::vector<double>> Scales(const BindRequest& request) {
   for (int i = 0; i < x.rank(); ++i) {
     scales[i] = static_cast<double>(request.outputs[0].dims[i]) / static_cast<double>(x.dims[i]);
   }
-  const bool given =
-      request.inputs.size() > 2 && request.inputs[2].present() && request.inputs[2].size() > 0;
-  if (!given) return scales;
+  if (!request.has(2) || request.inputs[2].size() == 0) return scales;
   if (request.inputs[2].constant == nullptr) return std::nullopt;
   const std::vector<double> values = ToDoubles(*request.inputs[2].constant);
   const auto& axes = request.node.attributes.Ints("axes");

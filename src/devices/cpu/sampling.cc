@@ -106,7 +106,7 @@ BindResult BindDeformColumns(const BindRequest& request) {
   const DeformShape shape{x.dims[0], x.dims[1], attributes.Int("offset_group", 1), axis(0),
                           axis(1)};
   if (x.dims[2] * x.dims[3] > kMostPixels) return Refuse("the images are too large");
-  const bool masked = request.inputs.size() > 2 && request.inputs[2].present();
+  const bool masked = request.has(2);
   Bound bound;
   bound.scratch_bytes = DeformColumnsScratchBytes(shape, request.threads);
   bound.run = [shape, masked](const StepArgs& args) {

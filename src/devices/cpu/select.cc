@@ -109,7 +109,7 @@ BindResult BindCumulative(const BindRequest& request) {
 BindResult BindTrilu(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   if (IsPacked(x.dtype)) return Refuse("elements of type {} are packed", Name(x.dtype));
-  const bool has_k = request.inputs.size() > 1 && request.inputs[1].present();
+  const bool has_k = request.has(1);
   if (has_k && request.inputs[1].constant == nullptr) return Refuse("k is not known");
   if (x.size() == 0) return Refuse("no elements");
   const int64_t rows = x.dims[x.rank() - 2], columns = x.dims.back();
