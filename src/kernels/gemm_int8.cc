@@ -392,7 +392,6 @@ namespace sardonyx {
 HWY_EXPORT(Block);
 HWY_EXPORT(Widen);
 HWY_EXPORT(SumRows);
-HWY_EXPORT(StoreSums);
 HWY_EXPORT(Width);
 HWY_EXPORT(Rows);
 HWY_EXPORT(Group);
@@ -408,10 +407,6 @@ void Int8Widen(const uint8_t* from, int64_t stride, int64_t count, int64_t k, bo
 void Int8SumRows(const uint8_t* a, int64_t stride, int64_t rows, int64_t k, bool flip,
                  int32_t* sums) {
   HWY_DYNAMIC_DISPATCH(SumRows)(a, stride, rows, k, flip, sums);
-}
-void Int8StoreSums(const int32_t* sums, int64_t stride, int64_t rows, int64_t columns,
-                   int64_t first_column, const Int8Store& store) {
-  HWY_DYNAMIC_DISPATCH(StoreSums)(sums, stride, rows, columns, first_column, store);
 }
 
 }  // namespace sardonyx

@@ -82,8 +82,4 @@ struct Int8BlockArgs {
 };
 void Int8Block(const Int8BlockArgs& args);
 
-// Stores rows x columns sums, `stride` apart. Column 0 has scale[first_column].
-void Int8StoreSums(const int32_t* sums, int64_t stride, int64_t rows, int64_t columns,
-                   int64_t first_column, const Int8Store& store);
-
 }  // namespace sardonyx
