@@ -65,6 +65,25 @@ output x
 )");
 }
 
+// The standard has indices of 32 and 64 bits, the vocabulary those of any integer type.
+TEST(Program, IndicesOfEveryWidth) {
+  for (const char* type : {"int8", "uint8", "int16", "uint16", "int32", "uint32", "int64"}) {
+    SCOPED_TRACE(type);
+    Check(fmt::format(R"(graph g
+input x: float[3,5]
+const rows: {0}[2] = {{2, 1}}
+const columns: {0}[3,1] = {{4, 0, 3}}
+y = gather(x, rows) {{axis=0}}
+z = gather_elements(x, columns) {{axis=1}}
+w = scatter_elements(x, columns, z) {{axis=1, reduction="add"}}
+output y
+output z
+output w
+)",
+                      type));
+  }
+}
+
 TEST(Program, TheCallerOwnsItsOutputs) {
   const auto program = MakeProgram(R"(graph g
 input x: float[4]

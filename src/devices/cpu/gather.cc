@@ -32,6 +32,7 @@ BindResult BindGather(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Operand& indices = request.inputs[1];
   if (IsPacked(x.dtype)) return Refuse("elements of type {} are packed", Name(x.dtype));
+  if (!IsIndex(indices.dtype)) return Refuse("indices are {}", Name(indices.dtype));
   const int64_t axis = AxisOf(request);
   int64_t outer = 1, inner = 1;
   for (int64_t i = 0; i < axis; ++i) outer *= x.dims[i];
@@ -51,6 +52,7 @@ BindResult BindGatherElements(const BindRequest& request) {
   const Operand& indices = request.inputs[1];
   const int width = BitWidth(x.dtype) / 8;
   if (width == 0) return Refuse("elements of type {} are packed", Name(x.dtype));
+  if (!IsIndex(indices.dtype)) return Refuse("indices are {}", Name(indices.dtype));
   Bound bound;
   bound.run = [=, dims = x.dims, index_dims = indices.dims, axis = AxisOf(request),
                type = indices.dtype](const StepArgs& args) {
