@@ -552,6 +552,16 @@ TEST(Sequences, Optionals) {
                {0, 1});
 }
 
+TEST(Random, NumbersAreFloats) {
+  const Tensor shape = MakeVector<int64_t>({4});
+  for (const DType type : {DType::kUndefined, DType::kInt8, DType::kInt64, DType::kComplex64}) {
+    EXPECT_THROW(Compute(core::random, {shape},
+                         {{"kind", std::string("uniform")}, {"dtype", static_cast<int64_t>(type)}}),
+                 Error)
+        << Name(type);
+  }
+}
+
 TEST(Types, TextReadsBack) {
   for (const char* text : {"tensor(float16)", "seq(tensor(int64))", "optional(seq(tensor(string)))",
                            "map(int64,tensor(float))", "seq(map(string,tensor(float)))"}) {

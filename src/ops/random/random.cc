@@ -78,7 +78,13 @@ namespace core {
 namespace {
 
 void InferRandom(InferContext& context) {
-  ops::SetDrawnShape(context, static_cast<DType>(context.attributes().Int("dtype")));
+  const DType type = static_cast<DType>(context.attributes().Int("dtype"));
+  if (type != DType::kFloat32 && type != DType::kFloat64 && type != DType::kFloat16 &&
+      type != DType::kBFloat16) {
+    context.Fail("random numbers are float32, float64, float16 or bfloat16, not of type {}",
+                 context.attributes().Int("dtype"));
+  }
+  ops::SetDrawnShape(context, type);
 }
 
 void ComputeRandom(ComputeContext& context) {
