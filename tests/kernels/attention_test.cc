@@ -135,6 +135,15 @@ std::vector<double> Expected(const AttentionShape& s, const Operands& o) {
   return y;
 }
 
+std::vector<float> Result(const AttentionShape& s, const Operands& o, int threads, size_t size) {
+  std::vector<float> y(size, 777.0f);
+  const Floats scratch(static_cast<int64_t>(AttentionScratchBytes(s, threads)) / 4);
+  Attention(s, o.q.data(), o.k.data(), o.v.data(), o.mask, y.data(), scratch.get(),
+            test::Threads(threads));
+  EXPECT_TRUE(scratch.Intact());
+  return y;
+}
+
 void Check(const Case& c) {
   const AttentionShape& s = c.shape;
   SCOPED_TRACE(testing::Message() << s.batch << " x " << s.heads << "/" << s.group << " heads, "
@@ -144,10 +153,7 @@ void Check(const Case& c) {
   const std::vector<double> expected = Expected(s, o);
   std::vector<float> first;
   for (int threads : {1, 2}) {
-    std::vector<float> y(expected.size(), 777.0f);
-    const Floats scratch(static_cast<int64_t>(AttentionScratchBytes(s, threads)) / 4);
-    Attention(s, o.q.data(), o.k.data(), o.v.data(), o.mask, y.data(), scratch.get(),
-              test::Threads(threads));
+    const std::vector<float> y = Result(s, o, threads, expected.size());
     for (size_t i = 0; i < y.size(); ++i) {
       if (std::isnan(expected[i])) {
         ASSERT_TRUE(std::isnan(y[i])) << "at " << i;
@@ -176,11 +182,7 @@ void CheckRounded(Case c, const Change& change) {
   const std::vector<double> expected = Expected(s, o);
   std::vector<float> first;
   for (int threads : {1, 2}) {
-    std::vector<float> y(expected.size(), 777.0f);
-    const Floats scratch(static_cast<int64_t>(AttentionScratchBytes(s, threads)) / 4);
-    Attention(s, o.q.data(), o.k.data(), o.v.data(), o.mask, y.data(), scratch.get(),
-              test::Threads(threads));
-    EXPECT_TRUE(scratch.Intact());
+    const std::vector<float> y = Result(s, o, threads, expected.size());
     size_t differ = 0;
     for (size_t i = 0; i < y.size(); ++i) {
       if (std::isnan(expected[i])) {

@@ -8,10 +8,15 @@ namespace sardonyx {
 namespace ops {
 namespace {
 
+bool CanDraw(DType type) {
+  return type == DType::kFloat32 || type == DType::kFloat64 || type == DType::kFloat16 ||
+         type == DType::kBFloat16;
+}
+
 Val Draw(Lowering& op, std::string_view kind, Val shape, DType type) {
-  const bool allowed = type == DType::kFloat32 || type == DType::kFloat64 ||
-                       type == DType::kFloat16 || (type == DType::kBFloat16 && op.version() >= 22);
-  if (!allowed) op.Fail("{}-{} cannot draw {}", op.op_type(), op.version(), Name(type));
+  if (!CanDraw(type) || (type == DType::kBFloat16 && op.version() < 22)) {
+    op.Fail("{}-{} cannot draw {}", op.op_type(), op.version(), Name(type));
+  }
   const bool normal = kind == "normal";
   const float low = static_cast<float>(op.Float("low"));
   const float range = static_cast<float>(op.Float("high", 1)) - low;
@@ -79,8 +84,7 @@ namespace {
 
 void InferRandom(InferContext& context) {
   const DType type = static_cast<DType>(context.attributes().Int("dtype"));
-  if (type != DType::kFloat32 && type != DType::kFloat64 && type != DType::kFloat16 &&
-      type != DType::kBFloat16) {
+  if (!ops::CanDraw(type)) {
     context.Fail("random numbers are float32, float64, float16 or bfloat16, not of type {}",
                  context.attributes().Int("dtype"));
   }
