@@ -12,9 +12,8 @@ namespace {
 namespace fs = std::filesystem;
 
 engine::SourceFile Remember(const MappedFile& file, const fs::path& folder) {
-  const Parallel parallel{&ThreadPool::Process(), ThreadPool::AvailableThreads()};
   return {fs::proximate(file.path(), folder).string(), file.bytes().size(),
-          engine::Digest(file.bytes(), parallel)};
+          engine::Digest(file.bytes())};
 }
 
 fs::path FolderOf(const std::string& path) { return fs::absolute(path).parent_path(); }

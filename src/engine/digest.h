@@ -4,12 +4,10 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/thread_pool.h"
-
 namespace sardonyx::engine {
 
-// XXH3 of 64 bits; of more than a megabyte, that of the digests of the megabytes, so that threads
-// share the work.
-uint64_t Digest(std::string_view bytes, const Parallel& parallel);
+// XXH3 of 64 bits; of more than a megabyte, that of the digests of the megabytes, so that all
+// threads share the work.
+uint64_t Digest(std::string_view bytes);
 
 }  // namespace sardonyx::engine

@@ -13,8 +13,6 @@
 namespace sardonyx::engine {
 namespace {
 
-Parallel AllThreads() { return {&ThreadPool::Process(), ThreadPool::AvailableThreads()}; }
-
 ValueInfo ReadValueInfo(ByteReader& from) {
   ValueInfo info;
   info.name = from.Text();
@@ -73,7 +71,7 @@ std::shared_ptr<EngineFile> EngineFile::Open(std::string_view bytes,
     refuse("the engine file is damaged: it has another length");
   }
   const std::string_view manifest = bytes.substr(header.manifest_offset);
-  if (Digest(manifest, AllThreads()) != header.manifest_digest) {
+  if (Digest(manifest) != header.manifest_digest) {
     refuse("the engine file was changed");
   }
   std::shared_ptr<EngineFile> file(new EngineFile(bytes, std::move(owner), std::move(name)));
@@ -232,7 +230,7 @@ void EngineFile::Check(const Tensor& tensor) const {
 void EngineFile::CheckBlock(size_t number) const {
   if (checked_[number].load(std::memory_order_acquire)) return;
   const Block& block = blocks_[number];
-  if (Digest(bytes_.substr(block.offset, block.bytes), AllThreads()) != block.digest) {
+  if (Digest(bytes_.substr(block.offset, block.bytes)) != block.digest) {
     Fail(ErrorCode::kInvalidModel,
          "{}: the engine file was changed: weights at byte {} are not what was written; compile it "
          "again with 'sardonyx compile'",

@@ -70,20 +70,20 @@ class Blocks {
     const std::string_view content(static_cast<const char*>(data), static_cast<size_t>(bytes));
     static constexpr char kZeros[kAlignment] = {};
     const size_t padding = (kAlignment - content.size() % kAlignment) % kAlignment;
-    const Parallel parallel{&ThreadPool::Process(), ThreadPool::AvailableThreads()};
-    const auto same = by_digest_.equal_range(Digest(content, parallel));
+    const uint64_t digest = Digest(content);
+    const auto same = by_digest_.equal_range(digest);
     for (auto it = same.first; it != same.second; ++it) {
       if (entries_[it->second].content == content) return it->second;
     }
     const auto number = static_cast<uint32_t>(entries_.size());
-    by_digest_.emplace(Digest(content, parallel), number);
+    by_digest_.emplace(digest, number);
     std::string padded;  // the digest covers the padding
     std::string_view whole = content;
     if (padding > 0) {
       padded = std::string(content) + std::string(kZeros, padding);
       whole = padded;
     }
-    entries_.push_back({content, end_, whole.size(), Digest(whole, parallel)});
+    entries_.push_back({content, end_, whole.size(), Digest(whole)});
     file_.Write(whole.data(), whole.size());
     end_ += whole.size();
     return number;
@@ -232,7 +232,7 @@ void WriteEngine(const std::string& path, const Provenance& provenance,
   header.manifest_offset = blocks.end();
   header.manifest_bytes = manifest.bytes().size();
   header.file_bytes = header.manifest_offset + header.manifest_bytes;
-  header.manifest_digest = Digest(manifest.bytes(), {});
+  header.manifest_digest = Digest(manifest.bytes());
   header.digest = HeaderDigest(header);
   file.Finish(header);
 }

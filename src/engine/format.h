@@ -29,7 +29,7 @@ struct Header {
 static_assert(sizeof(Header) == 64);
 
 inline uint64_t HeaderDigest(const Header& header) {
-  return Digest({reinterpret_cast<const char*>(&header), offsetof(Header, digest)}, {});
+  return Digest({reinterpret_cast<const char*>(&header), offsetof(Header, digest)});
 }
 
 }  // namespace sardonyx::engine

@@ -226,7 +226,7 @@ TEST(EngineFile, EveryTruncationIsRefused) {
 std::string Signed(std::string bytes) {
   Header header;
   std::memcpy(&header, bytes.data(), sizeof(header));
-  header.manifest_digest = Digest(std::string_view(bytes).substr(header.manifest_offset), {});
+  header.manifest_digest = Digest(std::string_view(bytes).substr(header.manifest_offset));
   header.digest = HeaderDigest(header);
   std::memcpy(bytes.data(), &header, sizeof(header));
   return bytes;
