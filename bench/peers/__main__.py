@@ -60,6 +60,8 @@ def summary(results: dict[str, Result]) -> str:
         if result.error:
             parts.append(f"{engine} fails")
             continue
+        if not ENGINES[engine].is_timed:
+            continue
         parts.append(f"{engine} {result.median_ms:.3g} ms")
         if engine != REFERENCE and reference and not reference.error:
             parts[-1] += f" ({result.median_ms / reference.median_ms:.2f})"

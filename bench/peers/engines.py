@@ -46,8 +46,10 @@ class Engine:
     takes
         Whether a model of such inputs is its trade: others are not asked of it, nor counted.
     convert
-        Writes a model in the engine's own format into a folder, and gives the path; done ahead,
-        for an engine that does not read ONNX.
+        Writes a model in the engine's own format into a folder, unless it is there, and gives the
+        path; done ahead.
+    is_timed
+        Whether its runs are timed; else only its loading and its memory are of interest.
     remark
         What a reader of the tables has to know.
     """
@@ -57,6 +59,7 @@ class Engine:
     start: Callable[[], tuple[str, Open]]
     takes: Callable[[Feeds], bool] = any_model
     convert: Callable[[Path, Feeds, Path], Path] | None = None
+    is_timed: bool = True
     remark: str = ""
 
 
@@ -76,6 +79,17 @@ def start_sardonyx() -> tuple[str, Open]:
         return run
 
     return sardonyx.__version__, open_model
+
+
+def compile_engine(path: Path, feeds: Feeds, folder: Path) -> Path:
+    """The model as an engine file of Sardonyx, for the shapes of the feeds."""
+    target = folder / f"{path.stem}.sdx"
+    if not target.exists():
+        import sardonyx
+
+        shapes = {name: array.shape for name, array in feeds.items()}
+        sardonyx.compile(path, target, shapes=shapes)
+    return target
 
 
 def start_onnxruntime() -> tuple[str, Open]:
@@ -198,6 +212,15 @@ def start_ncnn() -> tuple[str, Open]:
 
 ENGINES = {
     "sardonyx": Engine("Sardonyx", (), start_sardonyx),
+    "engine_file": Engine(
+        "Sardonyx's engine file",
+        (),
+        start_sardonyx,
+        convert=compile_engine,
+        is_timed=False,
+        remark="written ahead by `sardonyx compile`; it runs as Sardonyx does, so only its loading "
+        "and memory are measured",
+    ),
     "onnxruntime": Engine(
         "ONNX Runtime",
         ("onnxruntime==1.31.1", "flatbuffers", "packaging", "protobuf"),
@@ -218,8 +241,8 @@ ENGINES = {
         start_ncnn,
         takes=pictures,
         convert=convert_for_ncnn,
-        remark="convolutional networks alone, converted ahead by PNNX, which its loading leaves "
-        "out; Winograd on, float32 storage and arithmetic",
+        remark="convolutional networks alone, converted ahead by PNNX; Winograd on, float32 "
+        "storage and arithmetic",
     ),
 }
 REFERENCE = "onnxruntime"

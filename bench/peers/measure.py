@@ -213,7 +213,7 @@ def measure(
                     fail(engine, failure)
                 time.sleep(REST)
             for _ in range(rounds):
-                for engine in working():
+                for engine in filter(lambda name: ENGINES[name].is_timed, working()):
                     try:
                         times = workers[engine].ask(seconds=seconds)["times"]
                     except Failure as failure:

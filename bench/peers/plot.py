@@ -12,7 +12,7 @@ matplotlib.use("svg")
 from matplotlib import pyplot
 
 from bench.peers.engines import ENGINES, REFERENCE
-from bench.peers.report import latency, ratio
+from bench.peers.report import latency, ratio, timed
 
 MARKERS = {
     "sardonyx": ("#c0392b", "o"),
@@ -27,7 +27,7 @@ LIMITS = (1 / 8, 16)  # what lies beyond is drawn at the edge
 def main() -> None:
     """Draw a row a model, a panel a number of threads, a mark an engine."""
     raw = json.loads(Path(sys.argv[1]).read_text())
-    engines = [engine for engine in raw["engines"] if engine != REFERENCE]
+    engines = [engine for engine in timed(raw["engines"]) if engine != REFERENCE]
     models = list(dict.fromkeys(entry["model"] for entry in raw["entries"]))
     matplotlib.rcParams["svg.hashsalt"] = "sardonyx"  # the same numbers give the same file
     height = 1.6 + 0.24 * len(models)

@@ -11,6 +11,7 @@ from bench.peers import goals
 from bench.peers.engines import ENGINES, REFERENCE
 
 OURS = "sardonyx"
+COMPILED = "engine_file"
 WRONG = 10.0  # an output further than this many tolerances away is called wrong
 
 Entry = dict[str, Any]
@@ -30,6 +31,16 @@ def load(result: dict[str, Any]) -> float:
 def peak(result: dict[str, Any]) -> float:
     """Peak resident memory in MiB."""
     return max(result["peak_mib"])
+
+
+def timed(engines: list[str]) -> list[str]:
+    """Those of the engines whose runs are timed."""
+    return [engine for engine in engines if ENGINES[engine].is_timed]
+
+
+def ours(peer: str, value: Value) -> str:
+    """What of ours stands beside a peer: an engine file where its models are converted ahead."""
+    return COMPILED if value is not latency and ENGINES[peer].convert else OURS
 
 
 def ratio(entry: Entry, engine: str, base: str, value: Value) -> float | None:
@@ -52,7 +63,8 @@ def best(entry: Entry, engines: list[str], value: Value) -> tuple[float, str] | 
     shares = [
         (share, engine)
         for engine in engines
-        if engine != OURS and (share := ratio(entry, OURS, engine, value)) is not None
+        if engine not in (OURS, COMPILED)
+        and (share := ratio(entry, ours(engine, value), engine, value)) is not None
     ]
     return max(shares, default=None)
 
@@ -70,11 +82,11 @@ def geometric_mean(values: list[float]) -> float:
 
 
 def table(entries: list[Entry], engines: list[str], value: Value, unit: str) -> list[str]:
-    """A table of one quantity: a row a model, a column an engine, and our ratio to each other."""
-    others = [engine for engine in engines if engine != OURS] if OURS in engines else []
+    """A table of one quantity: a row a model, a column an engine, and our ratio to each peer."""
+    others = [engine for engine in engines if engine not in (OURS, COMPILED) and OURS in engines]
     head = ["model", "input"]
     head += [f"{ENGINES[engine].title}, {unit}" for engine in engines]
-    head += [f"Sardonyx / {ENGINES[engine].title}" for engine in others]
+    head += [f"{ENGINES[ours(e, value)].title} / {ENGINES[e].title}" for e in others]
     head += ["Sardonyx / best"] * bool(others)
     lines = ["| " + " | ".join(head) + " |", "|---|---|" + "---:|" * (len(head) - 2)]
     ratios: dict[str, list[float]] = {engine: [] for engine in [*others, "best"]}
@@ -90,7 +102,7 @@ def table(entries: list[Entry], engines: list[str], value: Value, unit: str) -> 
                 mark = " (!)" if result["excess"] > WRONG else ""
                 cells.append(number(value(result)) + mark)
         for engine in others:
-            share = ratio(entry, OURS, engine, value)
+            share = ratio(entry, ours(engine, value), engine, value)
             cells.append("" if share is None else f"{share:.2f}")
             if share is not None:
                 ratios[engine].append(share)
@@ -260,6 +272,8 @@ def markdown(raw: dict[str, Any], plot: str) -> str:
         "turn. Loading includes the first run, is timed in a fresh process without the imports "
         f"(median of {options['loads'] * runs}, each right after one that is not counted), and "
         "memory is the peak of the process that did both, interpreter and libraries included. "
+        "Both are compared like for like: peers that read ONNX with Sardonyx reading ONNX, ncnn, "
+        "whose models PNNX has converted ahead, with Sardonyx's engine file. "
         "Outputs are compared with "
         f"{ENGINES[REFERENCE].title}'s at 1e-4 relative and 1e-5 absolute.",
         "",
@@ -301,12 +315,12 @@ def markdown(raw: dict[str, Any], plot: str) -> str:
     for threads in raw["threads"]:
         entries = [entry for entry in raw["entries"] if entry["threads"] == threads]
         count = f"{threads} thread" + ("s" if threads > 1 else "")
-        for title, value, unit in (
-            (f"Latency, {count}", latency, "ms"),
-            (f"Loading and first run, {count}", load, "ms"),
-            (f"Peak memory, {count}", peak, "MiB"),
+        for title, shown, value, unit in (
+            (f"Latency, {count}", timed(engines), latency, "ms"),
+            (f"Loading and first run, {count}", engines, load, "ms"),
+            (f"Peak memory, {count}", engines, peak, "MiB"),
         ):
-            lines += ["", f"## {title}", "", *table(entries, engines, value, unit)]
+            lines += ["", f"## {title}", "", *table(entries, shown, value, unit)]
     lines += ["", "## Deviations", "", "Largest absolute difference of any output.", ""]
     others = [engine for engine in engines if engine != REFERENCE]
     lines.append("| model | threads | " + " | ".join(ENGINES[e].title for e in others) + " |")

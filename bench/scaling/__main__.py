@@ -16,7 +16,7 @@ from bench.models import collection, ensure
 from bench.peers.engines import ENGINES, REFERENCE
 from bench.peers.measure import ROOT, measure
 from bench.peers.outcome import check_names, comma_list, conditions, interpreters, publish
-from bench.peers.report import latency, number
+from bench.peers.report import latency, number, timed
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def main() -> int:
     add("--out", type=Path, help="folder for scaling.md, .svg and .json (docs if all curves are)")
     options = parser.parse_args()
     check_names(parser, options.curves, known)
-    check_names(parser, options.engines, ENGINES)
+    check_names(parser, options.engines, timed(list(ENGINES)))
     partial = options.curves != list(known)
     options.out = options.out or ROOT / ("build/scaling" if partial else "docs")
     pythons = interpreters(options.engines)

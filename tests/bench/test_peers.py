@@ -49,6 +49,21 @@ def test_the_best_peer_counts():
     assert "| m | 1 | 1.00 | 2.00 |  | 1.25 | 0.50 |  | 0.80 | **0.80** |" in lines
 
 
+def test_what_is_converted_ahead_is_compared_with_an_engine_file():
+    entry = _entry(_result(1.0), _result(2.0))
+    entry["results"]["ncnn"] = _result(1.25).to_json()
+    compiled = Result("1", load_ms=[1.5], peak_mib=[5.0])
+    entry["results"]["engine_file"] = compiled.to_json()
+    engines = ["sardonyx", "engine_file", "onnxruntime", "ncnn"]
+    assert report.best(entry, engines, report.load) == (1.0, "onnxruntime")
+    assert report.best(entry, [*engines[:2], "ncnn"], report.load) == (0.5, "ncnn")
+    lines = report.table([entry], engines, report.peak, "MiB")
+    assert "| Sardonyx / ONNX Runtime | Sardonyx's engine file / ncnn |" in lines[0]
+    assert "| m | 1 | 10.0 | 5.00 | 10.0 | 10.0 | 1.00 | 0.50 | **1.00** |" in lines
+    assert report.timed(engines) == ["sardonyx", "onnxruntime", "ncnn"]
+    assert report.ratio(entry, "sardonyx", "ncnn", report.latency) == 0.8
+
+
 def test_goals():
     entry = _entry(_result(1.0), _result(2.0))
     entry["model"] = "resnet50"
@@ -135,14 +150,16 @@ def test_cores_are_among_the_allowed():
 
 
 def test_measures_in_turns():
-    engines = {"sardonyx": sys.executable, "onnxruntime": sys.executable}
+    engines = dict.fromkeys(("sardonyx", "engine_file", "onnxruntime"), sys.executable)
     feeds = cases("two_conv")["3x33x47"]
     settings = {"threads": 1, "loads": 2, "rounds": 2, "seconds": 0.01, "limit": 60}
     results = measure(engines, "onnxruntime", ensure("two_conv"), feeds, **settings)
-    for result in results.values():
+    for engine, result in results.items():
+        is_timed = engine != "engine_file"
         assert not result.error
-        assert len(result.load_ms) == len(result.rounds_ms) == 2
-        assert result.runs >= 2
+        assert len(result.load_ms) == 2
+        assert len(result.rounds_ms) == 2 * is_timed
+        assert result.runs >= 2 * is_timed
         assert result.peak_mib[0] > 10
         assert result.excess <= 1
         json.dumps(result.to_json())
