@@ -23,10 +23,10 @@ struct Forest {
       const uint32_t inner = (1U << depth) - 1;
       for (uint32_t i = 0; i < inner; ++i) {
         nodes.push_back(
-            TreeNode::Branch(0.7f * normal(generator), generator() % features, false, 2 * i + 1));
+            TreeNode::Branch(0.7f * normal(generator), generator() % features, false, i + 1));
       }
       for (uint32_t i = inner; i <= 2 * inner; ++i) {
-        nodes.push_back(TreeNode::Leaf(normal(generator), features, i));
+        nodes.push_back(TreeNode::Leaf(normal(generator), features));
       }
     }
     ensemble = {.trees = trees,
@@ -36,6 +36,8 @@ struct Forest {
                 .absent_is_nan = false,
                 .features = features,
                 .targets = 1,
+                .nearest = depth,
+                .depth = depth,
                 .steps = int64_t{count} * depth};
   }
 };

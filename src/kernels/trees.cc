@@ -10,8 +10,8 @@
 namespace sardonyx {
 namespace {
 
-constexpr int kLanes = 8;                 // walks side by side: their positions stay in registers
-constexpr int64_t kTreeBytes = 1 << 18;   // of trees that all rows of a block go down in turn
+constexpr int kLanes = 16;                // walks side by side
+constexpr int64_t kTreeBytes = 1 << 14;   // of trees that all rows of a block go down in turn
 constexpr int64_t kBlockBytes = 1 << 18;  // of a block of rows
 constexpr double kStep = 0.8;             // nanoseconds
 constexpr int64_t kLeastCost = 40'000;    // of a task
@@ -46,54 +46,30 @@ Grid CutWork(const Ensemble& ensemble, int64_t rows) {
 int64_t RowBytes(const Grid& grid) { return AlignBytes(grid.rows * grid.row_floats * 4); }
 int64_t SumBytes(const Grid& grid, int64_t targets) { return AlignBytes(grid.rows * targets * 8); }
 
-template <bool kMissing>
-uint32_t Next(TreeNode node, int32_t x) {
-  bool second = x <= node.order;
-  if constexpr (kMissing) second |= node.missing() & (x == kNaNOrder);
-  return node.child() + uint32_t{second};
-}
-
-// Eight rows, interleaved (x[feature * kLanes + lane]), from the root down.
-template <bool kMissing>
-void DescendRows(const TreeNode* nodes, const Tree& tree, const int32_t* x, uint32_t* leaves) {
-  uint32_t at[kLanes] = {};
+// From the roots `at` down to leaves: one row in as many trees as there are lanes, or as many rows,
+// interleaved (x[feature * kLanes + lane]), in one tree.
+template <bool kMissing, bool kInterleaved>
+void Descend(const TreeNode* nodes, int nearest, int depth, const uint32_t* x, uint32_t* at) {
   const auto step = [&] {
     uint32_t moved = 0;
-#pragma GCC unroll 8
+#pragma GCC unroll 16
     for (int lane = 0; lane < kLanes; ++lane) {
-      const TreeNode node = nodes[at[lane]];
-      const uint32_t next = Next<kMissing>(node, x[node.feature() * kLanes + lane]);
-      moved |= next ^ at[lane];
-      at[lane] = next;
-    }
-    return moved;
-  };
-  for (int i = 0; i < tree.nearest; ++i) step();
-  for (int i = tree.nearest; i < tree.depth && step() != 0; ++i) {
-  }
-  std::copy(at, at + kLanes, leaves);
-}
-
-// One row down eight trees.
-template <bool kMissing>
-void DescendTrees(const TreeNode* const* trees, int nearest, int depth, const int32_t* x,
-                  uint32_t* leaves) {
-  uint32_t at[kLanes] = {};
-  const auto step = [&] {
-    uint32_t moved = 0;
-#pragma GCC unroll 8
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const TreeNode node = trees[lane][at[lane]];
-      const uint32_t next = Next<kMissing>(node, x[node.feature()]);
-      moved |= next ^ at[lane];
+      const TreeNode& node = nodes[at[lane]];
+      const uint32_t value = x[kInterleaved ? node.feature() * kLanes + lane : node.feature()];
+      uint32_t next = at[lane] + node.step();
+      bool second = value < node.order;
+      if constexpr (kMissing) second |= node.missing() & (value == kNaNOrder);
+      if (second) ++next;  // an addition with carry
+      moved |= node.step();
       at[lane] = next;
     }
     return moved;
   };
   for (int i = 0; i < nearest; ++i) step();
-  for (int i = nearest; i < depth && step() != 0; ++i) {
+  for (int i = nearest; i < depth; i += 2) {
+    step();
+    if (step() == 0) break;
   }
-  std::copy(at, at + kLanes, leaves);
 }
 
 // Sums of one row.
@@ -106,7 +82,7 @@ struct Tally {
 
   void operator()(const Tree& tree, const TreeNode& leaf, double* sums) const {
     if (ensemble.votes == Votes::kTree) return Add(sums + tree.target, leaf.vote());
-    const int32_t number = leaf.order;
+    const int32_t number = leaf.number();
     if (ensemble.votes == Votes::kDense) {
       const float* weights = ensemble.weights + number * ensemble.targets;
       for (int64_t t = 0; t < ensemble.targets; ++t) sums[t] += weights[t];
@@ -119,42 +95,39 @@ struct Tally {
 };
 
 template <bool kMissing>
-void FewRows(const Ensemble& ensemble, std::span<const Tree> trees, const int32_t* x,
+void FewRows(const Ensemble& ensemble, std::span<const Tree> trees, const uint32_t* x,
              int64_t row_floats, int64_t rows, double* sums) {
   const Tally tally{ensemble};
   const bool one_sum =
       ensemble.votes == Votes::kTree && ensemble.targets == 1 && !ensemble.absent_is_nan;
   for (size_t first = 0; first < trees.size(); first += kLanes) {
     const auto group = trees.subspan(first, std::min<size_t>(kLanes, trees.size() - first));
-    const TreeNode* roots[kLanes];
-    uint32_t leaves[kLanes];
-    int nearest = group[0].nearest, depth = 0;
-    for (size_t lane = 0; lane < kLanes; ++lane) {
-      const Tree& tree = group[std::min(lane, group.size() - 1)];
-      roots[lane] = ensemble.nodes + tree.first;
-      nearest = std::min(nearest, tree.nearest);
-      depth = std::max(depth, tree.depth);
-    }
     for (int64_t row = 0; row < rows; ++row) {
-      DescendTrees<kMissing>(roots, nearest, depth, x + row * row_floats, leaves);
+      uint32_t at[kLanes];
+      for (size_t lane = 0; lane < kLanes; ++lane) {
+        at[lane] = static_cast<uint32_t>(group[std::min(lane, group.size() - 1)].first);
+      }
+      Descend<kMissing, false>(ensemble.nodes, ensemble.nearest, ensemble.depth,
+                               x + row * row_floats, at);
       double* row_sums = sums + row * ensemble.targets;
-      if (one_sum) {  // stays in a register
-        double sum = *row_sums;
-        for (size_t lane = 0; lane < group.size(); ++lane) sum += roots[lane][leaves[lane]].vote();
-        *row_sums = sum;
+      if (one_sum && group.size() == kLanes) {  // not one addition after the other
+        double parts[4] = {};
+        for (int lane = 0; lane < kLanes; ++lane) {
+          parts[lane % 4] += ensemble.nodes[at[lane]].vote();
+        }
+        *row_sums += (parts[0] + parts[1]) + (parts[2] + parts[3]);
         continue;
       }
       for (size_t lane = 0; lane < group.size(); ++lane) {
-        tally(group[lane], roots[lane][leaves[lane]], row_sums);
+        tally(group[lane], ensemble.nodes[at[lane]], row_sums);
       }
     }
   }
 }
 
-// Some trees at a time, which stay in the cache while all rows, whole blocks of eight, go down
-// them.
+// Some trees at a time, which stay in the cache while all rows, a multiple of kLanes, go down them.
 template <bool kMissing>
-void ManyRows(const Ensemble& ensemble, std::span<const Tree> trees, const int32_t* x,
+void ManyRows(const Ensemble& ensemble, std::span<const Tree> trees, const uint32_t* x,
               int64_t row_floats, int64_t rows, double* sums) {
   const Tally tally{ensemble};
   for (size_t first = 0, last = 0; first < trees.size(); first = last) {
@@ -164,25 +137,25 @@ void ManyRows(const Ensemble& ensemble, std::span<const Tree> trees, const int32
     } while (last < trees.size() && trees[last].first < limit);
     for (int64_t row = 0; row < rows; row += kLanes) {
       for (const Tree& tree : trees.subspan(first, last - first)) {
-        const TreeNode* nodes = ensemble.nodes + tree.first;
-        uint32_t leaves[kLanes];
-        DescendRows<kMissing>(nodes, tree, x + row * row_floats, leaves);
+        uint32_t at[kLanes];
+        std::fill(at, at + kLanes, static_cast<uint32_t>(tree.first));
+        Descend<kMissing, true>(ensemble.nodes, tree.nearest, tree.depth, x + row * row_floats, at);
         for (int64_t lane = 0; lane < kLanes; ++lane) {
-          tally(tree, nodes[leaves[lane]], sums + (row + lane) * ensemble.targets);
+          tally(tree, ensemble.nodes[at[lane]], sums + (row + lane) * ensemble.targets);
         }
       }
     }
   }
 }
 
-// The order of rows' features, with NaN behind the last; interleaved if they will be walked eight
-// at a time.
+// The order of rows' features, with NaN behind the last; interleaved if they will walk side by
+// side.
 void CopyRows(const float* x, int64_t stride, int64_t rows, int64_t row_floats, bool interleaved,
-              int32_t* to) {
+              uint32_t* to) {
   const int64_t features = row_floats - 1;
   const int64_t lanes = interleaved ? kLanes : 1;
   for (int64_t row = 0; row < rows; row += lanes) {
-    int32_t* block = to + row * row_floats;
+    uint32_t* block = to + row * row_floats;
     for (int64_t lane = 0; lane < lanes; ++lane) {
       const float* from = x + (row + lane) * stride;
       for (int64_t f = 0; f < features; ++f) block[f * lanes + lane] = OrderOf(from[f]);
@@ -214,9 +187,9 @@ void ScoreTrees(const Ensemble& ensemble, const float* x, int64_t stride, int64_
     const auto trees =
         ensemble.trees.subspan(tree, std::min<int64_t>(grid.trees, ensemble.trees.size() - tree));
     const ScratchSlots::Lease copy(copies);
-    auto* copied = reinterpret_cast<int32_t*>(copy.floats());
+    auto* copied = reinterpret_cast<uint32_t*>(copy.floats());
     const int64_t many = count / kLanes * kLanes, few = count - many;
-    int32_t* rest = copied + many * grid.row_floats;
+    uint32_t* rest = copied + many * grid.row_floats;
     CopyRows(x + row * stride, stride, many, grid.row_floats, true, copied);
     CopyRows(x + (row + many) * stride, stride, few, grid.row_floats, false, rest);
     double* sums = all_sums + task * sum_count;

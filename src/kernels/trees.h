@@ -1,7 +1,7 @@
 #pragma once
-// Ensembles of decision trees on float features. All rows of a block go down one tree, or one row
-// goes down several, eight walks side by side: the loads of one hide those of the others. Vector
-// gathers, by their latencies on Zen 4, would not be faster.
+// Ensembles of decision trees on float features. 16 rows of a block go down one tree, or one row
+// goes down 16 trees, side by side: the loads of one walk hide those of the others. Vector gathers,
+// by their latencies on Zen 4, would not be faster.
 
 #include <bit>
 #include <cstdint>
@@ -12,38 +12,40 @@
 
 namespace sardonyx {
 
-// Integers in the order of the floats: comparing them takes fewer instructions and half the time.
-// A NaN is greater than all: it is at most no threshold.
-constexpr int32_t kNaNOrder = std::numeric_limits<int32_t>::max();
-inline int32_t OrderOf(float x) {
-  const auto bits = std::bit_cast<int32_t>(x + 0.0F);  // no -0
-  return x != x ? kNaNOrder : bits ^ (bits >> 31 & kNaNOrder);
+// Integers in the order of the floats: to compare them and count on the outcome takes two
+// instructions. A NaN is greater than all: it is at most no threshold.
+constexpr uint32_t kNaNOrder = std::numeric_limits<uint32_t>::max();
+inline uint32_t OrderOf(float x) {
+  constexpr uint32_t kSign = 1U << 31;
+  const auto bits = std::bit_cast<uint32_t>(x + 0.0F);  // no -0
+  return x != x ? kNaNOrder : bits ^ ((bits & kSign) != 0 ? kNaNOrder : kSign);
 }
 
-// From a node one goes to `child`, or to `child + 1` if the feature is at most the threshold (or is
-// NaN and the node says so). Children are positions in the tree, whose root is 0. A leaf is its own
-// child and asks for the feature behind the last one, which is always NaN: whoever steps on stays
-// there. It holds its vote or its number in place of the threshold's order.
+// From a node one goes `step` nodes on, and one more if the feature's order is below the node's,
+// which is the one after the threshold's: if the feature is at most the threshold (or is NaN and
+// the node says so). A leaf has a step of 0 and asks for the feature behind the last one, which is
+// always NaN: whoever steps on stays there. It holds its vote or its number in place of the order.
 struct TreeNode {
-  int32_t order;
+  uint32_t order;
   uint32_t bits;
 
-  static constexpr int kFeatureBits = 11, kChildBits = 20;
+  static constexpr int kFeatureBits = 11, kStepBits = 20;
   // A threshold that is NaN is one that no feature passes.
-  static TreeNode Branch(float threshold, uint32_t feature, bool missing, uint32_t child) {
-    return {threshold != threshold ? std::numeric_limits<int32_t>::min() : OrderOf(threshold),
-            child | uint32_t{missing} << kChildBits | feature << (kChildBits + 1)};
+  static TreeNode Branch(float threshold, uint32_t feature, bool missing, uint32_t step) {
+    return {threshold != threshold ? 0 : OrderOf(threshold) + 1,
+            step | uint32_t{missing} << kStepBits | feature << (kStepBits + 1)};
   }
-  static TreeNode Leaf(int32_t number, uint32_t features, uint32_t position) {
-    return {number, position | features << (kChildBits + 1)};
+  static TreeNode Leaf(int32_t number, uint32_t features) {
+    return {static_cast<uint32_t>(number), features << (kStepBits + 1)};
   }
-  static TreeNode Leaf(float vote, uint32_t features, uint32_t position) {
-    return Leaf(std::bit_cast<int32_t>(vote), features, position);
+  static TreeNode Leaf(float vote, uint32_t features) {
+    return Leaf(std::bit_cast<int32_t>(vote), features);
   }
   float vote() const { return std::bit_cast<float>(order); }
-  uint32_t child() const { return bits & ((1U << kChildBits) - 1); }
-  bool missing() const { return ((bits >> kChildBits) & 1) != 0; }
-  uint32_t feature() const { return bits >> (kChildBits + 1); }
+  int32_t number() const { return static_cast<int32_t>(order); }
+  uint32_t step() const { return bits & ((1U << kStepBits) - 1); }
+  bool missing() const { return ((bits >> kStepBits) & 1) != 0; }
+  uint32_t feature() const { return bits >> (kStepBits + 1); }
 };
 
 struct Tree {
@@ -67,7 +69,9 @@ struct Ensemble {
   bool absent_is_nan;  // a target without any vote is NaN, not 0
   int64_t features;    // as many are asked for
   int64_t targets;
-  int64_t steps;                     // sum of the trees' depths
+  int32_t nearest;                   // the least of the trees' `nearest`
+  int32_t depth;                     // the greatest of their depths
+  int64_t steps;                     // sum of their depths
   const float* weights = nullptr;    // of kDense and kLists
   const int32_t* offsets = nullptr;  // of kLists
   const int32_t* listed = nullptr;   // targets of kLists

@@ -1,5 +1,6 @@
 #include "kernels/trees.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <random>
@@ -37,7 +38,7 @@ struct Forest {
         if (level[i] < depth && (i == 0 || generator() % 5 != 0)) {
           const float threshold = unit();
           nodes[first + i] = TreeNode::Branch(threshold, generator() % features,
-                                              missing && generator() % 2 == 0, level.size());
+                                              missing && generator() % 2 == 0, level.size() - i);
           thresholds[first + i] = threshold;
           nodes.resize(nodes.size() + 2);
           level.insert(level.end(), 2, level[i] + 1);
@@ -47,9 +48,9 @@ struct Forest {
         if (kind == Votes::kTree) {
           const float vote = unit();
           own = {{tree.target, vote}};
-          nodes[first + i] = TreeNode::Leaf(vote, features, i);
+          nodes[first + i] = TreeNode::Leaf(vote, features);
         } else {
-          nodes[first + i] = TreeNode::Leaf(leaves++, features, i);
+          nodes[first + i] = TreeNode::Leaf(leaves++, features);
           for (int32_t target = 0; target < targets; ++target) {
             if (kind == Votes::kDense || generator() % 3 == 0) own.emplace_back(target, unit());
           }
@@ -65,8 +66,20 @@ struct Forest {
       steps += tree.depth;
       trees.push_back(tree);
     }
-    ensemble = {trees,   nodes.data(), kind,           missing,        false,        features,
-                targets, steps,        weights.data(), offsets.data(), listed.data()};
+    const auto by = [&](auto member) { return std::ranges::minmax(trees, {}, member); };
+    ensemble = {trees,
+                nodes.data(),
+                kind,
+                missing,
+                false,
+                features,
+                targets,
+                by(&Tree::nearest).min.nearest,
+                by(&Tree::depth).max.depth,
+                steps,
+                weights.data(),
+                offsets.data(),
+                listed.data()};
   }
 
   double Score(const float* x, int64_t target, double absent) const {
@@ -79,7 +92,7 @@ struct Forest {
         const float value = x[node.feature()];
         const bool second =
             value <= thresholds[tree.first + at] || (std::isnan(value) && node.missing());
-        at = node.child() + (second ? 1 : 0);
+        at += node.step() + (second ? 1 : 0);
       }
       for (const auto& [voted, weight] : votes[tree.first + at]) {
         if (voted == target) sum = std::isnan(sum) ? weight : sum + weight;

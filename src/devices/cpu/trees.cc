@@ -1,5 +1,6 @@
 #include "kernels/trees.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "devices/cpu/families.h"
@@ -115,19 +116,19 @@ class Packer {
     for (int64_t i = 0; i < count; ++i) {
       const core::NarrowNode& node = nodes_[first + i];
       if (!IsLeaf(first, first + i)) {
-        to[i] = TreeNode::Branch(node.threshold, node.feature(), node.missing(), node.next());
+        const auto step = node.next() - static_cast<uint32_t>(i);
+        to[i] = TreeNode::Branch(node.threshold, node.feature(), node.missing(), step);
         level[node.next()] = level[node.next() + 1] = level[i] + 1;
         continue;
       }
       result.nearest = std::min(result.nearest, level[i]);
-      const auto position = static_cast<uint32_t>(i);
       if (votes != Votes::kTree) {
-        to[i] = TreeNode::Leaf(leaves_[first + i], features_, position);
+        to[i] = TreeNode::Leaf(leaves_[first + i], features_);
         continue;
       }
       const int64_t vote = one_vote_ ? first + i : offsets_[leaves_[first + i]];
       if (!one_vote_) result.target = listed_[vote];
-      to[i] = TreeNode::Leaf(static_cast<float>(weights_[vote]), features_, position);
+      to[i] = TreeNode::Leaf(static_cast<float>(weights_[vote]), features_);
     }
     return result;
   }
@@ -166,23 +167,25 @@ bool IsSound(const Packed& packed, std::span<const Operand> inputs, int64_t feat
   for (int32_t t = 0; t < packed.trees; ++t) {
     const Tree& tree = packed.tree_data()[t];
     const int64_t end = t + 1 < packed.trees ? packed.tree_data()[t + 1].first : packed.nodes;
-    if (tree.first < 0 || tree.first >= end || end > packed.nodes || tree.nearest < 0) return false;
+    if (tree.first < 0 || tree.first >= end || end > packed.nodes || tree.nearest < 0 ||
+        tree.nearest > tree.depth || tree.depth >= end - tree.first) {
+      return false;
+    }
     if (!by_leaf && !is_target(tree.target)) return false;
     const std::span nodes(packed.node_data() + tree.first, static_cast<size_t>(end - tree.first));
     level.assign(nodes.size(), 0);
     for (uint32_t i = 0; i < nodes.size(); ++i) {
-      const uint32_t child = nodes[i].child();
-      if (child == i) {
-        // Whoever steps on from a leaf stays there: the order of NaN is at most no leaf's.
-        const int32_t held = nodes[i].order;
+      const uint32_t step = nodes[i].step();
+      if (step == 0) {
+        const int32_t held = nodes[i].number();
         if (nodes[i].missing() || nodes[i].feature() != features || level[i] > tree.depth ||
-            (by_leaf ? held < 0 || held >= leaves : held == kNaNOrder)) {
+            (by_leaf && (held < 0 || held >= leaves))) {
           return false;
         }
-      } else if (child < i || child + 1 >= nodes.size() || nodes[i].feature() >= features) {
+      } else if (i + step + 1 >= nodes.size() || nodes[i].feature() >= features) {
         return false;
       } else {
-        level[child] = level[child + 1] = level[i] + 1;
+        level[i + step] = level[i + step + 1] = level[i] + 1;
       }
     }
     steps += tree.depth;
@@ -220,7 +223,7 @@ BindResult BindNarrow(const BindRequest& request) {
   if (!IsSound(packed, request.inputs, features, targets)) {
     Fail(ErrorCode::kInvalidModel, "the packed trees are damaged");
   }
-  const Ensemble ensemble{
+  Ensemble ensemble{
       .trees = {packed.tree_data(), static_cast<size_t>(packed.trees)},
       .nodes = packed.node_data(),
       .votes = packed.votes,
@@ -228,10 +231,16 @@ BindResult BindNarrow(const BindRequest& request) {
       .absent_is_nan = attributes.Int("absent_is_nan") != 0 && packed.votes != Votes::kDense,
       .features = features,
       .targets = targets,
+      .nearest = std::numeric_limits<int32_t>::max(),
+      .depth = 0,
       .steps = packed.steps,
       .weights = packed.weight_data(),
       .offsets = packed.offset_data(),
       .listed = packed.listed_data()};
+  for (const Tree& tree : ensemble.trees) {
+    ensemble.nearest = std::min(ensemble.nearest, tree.nearest);
+    ensemble.depth = std::max(ensemble.depth, tree.depth);
+  }
   Bound bound;
   bound.scratch_bytes = ScoreTreesScratchBytes(ensemble, x.dims[0], request.threads);
   for (int i = kNodes; i < kTables; ++i) bound.packed |= 1U << i;
