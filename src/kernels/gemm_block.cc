@@ -175,9 +175,10 @@ const TileFunction* TilesFor(int64_t width) {
 // A tile of a panel of `width` columns. Long sums are made of parts: in one chain, each product
 // would be rounded to the size of all before it.
 void RunTile(TileFunction function, const Rows& rows, const float* b, int64_t width, float* c,
-             int64_t ldc, TileStore store) {
+             int64_t ldc, const TileStore& store) {
   const bool by_pieces = rows.pieces > 1;
   const int64_t unit = by_pieces ? rows.run : 1, units = by_pieces ? rows.pieces : rows.run;
+  if (units * unit <= kLongestSum) return function(rows, b, c, ldc, store);
   const int64_t parts = std::min(units, CeilDiv(units * unit, kLongestSum));
   HWY_ALIGN float sums[kRows * kWidth];
   TileStore aside{.sums_ld = width};
@@ -195,9 +196,10 @@ void RunTile(TileFunction function, const Rows& rows, const float* b, int64_t wi
     begin = end;
     (by_pieces ? part.pieces : part.run) = units - end;
   }
-  store.sums = aside.sums;
-  store.sums_ld = width;
-  function(part, b, c, ldc, store);
+  TileStore last = store;
+  last.sums = aside.sums;
+  last.sums_ld = width;
+  function(part, b, c, ldc, last);
 }
 
 void Block(const GemmBlockArgs& args) {
