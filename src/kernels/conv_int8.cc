@@ -211,6 +211,26 @@ void Gather(const ConvShape& s, const Cut& cut, int64_t group, const uint8_t* x,
   }
 }
 
+// Rows of bytes, with the bits of `flip` turned, to columns of words that lie `width` words apart.
+// Some of each row at a time, so that what is written stays in the cache.
+void CopyWords(const uint8_t* from, int64_t stride, int64_t rows, int64_t bytes, uint8_t flip,
+               int64_t width, void* to) {
+  constexpr int64_t kBlock = 1024;
+  const uint32_t flips = flip * 0x01010101u;
+  for (int64_t first = 0; first < bytes; first += kBlock) {
+    const int64_t end = std::min(bytes, first + kBlock);
+    for (int64_t row = 0; row < rows; ++row) {
+      std::byte* next = static_cast<std::byte*>(to) + first * width + row * 4;
+      for (int64_t i = first; i < end; i += 4, next += width * 4) {
+        uint32_t word;
+        std::memcpy(&word, from + row * stride + i, sizeof(word));
+        word ^= flips;
+        std::memcpy(next, &word, sizeof(word));
+      }
+    }
+  }
+}
+
 // Columns [n0, n1) of a group, one panel of elements T in groups of kGroup, and the sums of its
 // columns. Position by position of the kernel, so that what is written stays in the cache.
 template <typename T, int64_t kGroup>
@@ -219,23 +239,30 @@ void PackPanel(const Cut& cut, const ConvShape& s, const Int8Weights& weights, i
   const int64_t channels = s.cin / s.groups, width = Int8PanelWidth();
   std::memset(panel, 0, static_cast<size_t>(cut.PanelBytes()));
   const uint8_t flip = weights.is_signed ? 0 : 0x80;
+  // Copies: bytes that are written might be part of `weights`, as the language has it.
+  const int64_t n_stride = weights.n_stride, c_stride = weights.c_stride;
   for (int64_t t = 0; t < s.KernelSize(); ++t) {
     const int64_t first = t / s.kernel[2] * cut.segment_k + t % s.kernel[2] * channels;
     const uint8_t* from =
-        static_cast<const uint8_t*>(weights.data) + n0 * weights.n_stride + t * weights.t_stride;
+        static_cast<const uint8_t*>(weights.data) + n0 * n_stride + t * weights.t_stride;
     // Whole groups.
     const int64_t whole = first % kGroup == 0 ? channels / kGroup * kGroup : 0;
     T* const to = reinterpret_cast<T*>(panel) + first / kGroup * kGroup * width;
-    const bool side_by_side = kGroup == 4 && weights.n_stride == 1;
-    if (side_by_side) Int8InterleaveRows(from, weights.c_stride, whole, n1 - n0, flip, to);
-    for (int64_t n = 0; n < n1 - n0; ++n, from += weights.n_stride) {
-      const uint8_t* next = side_by_side ? from + whole * weights.c_stride : from;
+    const bool by_column = kGroup == 4 && n_stride == 1, by_row = kGroup == 4 && c_stride == 1;
+    if (by_column) {
+      Int8InterleaveRows(from, c_stride, whole, n1 - n0, flip, to);
+    } else if (by_row) {
+      CopyWords(from, n_stride, n1 - n0, whole, flip, width, to);
+    }
+    const int64_t done = by_column || by_row ? whole : 0;
+    for (int64_t n = 0; n < n1 - n0; ++n, from += n_stride) {
+      const uint8_t* next = from + done * c_stride;
       const auto element = [&] {
         const auto value = static_cast<int8_t>(*next ^ flip);
-        next += weights.c_stride;
+        next += c_stride;
         return static_cast<T>(value);
       };
-      for (int64_t c = side_by_side ? whole : 0; c < whole; c += kGroup) {
+      for (int64_t c = done; c < whole; c += kGroup) {
         // A word rather than bytes: the processor would wait for bytes to become one.
         uint32_t group = 0;
         const auto add = [&](int shift) {
