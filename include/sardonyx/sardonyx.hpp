@@ -29,6 +29,18 @@ SARDONYX_API std::string_view Version();
 // The name of an element type as ONNX writes it ("float", "int64"), and back (kUndefined if none).
 SARDONYX_API std::string_view DTypeName(DType dtype);
 SARDONYX_API DType DTypeByName(std::string_view name);
+// Width of an element in bits: 2, 4 and 6 for the packed types; 0 for strings.
+SARDONYX_API int DTypeBits(DType dtype);
+SARDONYX_API bool DTypeIsFloat(DType dtype);    // a real number of any float format
+SARDONYX_API bool DTypeIsInteger(DType dtype);  // of any width, signed or not; not bool
+
+// The elements as another type, as ONNX's Cast makes them: rounded to the nearest, integers cut to
+// whole numbers, bounded to the type's range. Throws kUnsupported for complex numbers.
+SARDONYX_API Tensor Converted(const Tensor& tensor, DType to);
+// A tensor of a packed type from the low bits of a byte an element, as NumPy has them; and back, to
+// kUInt8.
+SARDONYX_API Tensor Packed(DType dtype, std::vector<int64_t> dims, const uint8_t* codes);
+SARDONYX_API Tensor Unpacked(const Tensor& tensor);
 
 // How an implementation is chosen where a node has several.
 enum class Tuning {

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from sardonyx import _arguments, _sardonyx
 from sardonyx._sardonyx import __version__, passes, target
 from sardonyx.errors import (
     Error,
@@ -65,7 +66,7 @@ def supports(
     domain
         ``""`` or ``ai.onnx`` for the default domain.
     version
-        Of the opset; None: the newest known.
+        Of the opset; None: the newest known. Newer ones are not supported.
     types
         Of the inputs in their order, as ``tensor(float)`` or ``float`` or ``seq(tensor(int64))``;
         None or ``""`` for an input left out. Inputs behind the last are not asked about.
@@ -77,6 +78,5 @@ def supports(
     >>> sardonyx.supports("Add", version=7, types=["bfloat16", "bfloat16"])
     False
     """
-    from sardonyx import _sardonyx
-
-    return _sardonyx.supports(op, domain, version or 0, [kind or "" for kind in types or ()])
+    opset = 0 if version is None else _arguments.count(version, "version", 1, 2**31 - 1)
+    return _sardonyx.supports(op, domain, opset, [kind or "" for kind in types or ()])

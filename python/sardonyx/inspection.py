@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 
-from sardonyx import _sardonyx
+from sardonyx import _arguments, _sardonyx
 from sardonyx.session import ValueInfo
 
 
@@ -50,7 +50,7 @@ def inspect(path: str | os.PathLike[str]) -> ModelSummary:
     InvalidModelError
         If it is no ONNX model.
     """
-    found = _sardonyx.inspect(os.fsdecode(path))
+    found = _sardonyx.inspect(_arguments.path(path, "a model to inspect"))
     for key in ("inputs", "outputs"):
         found[key] = [ValueInfo._from_row(row) for row in found[key]]
     return ModelSummary(**found)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-from sardonyx import _sardonyx
+from sardonyx import _arguments, _sardonyx
 from sardonyx.errors import InvalidArgumentError
 
 Dimension = int | str | None
@@ -97,6 +97,8 @@ class Session:
     """A model ready to run; made by `sardonyx.load`. Any number of threads may run it at once."""
 
     def __init__(self, native: _sardonyx.Session) -> None:
+        if not isinstance(native, _sardonyx.Session):
+            raise InvalidArgumentError("sessions are made by sardonyx.load")
         self._native = native
         self._inputs = [ValueInfo._from_row(row) for row in native.inputs()]
         self._outputs = [ValueInfo._from_row(row) for row in native.outputs()]
@@ -157,7 +159,7 @@ class Session:
             inputs = dict(inputs) if isinstance(inputs, Mapping) else self._by_name(inputs)
         if outputs is None:
             return self._native.run(inputs, self._output_names, True)
-        names = _names(outputs)
+        names = _arguments.names(outputs, "outputs")
         if not names:
             return {}
         return self._native.run(inputs, names, False)
@@ -200,8 +202,7 @@ class Session:
         shapes
             By input name; inputs of a fixed shape may be left out.
         """
-        rows = [(name, [int(size) for size in shape]) for name, shape in (shapes or {}).items()]
-        return self._native.explain(rows)
+        return self._native.explain(_arguments.shapes({} if shapes is None else shapes))
 
     def graph_text(self) -> str:
         """Return the optimised graph as text."""
@@ -211,14 +212,6 @@ class Session:
         inputs = ", ".join(f"{info.name}: {info.type}" for info in self._inputs)
         outputs = ", ".join(f"{info.name}: {info.type}" for info in self._outputs)
         return f"<sardonyx.Session ({inputs}) -> ({outputs})>"
-
-
-def _names(outputs: Iterable[str]) -> list[str]:
-    names = [outputs] if isinstance(outputs, str) else list(outputs)
-    for name in names:
-        if not isinstance(name, str):
-            raise InvalidArgumentError(f"names of outputs are str, not {type(name).__name__}")
-    return names
 
 
 def load(
@@ -283,7 +276,7 @@ def load(
                 "external_data_folder is for models that are not given by path: "
                 "external data lies beneath the model's own folder"
             )
-        folder = os.fspath(external_data_folder)
+        folder = _arguments.path(external_data_folder, "external_data_folder")
     options = _options(
         threads=threads,
         disabled_passes=disabled_passes,
@@ -335,8 +328,6 @@ def compile(
     >>> sardonyx.compile("model.onnx", "model.sdx", shapes={"x": [1, 3, 224, 224]})
     >>> session = sardonyx.load("model.sdx")
     """
-    sets = [shapes] if isinstance(shapes, Mapping) else list(shapes)
-    rows = [[(name, [int(size) for size in shape]) for name, shape in s.items()] for s in sets]
     options = _options(
         threads=threads,
         disabled_passes=disabled_passes,
@@ -344,7 +335,13 @@ def compile(
         winograd=winograd,
         progress=progress,
     )
-    _sardonyx.compile(os.fsdecode(model), os.fsdecode(engine), options, rows, compact)
+    _sardonyx.compile(
+        _arguments.path(model, "the model to compile"),
+        _arguments.path(engine, "the engine file"),
+        options,
+        _arguments.shape_sets(shapes),
+        _arguments.flag(compact, "compact"),
+    )
 
 
 def _options(
@@ -359,20 +356,25 @@ def _options(
     trace_passes: Callable[[str, str], None] | None = None,
     recompile: bool = False,
 ) -> _sardonyx.Options:
-    passes = [disabled_passes] if isinstance(disabled_passes, str) else list(disabled_passes)
+    passes = _arguments.names(disabled_passes, "disabled_passes")
     known = {name for name, _ in _sardonyx.passes()}
     for name in passes:
         if name not in known:
             raise InvalidArgumentError(
                 f"there is no pass '{name}'; the passes are {', '.join(sorted(known))}"
             )
-    if max_plans < 1:
-        raise InvalidArgumentError(f"max_plans must be at least 1, is {max_plans}")
     if tuning not in ("estimate", "measure"):
         raise InvalidArgumentError(f"tuning is 'estimate' or 'measure', not '{tuning}'")
-    measure = tuning == "measure"
     return _sardonyx.Options(
-        threads, passes, max_plans, folder, trace_passes, measure, progress, recompile, winograd
+        threads=_arguments.count(threads, "threads", 0, 1024),
+        disabled_passes=passes,
+        max_plans=_arguments.count(max_plans, "max_plans", 1, 2**31 - 1),
+        external_data_folder=folder,
+        trace_passes=_arguments.function(trace_passes, "trace_passes"),
+        measure=tuning == "measure",
+        progress=_arguments.function(progress, "progress"),
+        recompile=_arguments.flag(recompile, "recompile"),
+        winograd=_arguments.flag(winograd, "winograd"),
     )
 
 

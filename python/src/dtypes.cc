@@ -13,33 +13,33 @@ namespace nb = nanobind;
 constexpr std::array<ElementLayout, kDTypeCount> kLayouts = [] {
   std::array<ElementLayout, kDTypeCount> all{};
   auto set = [&](DType dtype, ElementLayout layout) { all[static_cast<size_t>(dtype)] = layout; };
-  set(DType::kFloat32, {"float32", false, 32, 4, "float32"});
-  set(DType::kUInt8, {"uint8", false, 8, 1, "uint8"});
-  set(DType::kInt8, {"int8", false, 8, 1, "int8"});
-  set(DType::kUInt16, {"uint16", false, 16, 2, "uint16"});
-  set(DType::kInt16, {"int16", false, 16, 2, "int16"});
-  set(DType::kInt32, {"int32", false, 32, 4, "int32"});
-  set(DType::kInt64, {"int64", false, 64, 8, "int64"});
-  set(DType::kBool, {"bool", false, 8, 1, "bool"});
-  set(DType::kFloat16, {"float16", false, 16, 2, "float16"});
-  set(DType::kFloat64, {"float64", false, 64, 8, "float64"});
-  set(DType::kUInt32, {"uint32", false, 32, 4, "uint32"});
-  set(DType::kUInt64, {"uint64", false, 64, 8, "uint64"});
-  set(DType::kComplex64, {"complex64", false, 64, 8, "complex64"});
-  set(DType::kComplex128, {"complex128", false, 128, 16, "complex128"});
-  set(DType::kBFloat16, {"bfloat16", true, 16, 2, "uint16"});
-  set(DType::kFloat8E4M3FN, {"float8_e4m3fn", true, 8, 1, "uint8"});
-  set(DType::kFloat8E4M3FNUZ, {"float8_e4m3fnuz", true, 8, 1, "uint8"});
-  set(DType::kFloat8E5M2, {"float8_e5m2", true, 8, 1, "uint8"});
-  set(DType::kFloat8E5M2FNUZ, {"float8_e5m2fnuz", true, 8, 1, "uint8"});
-  set(DType::kFloat8E8M0, {"float8_e8m0fnu", true, 8, 1, "uint8"});
-  set(DType::kUInt4, {"uint4", true, 4, 1, "uint8"});
-  set(DType::kInt4, {"int4", true, 4, 1, "uint8"});
-  set(DType::kFloat4E2M1, {"float4_e2m1fn", true, 4, 1, "uint8"});
-  set(DType::kUInt2, {"uint2", true, 2, 1, "uint8"});
-  set(DType::kInt2, {"int2", true, 2, 1, "uint8"});
-  set(DType::kFloat6E2M3, {"float6_e2m3fn", true, 6, 1, "uint8"});
-  set(DType::kFloat6E3M2, {"float6_e3m2fn", true, 6, 1, "uint8"});
+  set(DType::kFloat32, {"float32", false, "float32"});
+  set(DType::kUInt8, {"uint8", false, "uint8"});
+  set(DType::kInt8, {"int8", false, "int8"});
+  set(DType::kUInt16, {"uint16", false, "uint16"});
+  set(DType::kInt16, {"int16", false, "int16"});
+  set(DType::kInt32, {"int32", false, "int32"});
+  set(DType::kInt64, {"int64", false, "int64"});
+  set(DType::kBool, {"bool", false, "bool"});
+  set(DType::kFloat16, {"float16", false, "float16"});
+  set(DType::kFloat64, {"float64", false, "float64"});
+  set(DType::kUInt32, {"uint32", false, "uint32"});
+  set(DType::kUInt64, {"uint64", false, "uint64"});
+  set(DType::kComplex64, {"complex64", false, "complex64"});
+  set(DType::kComplex128, {"complex128", false, "complex128"});
+  set(DType::kBFloat16, {"bfloat16", true, "uint16"});
+  set(DType::kFloat8E4M3FN, {"float8_e4m3fn", true, "uint8"});
+  set(DType::kFloat8E4M3FNUZ, {"float8_e4m3fnuz", true, "uint8"});
+  set(DType::kFloat8E5M2, {"float8_e5m2", true, "uint8"});
+  set(DType::kFloat8E5M2FNUZ, {"float8_e5m2fnuz", true, "uint8"});
+  set(DType::kFloat8E8M0, {"float8_e8m0fnu", true, "uint8"});
+  set(DType::kUInt4, {"uint4", true, "uint8"});
+  set(DType::kInt4, {"int4", true, "uint8"});
+  set(DType::kFloat4E2M1, {"float4_e2m1fn", true, "uint8"});
+  set(DType::kUInt2, {"uint2", true, "uint8"});
+  set(DType::kInt2, {"int2", true, "uint8"});
+  set(DType::kFloat6E2M3, {"float6_e2m3fn", true, "uint8"});
+  set(DType::kFloat6E3M2, {"float6_e3m2fn", true, "uint8"});
   return all;
 }();
 
@@ -129,32 +129,6 @@ DType DTypeOfNumpy(nb::handle dtype) {
     return DType::kUndefined;
   }
   return static_cast<DType>(PyLong_AsLong(code));
-}
-
-void Pack(const uint8_t* from, int64_t count, int bits, uint8_t* to) {
-  const uint32_t mask = (1U << bits) - 1;
-  uint32_t pending = 0;
-  int held = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    pending |= (from[i] & mask) << held;
-    for (held += bits; held >= 8; held -= 8, pending >>= 8) *to++ = static_cast<uint8_t>(pending);
-  }
-  if (held > 0) *to = static_cast<uint8_t>(pending);
-}
-
-void Unpack(const uint8_t* from, int64_t count, int bits, uint8_t* to) {
-  const uint32_t mask = (1U << bits) - 1;
-  uint32_t pending = 0;
-  int held = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    if (held < bits) {
-      pending |= static_cast<uint32_t>(*from++) << held;
-      held += 8;
-    }
-    to[i] = static_cast<uint8_t>(pending & mask);
-    pending >>= bits;
-    held -= bits;
-  }
 }
 
 }  // namespace sardonyx::python

@@ -10,8 +10,6 @@ namespace sardonyx::python {
 struct ElementLayout {
   const char* numpy;  // name of the dtype, in numpy or ml_dtypes; null: no such dtype
   bool from_ml_dtypes;
-  int bits;        // of an element in a Tensor
-  int item_bytes;  // of an element in an array
   // The dtype of the array that is made over the memory; ml_dtypes are viewed from unsigned ones.
   const char* storage;
 };
@@ -19,7 +17,7 @@ struct ElementLayout {
 // Of every element type but strings and kUndefined, whose `numpy` is null.
 const ElementLayout& LayoutOf(DType dtype);
 
-inline bool IsPacked(DType dtype) { return LayoutOf(dtype).bits % 8 != 0; }
+inline bool IsPacked(DType dtype) { return DTypeBits(dtype) % 8 != 0; }
 
 // numpy.dtype -> element type, for every element type but strings.
 nanobind::dict DtypeCodes();
@@ -28,9 +26,5 @@ nanobind::dict DtypeCodes();
 nanobind::object DtypeOf(DType dtype);
 // The element type of a dtype, kUndefined if it is no numeric type of ONNX.
 DType DTypeOfNumpy(nanobind::handle dtype);
-
-// Elements of `bits` bits, low bits first, to and from one byte an element.
-void Pack(const uint8_t* from, int64_t count, int bits, uint8_t* to);
-void Unpack(const uint8_t* from, int64_t count, int bits, uint8_t* to);
 
 }  // namespace sardonyx::python

@@ -49,7 +49,11 @@ class PySession {
     NamedData data;
     data.reserve(inputs.size());
     for (auto [key, value] : inputs) {
-      auto name = nb::cast<std::string>(key);
+      std::string name;
+      if (!nb::try_cast(key, name)) {
+        const auto type = nb::cast<std::string>(nb::str(key.type().attr("__name__")));
+        throw Error(ErrorCode::kInvalidArgument, "names of inputs are str, not " + type);
+      }
       Datum datum = FromPython(value, DeclaredType(name), name);
       data.emplace_back(std::move(name), std::move(datum));
     }

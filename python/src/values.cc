@@ -1,5 +1,6 @@
 #include "values.h"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -94,12 +95,10 @@ bool ShareMemory(nb::handle array, DType dtype, Tensor* tensor) {
   const Py_buffer& view = buffer->view;
   std::vector<int64_t> dims(view.shape, view.shape + view.ndim);
   if (IsPacked(dtype)) {
-    Tensor packed(dtype, std::move(dims));
-    Pack(static_cast<const uint8_t*>(view.buf), packed.size(), layout.bits, packed.data<uint8_t>());
-    *tensor = std::move(packed);
+    *tensor = Packed(dtype, std::move(dims), static_cast<const uint8_t*>(view.buf));
     return true;
   }
-  const size_t alignment = layout.item_bytes > 8 ? 8 : layout.item_bytes;
+  const size_t alignment = std::min(DTypeBits(dtype) / 8, 8);
   if (reinterpret_cast<uintptr_t>(view.buf) % alignment != 0) return false;
   *tensor = Tensor(dtype, std::move(dims), view.buf, std::move(buffer));
   return true;
@@ -306,13 +305,8 @@ nb::tuple ShapeOf(const Tensor& tensor) {
 
 nb::object ArrayOf(const Tensor& tensor) {
   if (tensor.dtype() == DType::kString) return StringArray(tensor);
-  const ElementLayout& layout = LayoutOf(tensor.dtype());
   const nb::object dtype = DtypeOf(tensor.dtype());
-  Tensor plain = tensor;
-  if (IsPacked(tensor.dtype())) {
-    plain = Tensor(DType::kUInt8, tensor.dims());
-    Unpack(tensor.data<uint8_t>(), tensor.size(), layout.bits, plain.data<uint8_t>());
-  }
+  Tensor plain = IsPacked(tensor.dtype()) ? Unpacked(tensor) : tensor;
   const nb::tuple shape = ShapeOf(plain);
   const nb::object memory = nb::cast(Memory{std::move(plain)});
   PyObject* const arguments[] = {shape.ptr(), dtype.ptr(), memory.ptr()};

@@ -11,6 +11,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+void CheckOther(const MappedFile& file, const std::string& engine) {
+  std::error_code unknown;
+  if (fs::equivalent(file.path(), engine, unknown)) {
+    Fail(ErrorCode::kInvalidArgument, "the engine file would replace {}; name another", engine);
+  }
+}
+
 engine::SourceFile Remember(const MappedFile& file, const fs::path& folder) {
   return {fs::proximate(file.path(), folder).string(), file.bytes().size(),
           engine::Digest(file.bytes())};
@@ -23,9 +30,11 @@ fs::path FolderOf(const std::string& path) { return fs::absolute(path).parent_pa
 std::vector<engine::SourceFile> RememberSources(const onnx::ModelFile& model,
                                                 const std::string& engine) {
   if (model.mapping == nullptr) return {};
+  CheckOther(*model.mapping, engine);
   const fs::path folder = FolderOf(engine);
   std::vector<engine::SourceFile> sources = {Remember(*model.mapping, folder)};
   for (const auto& [location, file] : model.external_files->opened()) {
+    CheckOther(*file, engine);
     sources.push_back(Remember(*file, folder));
   }
   return sources;

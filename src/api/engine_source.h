@@ -11,6 +11,7 @@
 namespace sardonyx {
 
 // What an engine file at `engine` remembers of a model's files; nothing if the model has no path.
+// Throws kInvalidArgument if it would replace one of them.
 std::vector<engine::SourceFile> RememberSources(const onnx::ModelFile& model,
                                                 const std::string& engine);
 

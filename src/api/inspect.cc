@@ -135,7 +135,9 @@ bool AllowsInputs(const onnx::OpSchema& schema, const std::vector<std::string>& 
 bool Supports(std::string_view op_type, std::string_view domain, int64_t opset,
               const std::vector<std::string>& types) {
   domain = onnx::CanonicalDomain(domain);
-  if (opset == 0) opset = std::max(onnx::NewestOpset(domain), 1);
+  const int newest = std::max(onnx::NewestOpset(domain), 1);
+  if (opset == 0) opset = newest;
+  if (opset > newest) return false;
   const onnx::OpSchema* schema = onnx::FindSchema(domain, op_type, opset);
   if (schema != nullptr && schema->deprecated) return false;
   if (schema != nullptr && !AllowsInputs(*schema, types)) return false;
@@ -144,8 +146,6 @@ bool Supports(std::string_view op_type, std::string_view domain, int64_t opset,
   return schema != nullptr && !schema->bodies.empty();
 }
 
-std::string_view DTypeName(DType dtype) { return Name(dtype); }
-DType DTypeByName(std::string_view name) { return DTypeFromName(name); }
 std::string_view Version() { return SARDONYX_VERSION; }
 
 }  // namespace sardonyx

@@ -225,8 +225,10 @@ struct Session::State {
     compiled->input_names = imported.input_names;
     compiled->output_names = imported.output_names;
     if (wanted.empty() && overridden.empty()) default_inputs = imported.default_inputs;
-    WithContext(name, [&] { compiled->passes = OptimizeMain(*imported.graph); });
-    MakeProgram(std::move(imported.graph), wanted, overridden, compiled.get());
+    WithContext(name, [&] {
+      compiled->passes = OptimizeMain(*imported.graph);
+      MakeProgram(std::move(imported.graph), wanted, overridden, compiled.get());
+    });
     return compiled;
   }
 
@@ -423,13 +425,22 @@ struct Session::State {
     if (engine != nullptr && !wanted.empty() && overridden.empty()) {
       if (auto picked = RunAndPick(given, wanted)) return *std::move(picked);
     }
-    const std::shared_ptr<Compiled> compiled = Find(wanted, overridden);
-    const Graph& graph = compiled->program->graph();
+    // Importing a model names it; an engine file has to say that it wanted one.
+    const auto find = [&] { return Find(wanted, overridden); };
+    const std::shared_ptr<Compiled> compiled = NamingMemory("another form of the model", [&] {
+      return engine != nullptr ? WithContext(name, find) : find();
+    });
+    return WithContext(
+        name, [&] { return NamingMemory("the run", [&] { return RunForm(*compiled, given); }); });
+  }
+
+  std::vector<Datum> RunForm(const Compiled& compiled, const NamedData& given) {
+    const Graph& graph = compiled.program->graph();
     std::vector<Datum> inputs(graph.inputs.size());
     std::vector<bool> seen(inputs.size());
     Sizes sizes;
     for (const auto& [name, datum] : given) {
-      const size_t index = IndexOf(*compiled, name);
+      const size_t index = IndexOf(compiled, name);
       if (seen[index]) Fail(ErrorCode::kInvalidArgument, "input '{}' is given twice", name);
       Check(*graph.inputs[index], name, datum, *graph.shared_symbols(), &sizes);
       seen[index] = true;
@@ -437,7 +448,7 @@ struct Session::State {
     }
     for (size_t i = 0; i < seen.size(); ++i) {
       if (!seen[i] && graph.inputs[i]->fact.type.kind != Type::Kind::kOptional) {
-        Fail(ErrorCode::kInvalidArgument, "input '{}' is missing", compiled->input_names[i]);
+        Fail(ErrorCode::kInvalidArgument, "input '{}' is missing", compiled.input_names[i]);
       }
     }
     std::shared_ptr<Profiler> recorder;
@@ -445,7 +456,7 @@ struct Session::State {
       std::lock_guard lock(mutex);
       recorder = profiler;
     }
-    return compiled->program->Run(inputs, {.profiler = recorder.get()});
+    return compiled.program->Run(inputs, {.profiler = recorder.get()});
   }
 };
 
@@ -529,9 +540,7 @@ const std::map<std::string, std::string>& Session::metadata() const { return sta
 const Options& Session::options() const { return state_->options; }
 
 std::vector<Datum> Session::Run(const NamedData& inputs, const std::vector<std::string>& outputs) {
-  return WithContext(state_->name, [&] {
-    return NamingMemory("the run", [&] { return state_->Run(inputs, outputs); });
-  });
+  return state_->Run(inputs, outputs);
 }
 
 void Session::StartProfile() {

@@ -128,19 +128,13 @@ Dim SymbolTable::FloorDiv(Dim a, Dim b) {
 }
 
 Dim SymbolTable::CeilDiv(Dim a, Dim b) {
-  if (b == 1) return a;
-  if (a.known() && b.known()) {
-    if (b.value() == 0) Fail(ErrorCode::kInvalidArgument, "a shape computation divides by zero");
-    return -FloorDivide(-a.value(), b.value());
-  }
-  if (a == b) return 1;
-  Dim factor;
-  int64_t coefficient;
-  SplitCoefficient(a, &factor, &coefficient);
-  if (b.known() && b.value() != 0 && coefficient % b.value() == 0) {
-    return Mul(factor, Dim(coefficient / b.value()));
-  }
-  return Intern(Kind::kCeilDiv, a, b);
+  if (a.known() && b.known() && b != 0) return -FloorDivide(-a.value(), b.value());
+  // The two differ where there is something to round.
+  const Dim floor = FloorDiv(a, b);
+  if (floor.known()) return floor;
+  const Entry& entry = entries_[floor.symbol()];
+  const bool rounds = entry.kind == Kind::kFloorDiv && entry.a == a && entry.b == b;
+  return rounds ? Intern(Kind::kCeilDiv, a, b) : floor;
 }
 
 Dim SymbolTable::Min(Dim a, Dim b) {

@@ -34,6 +34,9 @@ class Descriptor {
 
 std::shared_ptr<const MappedFile> MappedFile::Open(const std::string& path) {
   if (path.empty()) Fail(ErrorCode::kNotFound, "cannot open a file: the path is empty");
+  if (path.find('\0') != std::string::npos) {
+    Fail(ErrorCode::kNotFound, "{}...: cannot open the file: the path holds a zero", path.c_str());
+  }
   // O_NONBLOCK: opening a named pipe must fail below, not wait for a writer.
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) {

@@ -104,87 +104,116 @@ bool MatchSumAndClamp(const Expression& expression, SimpleEpilogue* simple) {
 
 using Kind = Activation::Kind;
 
-// Additions, then an activation or none, then perhaps a constant scale and shift, then a rounding.
+// Additions, then an activation or none, then perhaps a constant scale and shift, then a rounding:
+// matched from the result down.
+class ActivationMatch {
+ public:
+  ActivationMatch(const TileGraph& graph, SimpleEpilogue* simple)
+      : graph_(graph), simple_(*simple), activation_(simple->activation), at_(graph.result) {}
+
+  bool Matches() {
+    StripRounding();
+    return StripLine() && StripFunction() && IsSum();
+  }
+
+ private:
+  using Node = TileGraph::Node;
+  const Node& node(int index) const { return graph_.nodes[index]; }
+
+  bool Is(TileOpcode op) const {
+    const Node& at = node(at_);
+    return at.kind == TileGraph::Kind::kOp && at.op == op && at.type == DType::kFloat32;
+  }
+  bool IsCast(int index, DType type) const {
+    return node(index).kind == TileGraph::Kind::kCast && node(index).type == type;
+  }
+  bool IsConstant(int index, float* value) const {
+    if (node(index).kind != TileGraph::Kind::kConstant) return false;
+    *value = static_cast<float>(node(index).value);
+    return true;
+  }
+
+  // Descends from op(x, constant, ...), in either order, to x.
+  bool Strip(TileOpcode op, float* value) {
+    if (!Is(op)) return false;
+    const auto& args = node(at_).args;
+    const int other = IsConstant(args[1], value) ? 0 : IsConstant(args[0], value) ? 1 : -1;
+    if (other < 0) return false;
+    at_ = args[other];
+    return true;
+  }
+
+  void StripRounding() {
+    for (const DType half : {DType::kFloat16, DType::kBFloat16}) {
+      if (!IsCast(at_, DType::kFloat32) || !IsCast(node(at_).args[0], half)) continue;
+      activation_.rounding = half;
+      at_ = node(node(at_).args[0]).args[0];
+    }
+  }
+
+  bool StripLine() {
+    if (Is(TileOpcode::kFma)) {
+      activation_.affine = true;
+      return IsConstant(node(at_).args[2], &activation_.shift) &&
+             Strip(TileOpcode::kFma, &activation_.scale);
+    }
+    activation_.affine = Strip(TileOpcode::kAdd, &activation_.shift);
+    activation_.affine |= Strip(TileOpcode::kMul, &activation_.scale);
+    return true;
+  }
+
+  bool StripFunction() {
+    activation_.kind = Is(TileOpcode::kClamp)       ? Kind::kClamp
+                       : Is(TileOpcode::kSwish)     ? Kind::kSwish
+                       : Is(TileOpcode::kHardSwish) ? Kind::kHardSwish
+                       : Is(TileOpcode::kSigmoid)   ? Kind::kSigmoid
+                       : Is(TileOpcode::kTanh)      ? Kind::kTanh
+                       : Is(TileOpcode::kGelu)      ? Kind::kGelu
+                       : Is(TileOpcode::kGeluTanh)  ? Kind::kGeluTanh
+                       : activation_.affine         ? Kind::kIdentity
+                                                    : Kind::kNone;
+    if (activation_.kind == Kind::kNone || activation_.kind == Kind::kIdentity) {
+      return activation_.affine;
+    }
+    const Node& function = node(at_);
+    for (int i = 1; i < function.arity; ++i) {
+      if (!IsConstant(function.args[i], &activation_.p[i - 1])) return false;
+    }
+    at_ = function.args[0];
+    return true;
+  }
+
+  // The accumulated value and what is added to it, last addend first.
+  bool IsSum() {
+    int addends[2] = {-1, -1};
+    int added = 0;
+    const auto input = [&](int index) {
+      const Node& n = node(index);
+      return n.kind == TileGraph::Kind::kInput && n.type == DType::kFloat32 ? n.input : -1;
+    };
+    for (; input(at_) != 0; ++added) {
+      if (!Is(TileOpcode::kAdd) || added == 2) return false;
+      const auto& args = node(at_).args;
+      const int other = input(args[0]) > 0 ? 0 : input(args[1]) > 0 ? 1 : -1;
+      if (other < 0) return false;
+      addends[added] = input(args[other]) - 1;
+      at_ = args[1 - other];
+    }
+    for (int i = 0; i < added; ++i) simple_.addend[i] = addends[added - 1 - i];
+    return true;
+  }
+
+  const TileGraph& graph_;
+  SimpleEpilogue& simple_;
+  Activation& activation_;
+  int at_;  // the node that is looked at
+};
+
 bool MatchActivation(const Expression& expression, SimpleEpilogue* simple) {
   TileGraph graph;
   if (!graph.Build(expression).empty()) return false;
   *simple = SimpleEpilogue();
-  Activation& activation = simple->activation;
-  int at = graph.result;
-  const auto cast_to = [&](int node, DType type) {
-    return graph.nodes[node].kind == TileGraph::Kind::kCast && graph.nodes[node].type == type;
-  };
-  for (const DType half : {DType::kFloat16, DType::kBFloat16}) {
-    if (!cast_to(at, DType::kFloat32) || !cast_to(graph.nodes[at].args[0], half)) continue;
-    activation.rounding = half;
-    at = graph.nodes[graph.nodes[at].args[0]].args[0];
-  }
-  const auto is = [&](TileOpcode op) {
-    const TileGraph::Node& node = graph.nodes[at];
-    return node.kind == TileGraph::Kind::kOp && node.op == op && node.type == DType::kFloat32;
-  };
-  const auto constant = [&](int node, float* value) {
-    if (graph.nodes[node].kind != TileGraph::Kind::kConstant) return false;
-    *value = static_cast<float>(graph.nodes[node].value);
-    return true;
-  };
-  // Descends through op(x, constant) in either order.
-  const auto strip = [&](TileOpcode op, float* value) {
-    if (!is(op)) return false;
-    const auto& args = graph.nodes[at].args;
-    const int other = constant(args[1], value) ? 0 : constant(args[0], value) ? 1 : -1;
-    if (other < 0) return false;
-    at = args[other];
-    return true;
-  };
-  if (is(TileOpcode::kFma)) {
-    const int addend = graph.nodes[at].args[2];
-    if (!constant(addend, &activation.shift)) return false;
-    const auto args = graph.nodes[at].args;
-    const int other = constant(args[1], &activation.scale)   ? 0
-                      : constant(args[0], &activation.scale) ? 1
-                                                             : -1;
-    if (other < 0) return false;
-    at = args[other];
-    activation.affine = true;
-  } else {
-    activation.affine = strip(TileOpcode::kAdd, &activation.shift);
-    activation.affine |= strip(TileOpcode::kMul, &activation.scale);
-  }
-  activation.kind = is(TileOpcode::kClamp)       ? Kind::kClamp
-                    : is(TileOpcode::kSwish)     ? Kind::kSwish
-                    : is(TileOpcode::kHardSwish) ? Kind::kHardSwish
-                    : is(TileOpcode::kSigmoid)   ? Kind::kSigmoid
-                    : is(TileOpcode::kTanh)      ? Kind::kTanh
-                    : is(TileOpcode::kGelu)      ? Kind::kGelu
-                    : is(TileOpcode::kGeluTanh)  ? Kind::kGeluTanh
-                    : activation.affine          ? Kind::kIdentity
-                                                 : Kind::kNone;
-  if (activation.kind == Kind::kNone) return false;
-  if (activation.kind != Kind::kIdentity) {
-    const TileGraph::Node& node = graph.nodes[at];
-    for (int i = 1; i < node.arity; ++i) {
-      if (!constant(node.args[i], &activation.p[i - 1])) return false;
-    }
-    at = node.args[0];
-  }
-  // The sum, last addend first.
-  int addends[2] = {-1, -1};
-  int added = 0;
-  const auto input = [&](int index) {
-    const TileGraph::Node& n = graph.nodes[index];
-    return n.kind == TileGraph::Kind::kInput && n.type == DType::kFloat32 ? n.input : -1;
-  };
-  for (; input(at) != 0; ++added) {
-    if (!is(TileOpcode::kAdd) || added == 2) return false;
-    const auto& args = graph.nodes[at].args;
-    const int other = input(args[0]) > 0 ? 0 : input(args[1]) > 0 ? 1 : -1;
-    if (other < 0) return false;
-    addends[added] = input(args[other]) - 1;
-    at = args[1 - other];
-  }
-  for (int i = 0; i < added; ++i) simple->addend[i] = addends[added - 1 - i];
-  return true;
+  return ActivationMatch(graph, simple).Matches();
 }
 
 }  // namespace

@@ -14,23 +14,10 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 bool IsHalf(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
 DType ComputedType(DType type) { return IsHalf(type) ? DType::kFloat32 : type; }
 
+// Those of DispatchReal: no complex numbers, no floats of 8 bits, nothing below a byte.
 bool IsReal(DType type) {
-  switch (type) {
-    case DType::kFloat32:
-    case DType::kFloat64:
-    case DType::kFloat16:
-    case DType::kBFloat16:
-    case DType::kInt8:
-    case DType::kInt16:
-    case DType::kInt32:
-    case DType::kInt64:
-    case DType::kUInt8:
-    case DType::kUInt16:
-    case DType::kUInt32:
-    case DType::kUInt64:
-    case DType::kBool: return true;
-    default: return false;
-  }
+  if (IsFloat(type)) return BitWidth(type) >= 16;
+  return type == DType::kBool || (IsInteger(type) && !IsPacked(type));
 }
 
 bool IsByte(DType type) { return type == DType::kInt8 || type == DType::kUInt8; }
@@ -462,6 +449,54 @@ int TileGraph::Float(TileOpcode op, const int* args) {
 
 // ---- building ----
 
+int TileGraph::Convert(const Expression& expression, const Instruction& cast, int x,
+                       bool is_result) {
+  const DType type = ComputedType(cast.type);
+  int made = -1;
+  if (IsByte(type) && nodes[x].type == DType::kFloat32) made = Quantized(x, type);
+  if (type == DType::kFloat32) made = Centred(x);
+  if (made < 0) made = Cast(x, type);
+  if (IsHalf(cast.type) && expression.RegisterType(cast.args[0]) != cast.type && !is_result) {
+    made = Cast(Cast(made, cast.type), type);  // the rounding is meant
+  }
+  return made;
+}
+
+int TileGraph::Test(Fn fn, int a, int b) {
+  const DType operands = nodes[a].type;
+  if (Arity(fn) == 2) return Op(OpcodeOf(fn), DType::kBool, {a, Cast(b, operands)});
+  // An integer is neither NaN nor infinite.
+  if (!IsFloat(operands)) return Constant(DType::kBool, 0);
+  const Node& x = nodes[a];
+  const bool widened = x.kind == Kind::kCast && IsHalf(nodes[x.args[0]].type);
+  return Op(OpcodeOf(fn), DType::kBool, {widened ? x.args[0] : a});
+}
+
+int TileGraph::Compute(Fn fn, DType type, const int* args) {
+  const auto [a, b] = std::pair(args[0], args[1]);
+  if (type == DType::kFloat32) return Float(OpcodeOf(fn), args);
+  if (fn == Fn::kAdd && type == DType::kFloat64) return Sum(type, a, b);
+  if (fn == Fn::kPow) return Pow(type, a, b);
+  if (fn == Fn::kMin && type != DType::kBool && Absorbable(a, TileOpcode::kMax)) {
+    const auto [x, least] = std::pair(nodes[a].args[0], nodes[a].args[1]);
+    return Op(TileOpcode::kClamp, type, {x, least, b});
+  }
+  return Arity(fn) == 1 ? Op(OpcodeOf(fn), type, {a}) : Op(OpcodeOf(fn), type, {a, b});
+}
+
+int TileGraph::Apply(const Instruction& instruction, int* args) {
+  const Fn fn = instruction.fn;
+  const DType type = ComputedType(instruction.type);
+  if (ReturnsBool(fn)) return Cast(Test(fn, args[0], args[1]), type);
+  const DType operands = IsLogical(fn) ? DType::kBool : type;
+  for (int i = 0; i < Arity(fn); ++i) {
+    args[i] = Cast(args[i], fn == Fn::kWhere && i == 0 ? DType::kBool : operands);
+  }
+  if (fn != Fn::kWhere) return Cast(Compute(fn, operands, args), type);
+  return type == DType::kFloat32 ? Where(args[0], args[1], args[2])
+                                 : Op(TileOpcode::kWhere, type, {args[0], args[1], args[2]});
+}
+
 std::string_view TileGraph::Build(const Expression& expression) {
   int map[256];  // register -> node
   int16_t uses[256] = {};
@@ -477,8 +512,7 @@ std::string_view TileGraph::Build(const Expression& expression) {
     node.input = static_cast<int16_t>(reg);
     node.uses = uses[reg];
     nodes.push_back(node);
-    map[reg] = Cast(nodes.size() - 1, ComputedType(type));
-    ++reg;
+    map[reg++] = Cast(nodes.size() - 1, ComputedType(type));
   }
   for (const Expression::Constant& constant : expression.constants) {
     if (!IsReal(constant.type)) return "a constant's element type is not a real number or bool";
@@ -486,64 +520,19 @@ std::string_view TileGraph::Build(const Expression& expression) {
   }
   for (const Instruction& instruction : expression.code) {
     if (!IsReal(instruction.type)) return "a result's element type is not a real number or bool";
-    const DType type = ComputedType(instruction.type);
-    const int arity = Arity(instruction.fn);
     int args[3] = {-1, -1, -1};
-    for (int i = 0; i < arity; ++i) args[i] = map[instruction.args[i]];
-    int made = -1;
-    if (instruction.fn == Fn::kCast) {
-      if (IsByte(type) && nodes[args[0]].type == DType::kFloat32) made = Quantized(args[0], type);
-      if (type == DType::kFloat32) made = Centred(args[0]);
-      if (made < 0) made = Cast(args[0], type);
-      const bool is_result = reg == expression.registers() - 1;
-      const DType from = expression.RegisterType(instruction.args[0]);
-      if (IsHalf(instruction.type) && from != instruction.type && !is_result) {
-        made = Cast(Cast(made, instruction.type), type);  // the rounding is meant
-      }
-    } else if (instruction.fn == Fn::kWhere) {
-      for (int i = 0; i < 3; ++i) args[i] = Cast(args[i], i == 0 ? DType::kBool : type);
-      made = type == DType::kFloat32 ? Where(args[0], args[1], args[2])
-                                     : Op(TileOpcode::kWhere, type, {args[0], args[1], args[2]});
-    } else if (ReturnsBool(instruction.fn)) {
-      DType operands = nodes[args[0]].type;
-      if (!IsFloat(operands) && Arity(instruction.fn) == 1) {
-        made = Constant(DType::kBool, 0);  // an integer is neither NaN nor infinite
-      } else if (arity == 1) {
-        const Node& x = nodes[args[0]];
-        const bool widened = x.kind == Kind::kCast && IsHalf(nodes[x.args[0]].type);
-        made = Op(OpcodeOf(instruction.fn), DType::kBool, {widened ? x.args[0] : args[0]});
-      } else {
-        made = Op(OpcodeOf(instruction.fn), DType::kBool, {args[0], Cast(args[1], operands)});
-      }
-      made = Cast(made, type);
-    } else {
-      const DType operands = IsLogical(instruction.fn) ? DType::kBool : type;
-      for (int i = 0; i < arity; ++i) args[i] = Cast(args[i], operands);
-      if (operands == DType::kFloat32) {
-        made = Float(OpcodeOf(instruction.fn), args);
-      } else if (instruction.fn == Fn::kAdd && operands == DType::kFloat64) {
-        made = Sum(operands, args[0], args[1]);
-      } else if (instruction.fn == Fn::kPow) {
-        made = Pow(operands, args[0], args[1]);
-      } else if (instruction.fn == Fn::kMin && operands != DType::kBool &&
-                 Absorbable(args[0], TileOpcode::kMax)) {
-        const auto [x, least] = std::pair(nodes[args[0]].args[0], nodes[args[0]].args[1]);
-        made = Op(TileOpcode::kClamp, operands, {x, least, args[1]});
-      } else {
-        made = arity == 1 ? Op(OpcodeOf(instruction.fn), operands, {args[0]})
-                          : Op(OpcodeOf(instruction.fn), operands, {args[0], args[1]});
-      }
-      made = Cast(made, type);
-    }
+    for (int i = 0; i < Arity(instruction.fn); ++i) args[i] = map[instruction.args[i]];
+    const bool is_result = reg == expression.registers() - 1;
+    const int made = instruction.fn == Fn::kCast
+                         ? Convert(expression, instruction, args[0], is_result)
+                         : Apply(instruction, args);
     // A node that stands for two registers may not be absorbed by a user of one of them.
     const bool shared = std::find(map, map + reg, made) != map + reg;
     nodes[made].uses = shared ? static_cast<int16_t>(nodes[made].uses + uses[reg]) : uses[reg];
     map[reg++] = made;
     if (nodes.size() > kMaxNodes - 16) return "the expression is too long";
   }
-  result = map[expression.code.empty() ? 0 : reg - 1];
-  const DType result_type = expression.ResultType();
-  result = Cast(result, result_type);
+  result = Cast(map[expression.code.empty() ? 0 : reg - 1], expression.ResultType());
   return {};
 }
 

@@ -41,6 +41,12 @@ struct TileGraph {
     return Op(op, DType::kFloat32, args);
   }
 
+  // One instruction, its operands being nodes already: casts; all others, by what they return.
+  int Convert(const Expression& expression, const Instruction& cast, int x, bool is_result);
+  int Apply(const Instruction& instruction, int* args);
+  int Test(Fn fn, int a, int b);                    // a comparison, or whether a float is finite
+  int Compute(Fn fn, DType type, const int* args);  // operands and result of one type
+
   // a + b, as one operation where one of them is a product.
   int Sum(DType type, int a, int b);
   // Float32 operations, simplified.

@@ -85,7 +85,9 @@ class Importer {
   void AddOutput(const std::string& name, Scope& scope, ImportedModel* result) {
     Value* value = scope.Find(name);
     if (value == nullptr) {
-      Fail(ErrorCode::kInvalidArgument, "the graph has no value '{}' to give as an output", name);
+      Fail(ErrorCode::kInvalidArgument,
+           "the graph has no value '{}' to give as an output; the model's outputs are {}", name,
+           fmt::join(result->output_names, ", "));
     }
     result->graph->outputs.push_back(value);
     result->output_names.push_back(name);

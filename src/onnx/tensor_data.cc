@@ -235,10 +235,6 @@ Tensor ReadChecked(const TensorProto& tensor, const ModelFile& file) {
   return FromTypedFields(type, tensor.dims, count, tensor);
 }
 
-std::string Describe(const TensorProto& tensor, const ModelFile& file) {
-  return fmt::format("{}: tensor '{}'", file.name, tensor.name.Get());
-}
-
 // Copies element `from` of `values` to element `to` of `dense`.
 void CopyElement(const Tensor& values, int64_t from, Tensor& dense, int64_t to) {
   if (values.dtype() == DType::kString) {
@@ -319,21 +315,14 @@ Tensor ReadSparse(const SparseTensorProto& sparse, const ModelFile& file) {
 }  // namespace
 
 Tensor ReadTensor(const TensorProto& tensor, const ModelFile& file) {
-  try {
-    return ReadChecked(tensor, file);
-  } catch (const Error& error) {
-    throw Error(error.code(), Describe(tensor, file) + ": " + error.what());
-  }
+  return WithContext(fmt::format("tensor '{}'", tensor.name.Get()),
+                     [&] { return ReadChecked(tensor, file); });
 }
 
 Tensor ReadSparseTensor(const SparseTensorProto& tensor, const ModelFile& file) {
-  if (!tensor.values)
-    Fail(ErrorCode::kInvalidModel, "{}: a sparse tensor has no values", file.name);
-  try {
-    return ReadSparse(tensor, file);
-  } catch (const Error& error) {
-    throw Error(error.code(), Describe(*tensor.values, file) + " (sparse): " + error.what());
-  }
+  if (!tensor.values) Fail(ErrorCode::kInvalidModel, "a sparse tensor has no values");
+  return WithContext(fmt::format("sparse tensor '{}'", tensor.values->name.Get()),
+                     [&] { return ReadSparse(tensor, file); });
 }
 
 TensorProto WriteTensor(const Tensor& tensor, std::string_view name) {

@@ -108,9 +108,7 @@ std::string Obstacle(const NodeProto& node, int64_t opset, const SupportedOperat
     if (supported && supported(domain, name)) return {};
     if (domain == kContributedDomain) return "not implemented in Sardonyx";
     if (NewestOpset(domain) > 0) return "not in the ONNX standard";
-    return "the domain is not of the ONNX standard, and neither a model-local function nor a "
-           "custom "
-           "operator has this name";
+    return "the domain is not of the ONNX standard, and no model-local function has this name";
   }
   if (opset == 0) return "the domain is missing from opset_import";
   if (FindSchema(domain, name, opset) == nullptr) {

@@ -122,6 +122,22 @@ def test_random_integers_are_zero_or_one(tmp_path):
     assert set(np.load(tmp_path / "out/y.npy").flat) == {0, 1}
 
 
+@pytest.mark.parametrize(
+    ("dtype", "shown"),
+    [
+        (TensorProto.COMPLEX64, "2.5+0j"),
+        (TensorProto.BFLOAT16, "2.5"),
+        (TensorProto.FLOAT4E2M1, "2"),  # of 2 and 3 the even one
+        (TensorProto.INT4, "2"),
+        (TensorProto.UINT8, "2"),
+        (TensorProto.BOOL, "1"),
+    ],
+)
+def test_a_number_fills_inputs_of_every_type(dtype, shown, tmp_path):
+    line = sardonyx("run", identity_of(dtype, tmp_path), "-i", "x=2.5").splitlines()[1]
+    assert line.split()[-1] == shown
+
+
 def test_sizes_that_are_not_given_are_one(model, tmp_path):
     done = start("run", model, "-o", tmp_path / "out")
     assert "dimension 'batch' is taken as 1" in done.stderr
@@ -212,7 +228,7 @@ def test_explain(model):
     assert "[4,3]" in output
     assert "pass fold_constants" in output
     sardonyx("explain", model, "--shape", "batch=4", "--disable-pass", "fold_constants")
-    assert "no such pass" in fails("explain", model, "--disable-pass", "nonsense")
+    assert "explain' lists them" in fails("explain", model, "--disable-pass", "nonsense")
     sardonyx("explain", model, "--shape", "batch=4", "--no-winograd")
 
 
@@ -230,6 +246,13 @@ def test_errors_name_what_is_wrong(model, tmp_path):
     np.save(tmp_path / "a.npy", A[:, :2])
     assert "[2,2]" in fails("run", model, "-i", f"a={tmp_path}/a.npy")
     assert "cannot" in fails("run", model, "-o", model / "below-a-file")
+    np.savez(tmp_path / "other.npz", c=A, d=B)
+    assert "only c, d" in fails("run", model, "-i", f"a={tmp_path}/other.npz")
+    twice = fails("run", model, "--shape", "batch=2", "--shape", "batch=3")
+    assert "--shape batch=3: another was given before" in twice
+    large = fails("run", model, "--shape", "a=99999999999x3")
+    assert "input 'a' of shape [99999999999,3]" in large
+    assert "would replace" in fails("compile", model, "--output", model)
 
 
 def test_damaged_arrays(model, tmp_path):

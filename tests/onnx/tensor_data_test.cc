@@ -41,7 +41,6 @@ class TensorData : public testing::Test {
   Tensor Read(const TensorProto& tensor) { return ReadTensor(tensor, *Model(tensor)); }
 
   void ExpectRefused(ErrorCode code, std::vector<std::string> parts, const TensorProto& tensor) {
-    parts.push_back("model.onnx");
     parts.push_back("tensor 'w'");
     const auto file = Model(tensor);
     ExpectError(code, parts, [&] { ReadTensor(tensor, *file); });

@@ -321,7 +321,8 @@ def test_external_data_too_short(folder):
 
 
 def test_external_data_absent(folder):
-    refuses(saved(external("w.bin"), folder), FileNotFoundError, "w.bin")
+    message = refuses(saved(external("w.bin"), folder), FileNotFoundError, "w.bin", "tensor 'w'")
+    assert message.count("model.onnx") == 1
 
 
 # ---- inputs of a run -----------------------------------------------------------------
@@ -384,10 +385,92 @@ def test_a_session_survives_failed_runs():
     np.testing.assert_array_equal(session.run([A, B])["y"], A + B)
 
 
-def test_options_out_of_range():
-    for options in ({"threads": -1}, {"threads": 5000}, {"max_plans": 0}):
+def test_names_that_are_no_text():
+    rejects({1: A, "b": B}, "names of inputs are str, not int")
+    session = sardonyx.load(small.add())
+    for outputs in ([1], [None], 3):
+        with pytest.raises(sardonyx.InvalidArgumentError, match="outputs"):
+            session.run([A, B], outputs)
+
+
+def test_unknown_output(tmp_path):
+    session = sardonyx.load(saved(small.add(), tmp_path))
+    with pytest.raises(sardonyx.InvalidArgumentError) as caught:
+        session.run([A, B], ["nope"])
+    message = str(caught.value)
+    assert "no value 'nope'" in message and "outputs are y" in message
+    assert message.count("model.onnx") == 1
+
+
+def test_index_out_of_range():
+    model = small.model(
+        [helper.make_node("Gather", ["x", "at"], ["y"], name="pick")],
+        [small.value("x", ["n"]), small.value("at", ["k"], TensorProto.INT64)],
+        [small.value("y", None)],
+    )
+    session = sardonyx.load(model)
+    rejects([B, np.array([2, -4])], "'pick'", "Gather", "index -4", "element 1", session=session)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"threads": -1}, "threads must be 0 to 1024, is -1"),
+        ({"threads": 2**40}, "threads must be 0 to 1024"),
+        ({"threads": "two"}, "threads must be an int, not str"),
+        ({"threads": 1.5}, "threads must be an int, not float"),
+        ({"max_plans": 0}, "max_plans must be 1 to"),
+        ({"max_plans": "3"}, "max_plans must be an int, not str"),
+        ({"winograd": "no"}, "winograd must be True or False, not 'no'"),
+        ({"recompile": 1}, "recompile must be True or False"),
+        ({"progress": 3}, "progress must be a function, not int"),
+        ({"trace_passes": 3}, "trace_passes must be a function, not int"),
+        ({"disabled_passes": 3}, "disabled_passes must be a list of str, not int"),
+        ({"disabled_passes": [3]}, "names in disabled_passes are str, not int"),
+        ({"external_data_folder": 3}, "external_data_folder must be a path, not int"),
+    ],
+)
+def test_options_of_a_wrong_kind_or_size(options, words):
+    with pytest.raises(sardonyx.InvalidArgumentError, match=words):
+        sardonyx.load(small.add(), **options)
+
+
+def test_shapes_of_a_wrong_kind(tmp_path):
+    path = saved(small.add(), tmp_path)
+    engine = tmp_path / "model.sdx"
+    session = sardonyx.load(path)
+    for shapes, words in (
+        ({"a": "1x3"}, "shape of input 'a'"),
+        ({"a": 3}, "shape of input 'a'"),
+        ({1: [1, 3]}, "names in shapes are str"),
+        ([1, 3], "dict from input names"),
+        (3, "dict from input names"),
+    ):
+        with pytest.raises(sardonyx.InvalidArgumentError, match=words):
+            sardonyx.compile(path, engine, shapes=shapes)
         with pytest.raises(sardonyx.InvalidArgumentError):
-            sardonyx.load(small.add(), **options)
+            session.explain(shapes)
+
+
+def test_paths_of_a_wrong_kind(tmp_path):
+    path = saved(small.add(), tmp_path)
+    for wrong in (None, 3, small.add()):
+        with pytest.raises(sardonyx.InvalidArgumentError, match="must be a path"):
+            sardonyx.compile(wrong, tmp_path / "model.sdx")
+        with pytest.raises(sardonyx.InvalidArgumentError, match="must be a path"):
+            sardonyx.compile(path, wrong)
+        with pytest.raises(sardonyx.InvalidArgumentError, match="must be a path"):
+            sardonyx.inspect(wrong)
+    refuses("a\0b", sardonyx.NotFoundError, "a...", "zero")
+    with pytest.raises(sardonyx.InvalidArgumentError, match=r"sardonyx\.load"):
+        sardonyx.Session(path)
+
+
+def test_an_engine_does_not_replace_its_model(tmp_path):
+    path = saved(small.add(), tmp_path)
+    with pytest.raises(sardonyx.InvalidArgumentError, match="would replace"):
+        sardonyx.compile(path, path)
+    sardonyx.load(path)
 
 
 # ---- memory ------------------------------------------------------------------------------

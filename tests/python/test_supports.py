@@ -23,6 +23,7 @@ import sardonyx
         ("Affine", "", 10, None, False),
         ("Upsample", "", 10, None, False),
         ("Nonsense", "", None, None, False),
+        ("Add", "", 99, None, False),
     ],
 )
 def test_supports(op, domain, version, types, answer):

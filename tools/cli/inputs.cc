@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <complex>
 #include <map>
 #include <optional>
 #include <set>
 
-#include "elements.h"
 #include "files.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
@@ -83,10 +83,12 @@ GivenShapes ParseShapes(const std::vector<ValueInfo>& inputs,
     const auto parts = Split(inputs, argument);
     if (!parts) Fail(fmt::format("--shape {}: is not NAME=SIZES, as in x=1x3x224x224", argument));
     const std::vector<int64_t> shape = ParseShape(argument, parts->second);
+    bool is_first = true;
     if (Find(inputs, parts->first) != nullptr) {
-      given.inputs[parts->first] = shape;
+      is_first = given.inputs.emplace(parts->first, shape).second;
     } else if (symbols.contains(parts->first) && shape.size() == 1) {
-      given.symbols[parts->first] = shape[0];
+      const auto [it, inserted] = given.symbols.emplace(parts->first, shape[0]);
+      is_first = inserted || it->second == shape[0];
     } else {
       Fail(fmt::format("--shape {}: the model has no input '{}'; its inputs are {}{}", argument,
                        parts->first, NamesOf(inputs),
@@ -94,6 +96,7 @@ GivenShapes ParseShapes(const std::vector<ValueInfo>& inputs,
                            ? ""
                            : fmt::format(", its named dimensions {}", fmt::join(symbols, ", "))));
     }
+    if (!is_first) Fail(fmt::format("--shape {}: another was given before", argument));
   }
   return given;
 }
@@ -149,28 +152,46 @@ class Random {
   uint64_t state_;
 };
 
+// Numbers (float64) as elements of any type but strings.
+Tensor Typed(const Tensor& numbers, DType dtype) {
+  const bool wide = dtype == DType::kComplex128;
+  if (!wide && dtype != DType::kComplex64) return Converted(numbers, dtype);
+  Tensor tensor(dtype, numbers.dims());
+  for (int64_t i = 0; i < numbers.size(); ++i) {
+    const double real = numbers.data<double>()[i];
+    if (wide) {
+      tensor.data<std::complex<double>>()[i] = real;
+    } else {
+      tensor.data<std::complex<float>>()[i] = static_cast<float>(real);
+    }
+  }
+  return tensor;
+}
+
 // Real numbers lie in [0, 1). Integers and bools are 0 or 1: whatever they count or select, these
 // two are mostly valid.
 Tensor RandomTensor(const ValueInfo& info, const std::vector<int64_t>& shape, uint64_t seed) {
-  Tensor tensor(info.dtype, shape);
   Random random(seed, info.name);
   if (info.dtype == DType::kString) {
+    Tensor tensor(info.dtype, shape);
     for (int64_t i = 0; i < tensor.size(); ++i) {
       tensor.data<std::string>()[i] = static_cast<char>('a' + random.Next() % 26);
     }
     return tensor;
   }
   if (info.dtype == DType::kFloat32) {
+    Tensor tensor(info.dtype, shape);
     for (int64_t i = 0; i < tensor.size(); ++i) {
       tensor.data<float>()[i] = static_cast<float>(random.Uniform());
     }
     return tensor;
   }
-  const bool whole = IsIntegerType(info.dtype) || info.dtype == DType::kBool;
-  for (int64_t i = 0; i < tensor.size(); ++i) {
-    SetElement(&tensor, i, whole ? static_cast<double>(random.Next() & 1) : random.Uniform());
+  const bool whole = DTypeIsInteger(info.dtype) || info.dtype == DType::kBool;
+  Tensor numbers(DType::kFloat64, shape);
+  for (int64_t i = 0; i < numbers.size(); ++i) {
+    numbers.data<double>()[i] = whole ? static_cast<double>(random.Next() & 1) : random.Uniform();
   }
-  return tensor;
+  return Typed(numbers, info.dtype);
 }
 
 std::optional<double> ParseNumber(const std::string& text) {
@@ -181,9 +202,9 @@ std::optional<double> ParseNumber(const std::string& text) {
 }
 
 Tensor Filled(const ValueInfo& info, const std::vector<int64_t>& shape, double value) {
-  Tensor tensor(info.dtype, shape);
-  for (int64_t i = 0; i < tensor.size(); ++i) SetElement(&tensor, i, value);
-  return tensor;
+  Tensor numbers(DType::kFloat64, shape);
+  std::fill_n(numbers.data<double>(), numbers.size(), value);
+  return Typed(numbers, info.dtype);
 }
 
 using Archive = std::vector<std::pair<std::string, std::string>>;
@@ -198,7 +219,9 @@ Tensor FromArchive(const Archive& archive, const ValueInfo& info, const std::str
       return ReadNpy(bytes, path + ":" + entry, info.dtype);
     }
   }
-  Fail(fmt::format("{}: holds no array '{}'", path, info.name));
+  std::vector<std::string> held;
+  for (const auto& [entry, bytes] : archive) held.push_back(EntryName(entry));
+  Fail(fmt::format("{}: holds no array '{}', only {}", path, info.name, fmt::join(held, ", ")));
 }
 
 // "seq(...)", "map(...)" and "optional(...)" have files of their own kinds.
@@ -261,8 +284,10 @@ NamedData MakeInputs(const std::vector<ValueInfo>& inputs, const InputArguments&
       }
       continue;
     }
-    if (!parts)
-      Fail(fmt::format("--input {}: is not NAME=FILE, NAME=random or FILE.npz", argument));
+    if (!parts) {
+      Fail(fmt::format("--input {}: is not NAME=FILE, NAME=NUMBER, NAME=random or FILE.npz",
+                       argument));
+    }
     const ValueInfo* info = Find(inputs, parts->first);
     if (info == nullptr) {
       Fail(fmt::format("--input {}: the model has no input '{}'; its inputs are {}", argument,
@@ -301,8 +326,13 @@ NamedData MakeInputs(const std::vector<ValueInfo>& inputs, const InputArguments&
   for (const auto& [name, shape] : ResolveShapes(rest, for_rest)) {
     const ValueInfo& info = *Find(inputs, name);
     auto it = filled.find(name);
-    read[name] = it != filled.end() ? Filled(info, shape, it->second)
-                                    : RandomTensor(info, shape, arguments.seed);
+    try {
+      read[name] = it != filled.end() ? Filled(info, shape, it->second)
+                                      : RandomTensor(info, shape, arguments.seed);
+    } catch (const Error& error) {
+      throw Error(error.code(), fmt::format("input '{}' of shape [{}]: {}", name,
+                                            fmt::join(shape, ","), error.what()));
+    }
   }
 
   NamedData data;

@@ -28,7 +28,7 @@ void ModelArguments::AddTo(CLI::App& command, bool engine_files) {
       ->check(CLI::IsMember({"estimate", "measure"}))
       ->capture_default_str()
       ->type_name("HOW");
-  command.add_flag("!--no-winograd", winograd,
+  command.add_flag("--no-winograd", no_winograd,
                    "convolutions by direct sums alone: slower, rounds somewhat less");
   if (engine_files) {
     command.add_flag("--recompile", recompile,
@@ -56,8 +56,10 @@ Options ModelArguments::SessionOptions() const {
     const bool known = std::any_of(passes.begin(), passes.end(),
                                    [&](const auto& pass) { return pass.first == name; });
     if (!known) {
-      throw Error(ErrorCode::kInvalidArgument,
-                  fmt::format("--disable-pass {}: there is no such pass", name));
+      throw Error(
+          ErrorCode::kInvalidArgument,
+          fmt::format("--disable-pass {}: there is no such pass; 'sardonyx explain' lists them",
+                      name));
     }
   }
   Options options;
@@ -65,7 +67,7 @@ Options ModelArguments::SessionOptions() const {
   options.disabled_passes = disabled_passes;
   options.recompile = recompile;
   options.tuning = tuning == "measure" ? Tuning::kMeasure : Tuning::kEstimate;
-  options.winograd = winograd;
+  options.winograd = !no_winograd;
   options.progress = [](const std::string& line) { fmt::print(stderr, "tuning {}\n", line); };
   return options;
 }

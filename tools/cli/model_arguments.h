@@ -14,7 +14,7 @@ struct ModelArguments {
   int threads = 0;
   std::vector<std::string> disabled_passes;
   std::string tuning = "estimate";
-  bool winograd = true;
+  bool no_winograd = false;
   bool recompile = false;
   InputArguments inputs;
 

@@ -6,7 +6,6 @@
 #include <cstring>
 #include <vector>
 
-#include "elements.h"
 #include "fmt/format.h"
 #include "fmt/ranges.h"
 
@@ -89,6 +88,13 @@ constexpr std::array<NumpyType, 14> kTypes = {{
     {"c8", DType::kComplex64},
     {"c16", DType::kComplex128},
 }};
+
+// Null for the types that NumPy itself does not have.
+const NumpyType* NumpyTypeOf(DType dtype) {
+  const auto* type = std::find_if(kTypes.begin(), kTypes.end(),
+                                  [&](const NumpyType& each) { return each.dtype == dtype; });
+  return type == kTypes.end() ? nullptr : type;
+}
 
 DType TypeOf(std::string_view descr, const std::string& path) {
   if (descr.size() > 1 && descr[0] == '>' && descr != ">b1") {
@@ -208,15 +214,8 @@ std::string WriteText(const Tensor& tensor) {
   return out;
 }
 
-template <typename T>
-std::string Elements(const Tensor& tensor) {
-  std::string out(tensor.size() * sizeof(T), '\0');
-  for (int64_t i = 0; i < tensor.size(); ++i) {
-    const T value = static_cast<T>(ElementAsDouble(tensor, i));
-    std::memcpy(out.data() + i * sizeof(T), &value, sizeof(T));
-  }
-  return out;
-}
+// Bytes of an element in a file, where packed ones take a byte each.
+size_t ItemBytes(DType dtype) { return (DTypeBits(dtype) + 7U) / 8U; }
 
 }  // namespace
 
@@ -231,42 +230,36 @@ Tensor ReadNpy(std::string_view bytes, const std::string& path, DType wanted) {
   const std::string_view kind = std::string_view(header.descr).substr(header.descr.empty() ? 0 : 1);
   const bool raw = kind == "V1" || kind == "V2" || kind == "u1" || kind == "u2";
   const size_t raw_item = raw ? kind.back() - '0' : 0;
-  if (raw && IsSmallType(wanted) && raw_item == (BitsOf(wanted) + 7U) / 8U) {
+  if (raw && NumpyTypeOf(wanted) == nullptr && raw_item == ItemBytes(wanted)) {
     dtype = wanted;
   } else {
     dtype = TypeOf(header.descr, path);
   }
-  const size_t item = (BitsOf(dtype) + 7U) / 8U;
+  const size_t item = ItemBytes(dtype);
   const int64_t count = CountOf(header.shape, path);
   std::string data(DataOf(bytes, header, count, item, path));
   if (header.fortran_order) data = ToRowMajor(data, header.shape, item);
-  Tensor tensor(dtype, header.shape);
-  if (BitsOf(dtype) % 8 != 0) {
-    PackBits(reinterpret_cast<const uint8_t*>(data.data()), count, BitsOf(dtype),
-             tensor.data<uint8_t>());
-  } else if (count > 0) {
-    std::memcpy(tensor.raw(), data.data(), data.size());
+  if (DTypeBits(dtype) % 8 != 0) {
+    return Packed(dtype, header.shape, reinterpret_cast<const uint8_t*>(data.data()));
   }
+  Tensor tensor(dtype, header.shape);
+  if (count > 0) std::memcpy(tensor.raw(), data.data(), data.size());
   return tensor;
 }
 
 std::string WriteNpy(const Tensor& tensor) {
   const DType dtype = tensor.dtype();
   if (dtype == DType::kString) return WriteText(tensor);
-  for (const NumpyType& type : kTypes) {
-    if (type.dtype != dtype) continue;
-    const char order = BitsOf(dtype) == 8 ? '|' : '<';
-    std::string out = MakeHeader(fmt::format("{}{}", order, type.descr), tensor.dims());
+  if (const NumpyType* type = NumpyTypeOf(dtype)) {
+    const char order = DTypeBits(dtype) == 8 ? '|' : '<';
+    std::string out = MakeHeader(fmt::format("{}{}", order, type->descr), tensor.dims());
     if (tensor.size() > 0) out.append(static_cast<const char*>(tensor.raw()), tensor.bytes());
     return out;
   }
-  if (dtype == DType::kInt4 || dtype == DType::kInt2) {
-    return MakeHeader("|i1", tensor.dims()) + Elements<int8_t>(tensor);
-  }
-  if (dtype == DType::kUInt4 || dtype == DType::kUInt2) {
-    return MakeHeader("|u1", tensor.dims()) + Elements<uint8_t>(tensor);
-  }
-  return MakeHeader("<f4", tensor.dims()) + Elements<float>(tensor);
+  const bool is_signed = dtype == DType::kInt4 || dtype == DType::kInt2;
+  return WriteNpy(Converted(tensor, DTypeIsFloat(dtype) ? DType::kFloat32
+                                    : is_signed         ? DType::kInt8
+                                                        : DType::kUInt8));
 }
 
 }  // namespace sardonyx::cli

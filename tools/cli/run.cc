@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <complex>
 #include <filesystem>
 #include <memory>
 
 #include "commands.h"
-#include "elements.h"
 #include "files.h"
 #include "fmt/format.h"
 #include "model_arguments.h"
@@ -25,46 +25,59 @@ struct Arguments {
   std::vector<std::string> outputs;
 };
 
-std::string PrintElement(const Tensor& tensor, int64_t i) {
-  if (tensor.dtype() == DType::kString) return fmt::format("\"{}\"", tensor.data<std::string>()[i]);
-  if (tensor.dtype() == DType::kInt64) return std::to_string(tensor.data<int64_t>()[i]);
-  if (tensor.dtype() == DType::kUInt64) return std::to_string(tensor.data<uint64_t>()[i]);
-  return fmt::format("{:.6g}", ElementAsDouble(tensor, i));
+// The elements as float64, where they are real numbers or bools.
+Tensor NumbersOf(const Tensor& tensor) {
+  const bool real = DTypeIsFloat(tensor.dtype()) || DTypeIsInteger(tensor.dtype());
+  return real || tensor.dtype() == DType::kBool ? Converted(tensor, DType::kFloat64) : Tensor();
 }
 
-std::string FirstElements(const Tensor& tensor) {
+std::string PrintComplex(std::complex<double> value) {
+  return fmt::format("{:.6g}{:+.6g}j", value.real(), value.imag());
+}
+
+std::string PrintElement(const Tensor& tensor, const Tensor& numbers, int64_t i) {
+  switch (tensor.dtype()) {
+    case DType::kString: return fmt::format("\"{}\"", tensor.data<std::string>()[i]);
+    case DType::kInt64: return std::to_string(tensor.data<int64_t>()[i]);
+    case DType::kUInt64: return std::to_string(tensor.data<uint64_t>()[i]);
+    case DType::kComplex64: return PrintComplex(tensor.data<std::complex<float>>()[i]);
+    case DType::kComplex128: return PrintComplex(tensor.data<std::complex<double>>()[i]);
+    default: return fmt::format("{:.6g}", numbers.data<double>()[i]);
+  }
+}
+
+std::string FirstElements(const Tensor& tensor, const Tensor& numbers) {
   constexpr int64_t kShown = 5;
   std::string text;
   for (int64_t i = 0; i < std::min(tensor.size(), kShown); ++i) {
-    text += (i > 0 ? " " : "") + PrintElement(tensor, i);
+    text += (i > 0 ? " " : "") + PrintElement(tensor, numbers, i);
   }
   return tensor.size() > kShown ? text + " ..." : text;
 }
 
 // Minimum, mean and maximum, empty for what is not a real number.
-std::array<std::string, 3> Statistics(const Tensor& tensor) {
-  if (tensor.size() == 0 || (!IsFloatType(tensor.dtype()) && !IsIntegerType(tensor.dtype()))) {
-    return {};
-  }
+std::array<std::string, 3> Statistics(const Tensor& tensor, const Tensor& numbers) {
+  if (numbers.size() == 0 || tensor.dtype() == DType::kBool) return {};
   double low = INFINITY;
   double high = -INFINITY;
   double sum = 0;
-  for (int64_t i = 0; i < tensor.size(); ++i) {
-    const double value = ElementAsDouble(tensor, i);
+  for (int64_t i = 0; i < numbers.size(); ++i) {
+    const double value = numbers.data<double>()[i];
     low = std::min(low, value);
     high = std::max(high, value);
     sum += value;
   }
   auto print = [](double value) { return fmt::format("{:.6g}", value); };
-  return {print(low), print(sum / static_cast<double>(tensor.size())), print(high)};
+  return {print(low), print(sum / static_cast<double>(numbers.size())), print(high)};
 }
 
 void AddRows(const std::string& name, const Datum& datum,
              std::vector<std::vector<std::string>>* rows) {
   if (const Tensor* tensor = datum.tensor()) {
-    auto [low, mean, high] = Statistics(*tensor);
+    const Tensor numbers = NumbersOf(*tensor);
+    auto [low, mean, high] = Statistics(*tensor, numbers);
     rows->push_back({name, std::string(DTypeName(tensor->dtype())), PrintShape(tensor->dims()), low,
-                     mean, high, FirstElements(*tensor)});
+                     mean, high, FirstElements(*tensor, numbers)});
   } else if (const Sequence* sequence = datum.sequence()) {
     rows->push_back({name, "sequence", fmt::format("of {}", sequence->size())});
     for (size_t i = 0; i < sequence->size(); ++i) {
@@ -73,7 +86,7 @@ void AddRows(const std::string& name, const Datum& datum,
   } else if (const Map* map = datum.map()) {
     rows->push_back({name, "map", fmt::format("of {}", map->values.size())});
     for (size_t i = 0; i < map->values.size(); ++i) {
-      AddRows(fmt::format("{}[{}]", name, PrintElement(map->keys, static_cast<int64_t>(i))),
+      AddRows(fmt::format("{}[{}]", name, PrintElement(map->keys, {}, static_cast<int64_t>(i))),
               map->values[i], rows);
     }
   } else {

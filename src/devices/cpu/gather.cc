@@ -15,9 +15,11 @@ int64_t AxisOf(const BindRequest& request) {
 bool IsIndex(DType dtype) { return dtype == DType::kInt32 || dtype == DType::kInt64; }
 
 // `bad` is the position of the first index out of range, -1 if there is none.
-void Check(int64_t bad) {
+template <typename Index>
+void Check(const Index* indices, int64_t bad) {
   if (bad >= 0) {
-    Fail(ErrorCode::kInvalidArgument, "element {} of the indices is outside of its axis", bad);
+    Fail(ErrorCode::kInvalidArgument, "index {} (element {} of the indices) is outside of its axis",
+         indices[bad], bad);
   }
 }
 
@@ -40,9 +42,9 @@ BindResult BindGather(const BindRequest& request) {
   Bound bound;
   bound.run = [=, size = x.dims[axis], bytes = ByteSize(x.dtype, inner), count = indices.size(),
                type = indices.dtype](const StepArgs& args) {
-    Check(WithIndices(type, args.in[1], [&](const auto* at) {
-      return GatherRows(args.in[0], at, args.out[0], outer, size, bytes, count, args.parallel);
-    }));
+    WithIndices(type, args.in[1], [&](const auto* at) {
+      Check(at, GatherRows(args.in[0], at, args.out[0], outer, size, bytes, count, args.parallel));
+    });
   };
   return bound;
 }
@@ -56,10 +58,10 @@ BindResult BindGatherElements(const BindRequest& request) {
   Bound bound;
   bound.run = [=, dims = x.dims, index_dims = indices.dims, axis = AxisOf(request),
                type = indices.dtype](const StepArgs& args) {
-    Check(WithIndices(type, args.in[1], [&](const auto* at) {
-      return GatherElements(args.in[0], at, args.out[0], dims, index_dims, axis, width,
-                            args.parallel);
-    }));
+    WithIndices(type, args.in[1], [&](const auto* at) {
+      Check(at, GatherElements(args.in[0], at, args.out[0], dims, index_dims, axis, width,
+                               args.parallel));
+    });
   };
   return bound;
 }
@@ -78,8 +80,8 @@ BindResult BindGatherNd(const BindRequest& request) {
   const std::vector<int64_t> dims(x.dims.begin() + batch_dims, x.dims.begin() + batch_dims + depth);
   Bound bound;
   bound.run = [=, bytes = ByteSize(x.dtype, slice)](const StepArgs& args) {
-    Check(GatherNd(args.in[0], static_cast<const int64_t*>(args.in[1]), args.out[0], batch, dims,
-                   count, bytes, args.parallel));
+    const auto* at = static_cast<const int64_t*>(args.in[1]);
+    Check(at, GatherNd(args.in[0], at, args.out[0], batch, dims, count, bytes, args.parallel));
   };
   return bound;
 }
@@ -156,10 +158,11 @@ BindResult BindScatterElements(const BindRequest& request) {
     bound.run = [=, dims = x.dims, index_dims = indices.dims, axis = AxisOf(request),
                  type = indices.dtype, canvas = Canvas(x)](const StepArgs& args) {
       canvas.Fill(args.out[0], args.in[0]);
-      Check(WithIndices(type, args.in[1], [&](const auto* at) {
-        return ScatterElements(static_cast<T*>(args.out[0]), at, static_cast<const T*>(args.in[2]),
-                               dims, index_dims, axis, reduction);
-      }));
+      WithIndices(type, args.in[1], [&](const auto* at) {
+        Check(at,
+              ScatterElements(static_cast<T*>(args.out[0]), at, static_cast<const T*>(args.in[2]),
+                              dims, index_dims, axis, reduction));
+      });
     };
   });
   if (!known || !IsIndex(indices.dtype)) return Refuse("element type is {}", Name(x.dtype));
@@ -182,8 +185,9 @@ BindResult BindScatterNd(const BindRequest& request) {
     using T = typename decltype(tag)::type;
     bound.run = [=, count = indices.size() / depth, canvas = Canvas(x)](const StepArgs& args) {
       canvas.Fill(args.out[0], args.in[0]);
-      Check(ScatterNd(static_cast<T*>(args.out[0]), static_cast<const int64_t*>(args.in[1]),
-                      static_cast<const T*>(args.in[2]), dims, count, slice, reduction));
+      const auto* at = static_cast<const int64_t*>(args.in[1]);
+      Check(at, ScatterNd(static_cast<T*>(args.out[0]), at, static_cast<const T*>(args.in[2]), dims,
+                          count, slice, reduction));
     };
   });
   if (!known) return Refuse("element type is {}", Name(x.dtype));

@@ -4,9 +4,7 @@ namespace sardonyx::ops {
 
 Outputs LowerTopK(Lowering& op) {
   return op.builder().MakeMany(core::topk, {op.in(0), op.in(1)},
-                               {{"axis", op.Int("axis", -1)},
-                                {"largest", op.Int("largest", 1)},
-                                {"sorted", op.Int("sorted", 1)}},
+                               {{"axis", op.Int("axis", -1)}, {"largest", op.Int("largest", 1)}},
                                2);
 }
 

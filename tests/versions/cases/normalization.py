@@ -10,6 +10,35 @@ def _columns(a: np.ndarray, rank: int) -> np.ndarray:
     return a.astype(np.float64).reshape(1, -1, *[1] * (rank - 2))
 
 
+def _normalized(epsilon: float):
+    """The formula of BatchNormalization by given moments."""
+
+    def formula(x, scale, bias, mean, var):
+        y = (x.astype(np.float64) - _columns(mean, x.ndim)) / np.sqrt(
+            _columns(var, x.ndim) + epsilon
+        )
+        return [(y * _columns(scale, x.ndim) + _columns(bias, x.ndim)).astype(x.dtype)]
+
+    return formula
+
+
+def _normalized_by_element(x, scale, bias, mean, var):
+    wide = [a.astype(np.float64) for a in (x, scale, bias, mean, var)]
+    y = (wide[0] - wide[3]) / np.sqrt(wide[4] + 1e-5) * wide[1] + wide[2]
+    return [y.astype(x.dtype)]
+
+
+def _normalized_in_training(x, scale, bias, mean, var):
+    wide, momentum = x.astype(np.float64), 0.75
+    axes = tuple(i for i in range(x.ndim) if i != 1)
+    batch = wide.mean(axes), wide.var(axes)
+    running = [
+        (old.astype(np.float64) * momentum + new * (1 - momentum)).astype(mean.dtype)
+        for old, new in zip((mean, var), batch, strict=True)
+    ]
+    return [*_normalized(1e-5)(x, scale, bias, *batch), *running]
+
+
 @cases("BatchNormalization")
 def batch_normalization(request: Request) -> list[Case]:
     types = {c.type_param_str for c in request.schema.type_constraints}
@@ -20,104 +49,38 @@ def batch_normalization(request: Request) -> list[Case]:
     parameters = [request.random(scale_type, (channels,)), request.random(scale_type, (channels,))]
     mean = request.random(moments_type, (channels,))
     var = request.random(moments_type, (channels,), low=1, high=2)
+    inputs = [x, *parameters, mean, var]
     rtol = None if min(a.dtype.itemsize for a in (x, mean, parameters[0])) > 2 else 2e-2
-
-    def expected(epsilon=1e-5):
-        def formula(x, scale, bias, mean, var):
-            rank = x.ndim
-            y = (x.astype(np.float64) - _columns(mean, rank)) / np.sqrt(
-                _columns(var, rank) + epsilon
-            )
-            return [(y * _columns(scale, rank) + _columns(bias, rank)).astype(x.dtype)]
-
-        return formula
-
     old = {"consumed_inputs": [0, 0, 0, 1, 1]} if request.version == 1 else {}
-    test = {"is_test": 1} if request.version < 7 else {}
-    made = [
-        Case(
-            [x, *parameters, mean, var],
-            {**old, **test},
-            outputs=1,
-            expected=expected(),
-            rtol=rtol,
-            atol=rtol,
-        ),
-        Case(
-            [x, *parameters, mean, var],
-            {**old, **test, "epsilon": 0.5},
-            outputs=1,
-            expected=expected(0.5),
-            rtol=rtol,
-            atol=rtol,
-            name="epsilon",
-        ),
-    ]
-    if request.version < 7:
-        made.append(
-            Case(
-                [x, *parameters, mean, var],
-                old,
-                outputs=1,
-                expected=expected(),
-                rtol=rtol,
-                atol=rtol,
-                name="is_test left out",
-            )
-        )
-    if request.version < 9:
-        # Without `spatial` every element of a sample has parameters of its own.
-        shape = x.shape[1:]
+    test = {**old, "is_test": 1} if request.version < 7 else old
+    made = []
 
-        def by_element(x, scale, bias, mean, var):
-            wide = [a.astype(np.float64) for a in (x, scale, bias, mean, var)]
-            y = (wide[0] - wide[3]) / np.sqrt(wide[4] + 1e-5) * wide[1] + wide[2]
-            return [y.astype(x.dtype)]
-
-        inputs = [
-            x,
-            request.random("T", shape),
-            request.random("T", shape),
-            request.random("T", shape),
-            request.random("T", shape, low=1, high=2),
-        ]
+    def add(name, attributes, expected, inputs=inputs, outputs=1):
         made.append(
             Case(
                 inputs,
-                {**old, **test, "spatial": 0},
-                outputs=1,
-                expected=by_element,
+                attributes,
+                outputs=outputs,
+                expected=expected,
                 rtol=rtol,
                 atol=rtol,
-                name="not spatial",
+                name=name,
             )
         )
+
+    add("", test, _normalized(1e-5))
+    add("epsilon", {**test, "epsilon": 0.5}, _normalized(0.5))
+    if request.version < 7:
+        add("is_test left out", old, _normalized(1e-5))
+    if request.version < 9:
+        # Without `spatial` every element of a sample has parameters of its own.
+        shape = x.shape[1:]
+        each = [x, *(request.random("T", shape) for _ in range(3))]
+        each.append(request.random("T", shape, low=1, high=2))
+        add("not spatial", {**test, "spatial": 0}, _normalized_by_element, each)
     if request.version >= 14:
-
-        def training(x, scale, bias, mean, var):
-            wide = x.astype(np.float64)
-            axes = tuple(i for i in range(x.ndim) if i != 1)
-            batch_mean, batch_var = wide.mean(axes), wide.var(axes)
-            y = (wide - _columns(batch_mean, x.ndim)) / np.sqrt(_columns(batch_var, x.ndim) + 1e-5)
-            y = y * _columns(scale, x.ndim) + _columns(bias, x.ndim)
-            momentum = 0.75
-            running = [
-                mean.astype(np.float64) * momentum + batch_mean * (1 - momentum),
-                var.astype(np.float64) * momentum + batch_var * (1 - momentum),
-            ]
-            return [y.astype(x.dtype), *[r.astype(mean.dtype) for r in running]]
-
-        made.append(
-            Case(
-                [x, *parameters, mean, var],
-                {"training_mode": 1, "momentum": 0.75},
-                outputs=3,
-                expected=training,
-                rtol=rtol,
-                atol=rtol,
-                name="training",
-            )
-        )
+        training = {"training_mode": 1, "momentum": 0.75}
+        add("training", training, _normalized_in_training, outputs=3)
     return made
 
 

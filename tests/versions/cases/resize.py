@@ -95,124 +95,120 @@ def _old_resize(request: Request) -> list[Case]:
 
 
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
+GROWN, SHRUNK, MIXED = [1, 1, 2, 1.5], [1, 1, 0.5, 0.7], [1, 1, 0.6, 2.5]
+
+
+class _Resizes:
+    """The cases of one request, from version 11 on."""
+
+    def __init__(self, request: Request):
+        self.version, self.varied = request.version, request.varied
+        self.x = request.random("T1", (1, 2, 4, 5))
+        self.kind = request.dtype("T1")
+        self.roi_type = request.dtype("T2")
+        # ONNX Runtime, which is asked where the reference evaluator fails, has coefficients in
+        # float32; integers differ where a value lies halfway between two.
+        self.tolerance = (
+            {"atol": 1}
+            if self.kind.kind in "iu"
+            else {"rtol": 1e-5, "atol": 1e-5}
+            if self.kind.name in ("float32", "float64")
+            else {}
+        )
+        self.made: list[Case] = []
+
+    def add(self, name, mode, attributes=None, *, scales=None, sizes=None, roi=(), **how):
+        """A case; an roi of None is left out."""
+        none = np.zeros(0, np.float32) if self.version == 11 else None
+        inputs = [
+            self.x,
+            None if roi is None else np.array(roi, self.roi_type),
+            none if scales is None else np.array(scales, np.float32),
+        ]
+        if sizes is not None:
+            inputs.append(np.array(sizes, np.int64))
+        if mode != "nearest":
+            how = self.tolerance | how
+        self.made.append(Case(inputs, {"mode": mode, **(attributes or {})}, name=name, **how))
+
+    def by_formula(self):
+        """Of types that neither the reference evaluator nor ONNX Runtime takes."""
+        floor = {"nearest_mode": "floor", "coordinate_transformation_mode": "asymmetric"}
+        for scales in (GROWN, SHRUNK, MIXED):
+            exact = np.array(scales, np.float32)
+            wanted = [_resized(self.x, exact)]
+            self.add(f"nearest by {scales}", "nearest", scales=scales, expected=wanted)
+            wanted = [_resized(self.x, exact, asymmetric=True, choose=lambda at, _: np.floor(at))]
+            self.add(f"floor by {scales}", "nearest", floor, scales=scales, expected=wanted)
+            if self.kind.kind == "c":
+                wanted = [_resized(self.x, exact, mode="linear")]
+                self.add(f"linear by {scales}", "linear", scales=scales, expected=wanted)
+
+    def by_coordinates(self):
+        """Every mode of coordinates with every rounding and interpolation."""
+        full = self.varied == "T1" and self.kind == np.float32
+        coordinates = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
+        if self.version >= 19:
+            coordinates.append("half_pixel_symmetric")
+        targets = [
+            {"scales": GROWN},
+            {"scales": MIXED},
+            {"sizes": [1, 2, 7, 3]},
+            {"sizes": [1, 2, 1, 1]},
+        ]
+        for coordinate, target in itertools.product(
+            coordinates if full else coordinates[:1], targets
+        ):
+            base = {"coordinate_transformation_mode": coordinate}
+            label = f"{coordinate}, {target}"
+            # Its coordinates are whole numbers but for their last digit here.
+            for nearest in NEAREST[: 2 if coordinate == "half_pixel_symmetric" else 4]:
+                self.add(
+                    f"{nearest}, {label}", "nearest", {**base, "nearest_mode": nearest}, **target
+                )
+            for exclude in (0, 1):
+                outside = {**base, "exclude_outside": exclude}
+                self.add(f"linear, {label}, {exclude}", "linear", outside, **target)
+                cubic = {**outside, "cubic_coeff_a": -0.5}
+                self.add(f"cubic, {label}, {exclude}", "cubic", cubic, **target)
+            for mode in ("linear", "cubic") if self.version >= 18 else ():
+                self.add(f"antialias {mode}, {label}", mode, {**base, "antialias": 1}, **target)
+
+    def by_region(self):
+        """Crops, and no region at all."""
+        crop = {
+            "extrapolation_value": 3.0,
+            "coordinate_transformation_mode": "tf_crop_and_resize",
+        }
+        roi = [0, 0, 0.25, -0.25, 1, 1, 0.75, 1.25]
+        for mode in ("nearest", "linear", "cubic"):
+            self.add(f"crop, {mode}", mode, crop, sizes=[1, 2, 3, 6], roi=roi)
+        if self.version == 11 and self.kind == np.float32:
+            old = "tf_half_pixel_for_nn"
+            attributes = {"nearest_mode": "floor", "coordinate_transformation_mode": old}
+            self.add(old, "nearest", attributes, scales=[1, 1, 2, 2], oracle="onnxruntime")
+        if self.version >= 13:
+            self.add("no roi", "linear", scales=GROWN, roi=None)
+
+    def by_axes(self):
+        """Some axes alone, and what keeps their proportions."""
+        self.add("axes", "linear", {"axes": [3, 2]}, scales=[1.5, 2])
+        self.add("axes, sizes", "cubic", {"axes": [2, 3]}, sizes=[3, 7])
+        for policy in ("not_larger", "not_smaller", "stretch"):
+            attributes = {"axes": [2, 3], "keep_aspect_ratio_policy": policy}
+            self.add(policy, "linear", attributes, sizes=[7, 7])
 
 
 @cases("Resize")
 def resize(request: Request) -> list[Case]:
     if request.version == 10:
         return _old_resize(request)
-    x = request.random("T1", (1, 2, 4, 5))
-    kind = request.dtype("T1")
-    empty = np.zeros(0, request.dtype("T2"))
-    none = np.zeros(0, np.float32) if request.version == 11 else None
-    # ONNX Runtime, which is asked where the reference evaluator fails, has coefficients in float32;
-    # integers differ where a value lies halfway between two.
-    tolerance = (
-        {"atol": 1}
-        if kind.kind in "iu"
-        else {"rtol": 1e-5, "atol": 1e-5}
-        if kind.name in ("float32", "float64")
-        else {}
-    )
-    made = []
-
-    def add(name, attributes, scales=None, sizes=None, roi=empty, **how):
-        inputs = [x, roi, none if scales is None else np.array(scales, np.float32)]
-        if sizes is not None:
-            inputs.append(np.array(sizes, np.int64))
-        if attributes["mode"] != "nearest":
-            how = tolerance | how
-        made.append(Case(inputs, attributes, name=name, **how))
-
-    grown, shrunk, mixed = [1, 1, 2, 1.5], [1, 1, 0.5, 0.7], [1, 1, 0.6, 2.5]
-    if kind.kind in "Obc":  # neither the reference evaluator nor ONNX Runtime takes these
-        for scales in (grown, shrunk, mixed):
-            exact = np.array(scales, np.float32)
-            add(f"nearest by {scales}", {"mode": "nearest"}, scales, expected=[_resized(x, exact)])
-            add(
-                f"floor by {scales}",
-                {
-                    "mode": "nearest",
-                    "nearest_mode": "floor",
-                    "coordinate_transformation_mode": "asymmetric",
-                },
-                scales,
-                expected=[_resized(x, exact, asymmetric=True, choose=lambda at, _: np.floor(at))],
-            )
-            if kind.kind == "c":
-                add(
-                    f"linear by {scales}",
-                    {"mode": "linear"},
-                    scales,
-                    expected=[_resized(x, exact, mode="linear")],
-                )
-        return made
-
-    full = request.varied == "T1" and kind == np.float32
-    coordinates = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
-    if request.version >= 19:
-        coordinates.append("half_pixel_symmetric")
-    targets = [
-        {"scales": grown},
-        {"scales": mixed},
-        {"sizes": [1, 2, 7, 3]},
-        {"sizes": [1, 2, 1, 1]},
-    ]
-    for coordinate, target in itertools.product(coordinates if full else coordinates[:1], targets):
-        base = {"coordinate_transformation_mode": coordinate}
-        label = f"{coordinate}, {target}"
-        # Its coordinates are whole numbers but for their last digit here.
-        for nearest in NEAREST[: 2 if coordinate == "half_pixel_symmetric" else 4]:
-            add(
-                f"{nearest}, {label}",
-                {**base, "mode": "nearest", "nearest_mode": nearest},
-                **target,
-            )
-        for exclude in (0, 1):
-            add(
-                f"linear, {label}, {exclude}",
-                {**base, "mode": "linear", "exclude_outside": exclude},
-                **target,
-            )
-            add(
-                f"cubic, {label}, {exclude}",
-                {**base, "mode": "cubic", "cubic_coeff_a": -0.5, "exclude_outside": exclude},
-                **target,
-            )
-        for mode in ("linear", "cubic") if request.version >= 18 else ():
-            add(f"antialias {mode}, {label}", {**base, "mode": mode, "antialias": 1}, **target)
-    roi = np.array([0, 0, 0.25, -0.25, 1, 1, 0.75, 1.25], request.dtype("T2"))
-    for mode in ("nearest", "linear", "cubic"):
-        add(
-            f"crop, {mode}",
-            {
-                "mode": mode,
-                "extrapolation_value": 3.0,
-                "coordinate_transformation_mode": "tf_crop_and_resize",
-            },
-            sizes=[1, 2, 3, 6],
-            roi=roi,
-        )
-    if request.version == 11 and kind == np.float32:
-        add(
-            "tf_half_pixel_for_nn",
-            {
-                "mode": "nearest",
-                "nearest_mode": "floor",
-                "coordinate_transformation_mode": "tf_half_pixel_for_nn",
-            },
-            scales=[1, 1, 2, 2],
-            oracle="onnxruntime",
-        )
-    if request.version >= 13:
-        add("no roi", {"mode": "linear"}, scales=grown, roi=None)
-    if request.version >= 18:
-        add("axes", {"mode": "linear", "axes": [3, 2]}, scales=[1.5, 2])
-        add("axes, sizes", {"mode": "cubic", "axes": [2, 3]}, sizes=[3, 7])
-        for policy in ("not_larger", "not_smaller", "stretch"):
-            add(
-                f"{policy}",
-                {"mode": "linear", "axes": [2, 3], "keep_aspect_ratio_policy": policy},
-                sizes=[7, 7],
-            )
-    return made
+    resizes = _Resizes(request)
+    if resizes.kind.kind in "Obc":
+        resizes.by_formula()
+    else:
+        resizes.by_coordinates()
+        resizes.by_region()
+        if request.version >= 18:
+            resizes.by_axes()
+    return resizes.made
