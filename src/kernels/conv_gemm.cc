@@ -73,7 +73,7 @@ Cut CutConv(const ConvShape& s) {
   cut.column_parts = CeilDiv(panels, step);
   cut.column_step = step * panel;
 
-  cut.kc = cut.k <= 640 ? cut.k : CeilDiv(cut.k, CeilDiv(cut.k, 448));
+  cut.kc = GemmDepth(cut.k);
   const int64_t a_rows = kBlockABytes / (std::max<int64_t>(cut.kc, 16) * 4);
   const int64_t c_rows = kBlockCBytes / (cut.column_step * 4);
   cut.rows = std::max(tile, std::min(a_rows, c_rows) / tile * tile);
@@ -89,7 +89,7 @@ Cut CutConv(const ConvShape& s) {
     cut.inner_end = std::clamp<int64_t>((s.in[2] + s.pad_begin[2] - s.kernel[2]) / s.stride[2] + 1,
                                         cut.inner_begin, s.out[2]);
     const int64_t run = s.kernel[2] * s.cin;
-    cut.kernel_lines = cut.k <= 640 ? s.kernel[1] : std::max<int64_t>(1, 448 / run);
+    cut.kernel_lines = std::max<int64_t>(1, GemmDepth(cut.k) / run);
     cut.column_parts = 1;
     cut.column_step = panels * panel;
     cut.row_parts = std::clamp<int64_t>(parts, 1, s.batch * s.out[1]);
@@ -129,17 +129,29 @@ void PackPanel(const float* weights, int64_t channels, int64_t taps, int64_t col
   }
 }
 
+// One call of Run.
+struct Work {
+  const ConvShape& s;
+  const Cut& cut;
+  const float* x;
+  const float* packed;
+  float* y;
+  const PreparedEpilogue& prepared;
+  float* ahead;  // kAhead
+};
+
 // The pixels [inner_begin, inner_end) of an output line: the kernel's lines that lie inside of the
 // input, a few at a time. `args` has all that is the same for every line.
-void RunLine(const ConvShape& s, const Cut& cut, const float* image, int64_t h, int64_t row,
-             const PreparedEpilogue& prepared, GemmBlockArgs args) {
+void RunLine(const Work& work, const float* image, int64_t h, int64_t row, GemmBlockArgs args) {
+  const ConvShape& s = work.s;
+  const Cut& cut = work.cut;
   const int64_t run = s.kernel[2] * s.cin, step = s.dilation[1];
   const int64_t top = h * s.stride[1] - s.pad_begin[1];
   int64_t kh = top < 0 ? std::min(s.kernel[1], CeilDiv(-top, step)) : 0;
   const int64_t kh_end =
       top >= s.in[1] ? kh : std::clamp(CeilDiv(s.in[1] - top, step), kh, s.kernel[1]);
   const int64_t left = cut.inner_begin * s.stride[2] - s.pad_begin[2];
-  const TileEpilogue tile_epilogue = prepared.Tile(row + cut.inner_begin, 0);
+  const TileEpilogue tile_epilogue = work.prepared.Tile(row + cut.inner_begin, 0);
   args.rows = cut.inner_end - cut.inner_begin;
   args.c += (row + cut.inner_begin) * s.y_stride;
   do {
@@ -148,7 +160,7 @@ void RunLine(const ConvShape& s, const Cut& cut, const float* image, int64_t h, 
     args.k0 = kh * run;
     args.kc = args.a_pieces * run;
     kh += args.a_pieces;
-    args.epilogue = kh == kh_end && prepared.InRegisters() ? &tile_epilogue : nullptr;
+    args.epilogue = kh == kh_end && work.prepared.InRegisters() ? &tile_epilogue : nullptr;
     GemmBlock(args);
     args.accumulate = true;
   } while (kh < kh_end);
@@ -166,15 +178,16 @@ void FetchLines(const ConvShape& s, const float* image, int64_t first, int64_t e
 
 // Output lines [begin, end) of the batch. Most pixels read the input where it lies; those at the
 // ends of some lines are gathered.
-void RunLines(const ConvShape& s, const Cut& cut, int64_t begin, int64_t end, const float* x,
-              const float* packed, float* y, const PreparedEpilogue& prepared, float* slot) {
+void RunLines(const Work& work, int64_t begin, int64_t end, float* slot) {
+  const ConvShape& s = work.s;
+  const Cut& cut = work.cut;
   GemmBlockArgs inner{}, edge{};
   inner.lda = s.stride[2] * s.cin;
   inner.a_step = s.dilation[1] * s.in[2] * s.cin;
-  inner.b = edge.b = packed;
+  inner.b = edge.b = work.packed;
   inner.k_total = edge.k_total = edge.kc = cut.k;
   inner.n_total = inner.n1 = edge.n_total = edge.n1 = cut.n;
-  inner.c = y;
+  inner.c = work.y;
   inner.ldc = s.y_stride;
   edge.a = slot;
   edge.lda = cut.a_ld;
@@ -187,24 +200,92 @@ void RunLines(const ConvShape& s, const Cut& cut, int64_t begin, int64_t end, co
       if (w >= s.out[2]) break;
       const int64_t pixel = next * s.out[2] + w;
       for (int64_t line = 0; line < edge.rows; ++line) {
-        Gather(s, 0, x, pixel + line * s.out[2], 1, 0, cut.k, slot + line * cut.a_ld, cut.a_ld);
+        Gather(s, 0, work.x, pixel + line * s.out[2], 1, 0, cut.k, slot + line * cut.a_ld,
+               cut.a_ld);
       }
-      TileEpilogue tile_epilogue = prepared.Tile(pixel, 0);
+      TileEpilogue tile_epilogue = work.prepared.Tile(pixel, 0);
       tile_epilogue.residual_ld *= s.out[2];
-      edge.c = y + pixel * s.y_stride;
-      edge.epilogue = prepared.InRegisters() ? &tile_epilogue : nullptr;
+      edge.c = work.y + pixel * s.y_stride;
+      edge.epilogue = work.prepared.InRegisters() ? &tile_epilogue : nullptr;
       GemmBlock(edge);
     }
-    const float* image = x + item * s.in[1] * s.in[2] * s.cin;
+    const float* image = work.x + item * s.in[1] * s.in[2] * s.cin;
     int64_t below = h * s.stride[1] - s.pad_begin[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
     for (int64_t line = 0; line < edge.rows; ++line) {
       const int64_t row = (next + line) * s.out[2];
       FetchLines(s, image, below, below + s.stride[1]);
       below += s.stride[1];
-      if (cut.inner_begin < cut.inner_end) RunLine(s, cut, image, h + line, row, prepared, inner);
-      if (!prepared.InRegisters()) {
-        prepared.Apply(y + row * s.y_stride, s.y_stride, row, s.out[2], 0, cut.n);
+      if (cut.inner_begin < cut.inner_end) RunLine(work, image, h + line, row, inner);
+      if (!work.prepared.InRegisters()) {
+        work.prepared.Apply(work.y + row * s.y_stride, s.y_stride, row, s.out[2], 0, cut.n);
       }
+    }
+  }
+}
+
+// All windows, a row each.
+void GatherAhead(const Work& work, const Parallel& par) {
+  const Cut& cut = work.cut;
+  const int64_t parts = std::clamp<int64_t>(cut.pixels * cut.k / 65536, 1, 16);
+  par.For(parts * work.s.groups, [&](int64_t task) {
+    const int64_t group = task / parts, part = task % parts;
+    const int64_t begin = cut.pixels * part / parts, end = cut.pixels * (part + 1) / parts;
+    Gather(work.s, group, work.x, begin, end - begin, 0, cut.k,
+           work.ahead + (group * cut.pixels + begin) * cut.a_ld, cut.a_ld);
+  });
+}
+
+// Part `row_part` of the pixels, `column` of the columns of all groups.
+void RunPart(const Work& work, int64_t row_part, int64_t column, float* slot) {
+  const ConvShape& s = work.s;
+  const Cut& cut = work.cut;
+  const int64_t group = column / cut.column_parts, column_part = column % cut.column_parts;
+  const int64_t n0 = column_part * cut.column_step, n1 = std::min(cut.n, n0 + cut.column_step);
+  const int64_t tile = GemmTileRows(), tiles = CeilDiv(cut.pixels, tile);
+  const int64_t m0 = tiles * row_part / cut.row_parts * tile;
+  const int64_t m1 = std::min(cut.pixels, tiles * (row_part + 1) / cut.row_parts * tile);
+  if (m0 >= m1) return;
+  // Blocks of even height.
+  const int64_t step = RoundUp(CeilDiv(m1 - m0, CeilDiv(m1 - m0, cut.rows)), tile);
+  GemmBlockArgs args{};
+  args.b = work.packed + group * PackedFloats(cut);
+  args.k_total = cut.k;
+  args.n_total = cut.n;
+  args.n0 = n0;
+  args.n1 = n1;
+  args.ldc = s.y_stride;
+  for (int64_t row = m0; row < m1; row += step) {
+    args.rows = std::min(step, m1 - row);
+    args.c = work.y + row * s.y_stride + group * cut.n;
+    const TileEpilogue tile_epilogue = work.prepared.Tile(row, group * cut.n);
+    for (int64_t k0 = 0; k0 < cut.k; k0 += args.kc) {
+      args.k0 = k0;
+      args.kc = std::min(cut.kc, cut.k - k0);
+      switch (cut.source) {
+        case Cut::Source::kDirect:
+          args.a = work.x + row * s.stride[2] * s.x_stride + group * (s.cin / s.groups) + k0;
+          args.lda = s.stride[2] * s.x_stride;
+          args.a_pieces = s.kernel[2];
+          args.a_step = s.x_stride;
+          break;
+        case Cut::Source::kAhead:
+          args.a = work.ahead + (group * cut.pixels + row) * cut.a_ld + k0;
+          args.lda = cut.a_ld;
+          break;
+        case Cut::Source::kLines:  // runs by RunLines
+        case Cut::Source::kInTask:
+          Gather(s, group, work.x, row, args.rows, k0, args.kc, slot, cut.a_ld);
+          args.a = slot;
+          args.lda = cut.a_ld;
+          break;
+      }
+      args.accumulate = k0 > 0;
+      args.epilogue =
+          k0 + args.kc == cut.k && work.prepared.InRegisters() ? &tile_epilogue : nullptr;
+      GemmBlock(args);
+    }
+    if (!work.prepared.InRegisters()) {
+      work.prepared.Apply(args.c + n0, s.y_stride, row, args.rows, group * cut.n + n0, n1 - n0);
     }
   }
 }
@@ -250,95 +331,30 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void* scratch, const Parallel& par) {
   const Cut cut = CutConv(s);
   const PreparedEpilogue prepared(epilogue);
-  const int64_t packed_floats = PackedFloats(cut);
-  const int64_t channels = s.cin / s.groups;
-  auto* const ahead = static_cast<float*>(scratch);
+  const Work work{s, cut, x, packed, y, prepared, static_cast<float*>(scratch)};
   ScratchSlots slots(static_cast<std::byte*>(scratch) + cut.ahead_bytes, cut.slot_bytes,
                      ScratchSlots::CountFor(par.threads));
-
-  if (cut.source == Cut::Source::kAhead) {
-    const int64_t parts = std::clamp<int64_t>(cut.pixels * cut.k / 65536, 1, 16);
-    par.For(parts * s.groups, [&](int64_t task) {
-      const int64_t group = task / parts, part = task % parts;
-      const int64_t begin = cut.pixels * part / parts, end = cut.pixels * (part + 1) / parts;
-      Gather(s, group, x, begin, end - begin, 0, cut.k,
-             ahead + (group * cut.pixels + begin) * cut.a_ld, cut.a_ld);
-    });
-  }
   if (cut.source == Cut::Source::kLines) {
     const int64_t lines = s.batch * s.out[1];
     par.For(cut.row_parts, [&](int64_t task) {
       const ScratchSlots::Lease lease(slots);
-      RunLines(s, cut, lines * task / cut.row_parts, lines * (task + 1) / cut.row_parts, x, packed,
-               y, prepared, lease.floats());
+      RunLines(work, lines * task / cut.row_parts, lines * (task + 1) / cut.row_parts,
+               lease.floats());
     });
     return;
   }
-  const int64_t tile = GemmTileRows(), tiles = CeilDiv(cut.pixels, tile);
-  const int64_t parts = cut.row_parts * cut.column_parts;
-  const int64_t tasks = WantedTasks(static_cast<double>(s.Flops()), 0) == 1 && parts == 1
-                            ? 1  // many groups, little work
-                            : s.groups * parts;
+  if (cut.source == Cut::Source::kAhead) GatherAhead(work, par);
+  const int64_t columns = s.groups * cut.column_parts, parts = cut.row_parts * columns;
+  const bool is_little = parts == s.groups && WantedTasks(static_cast<double>(s.Flops()), 0) == 1;
+  const int64_t tasks = is_little ? 1 : parts;
   // Threads take neighbouring parts: with weights that stay in the cache those of the same rows, of
   // all groups, for so it is in the steps before and after; else those of the same columns.
-  const bool by_rows = FloatBytes(packed_floats * s.groups) <= kRowsFirstBytes;
-  const int64_t columns = s.groups * cut.column_parts;
-  const auto run_part = [&](int64_t index, float* slot) {
-    const int64_t row_part = by_rows ? index / columns : index % cut.row_parts;
-    const int64_t column = by_rows ? index % columns : index / cut.row_parts;
-    const int64_t group = column / cut.column_parts, column_part = column % cut.column_parts;
-    const int64_t n0 = column_part * cut.column_step, n1 = std::min(cut.n, n0 + cut.column_step);
-    const int64_t m0 = tiles * row_part / cut.row_parts * tile;
-    const int64_t m1 = std::min(cut.pixels, tiles * (row_part + 1) / cut.row_parts * tile);
-    if (m0 >= m1) return;
-    // Blocks of even height.
-    const int64_t step = RoundUp(CeilDiv(m1 - m0, CeilDiv(m1 - m0, cut.rows)), tile);
-    GemmBlockArgs args{};
-    args.b = packed + group * packed_floats;
-    args.k_total = cut.k;
-    args.n_total = cut.n;
-    args.n0 = n0;
-    args.n1 = n1;
-    args.ldc = s.y_stride;
-    for (int64_t row = m0; row < m1; row += step) {
-      args.rows = std::min(step, m1 - row);
-      args.c = y + row * s.y_stride + group * cut.n;
-      const TileEpilogue tile_epilogue = prepared.Tile(row, group * cut.n);
-      for (int64_t k0 = 0; k0 < cut.k; k0 += args.kc) {
-        args.k0 = k0;
-        args.kc = std::min(cut.kc, cut.k - k0);
-        switch (cut.source) {
-          case Cut::Source::kDirect:
-            args.a = x + row * s.stride[2] * s.x_stride + group * channels + k0;
-            args.lda = s.stride[2] * s.x_stride;
-            args.a_pieces = s.kernel[2];
-            args.a_step = s.x_stride;
-            break;
-          case Cut::Source::kAhead:
-            args.a = ahead + (group * cut.pixels + row) * cut.a_ld + k0;
-            args.lda = cut.a_ld;
-            break;
-          case Cut::Source::kLines:  // has run already
-          case Cut::Source::kInTask:
-            Gather(s, group, x, row, args.rows, k0, args.kc, slot, cut.a_ld);
-            args.a = slot;
-            args.lda = cut.a_ld;
-            break;
-        }
-        args.accumulate = k0 > 0;
-        args.epilogue = k0 + args.kc == cut.k && prepared.InRegisters() ? &tile_epilogue : nullptr;
-        GemmBlock(args);
-      }
-      if (!prepared.InRegisters()) {
-        prepared.Apply(args.c + n0, s.y_stride, row, args.rows, group * cut.n + n0, n1 - n0);
-      }
-    }
-  };
+  const bool by_rows = FloatBytes(PackedFloats(cut) * s.groups) <= kRowsFirstBytes;
   par.For(tasks, [&](int64_t task) {
     const ScratchSlots::Lease lease(slots);
-    const int64_t all = s.groups * parts;
-    for (int64_t i = all * task / tasks; i < all * (task + 1) / tasks; ++i) {
-      run_part(i, lease.floats());
+    for (int64_t i = parts * task / tasks; i < parts * (task + 1) / tasks; ++i) {
+      RunPart(work, by_rows ? i / columns : i % cut.row_parts,
+              by_rows ? i % columns : i / cut.row_parts, lease.floats());
     }
   });
 }

@@ -122,9 +122,7 @@ void RunLine(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, int6
           const int64_t tap = (kd * s.kernel[1] + kh) * s.kernel[2] + kw;
           const float* a = x + in * x_ld + group * cut.channels;
           args.b = packed + (group * s.KernelSize() + tap) * MatrixFloats(cut);
-          const int64_t step = cut.channels <= 640
-                                   ? cut.channels
-                                   : CeilDiv(cut.channels, CeilDiv(cut.channels, 448));
+          const int64_t step = GemmDepth(cut.channels);
           for (int64_t k0 = 0; k0 < cut.channels; k0 += step) {
             args.k0 = k0;
             args.kc = std::min(step, cut.channels - k0);

@@ -112,8 +112,7 @@ struct Work {
     const int64_t width = RoundUp(columns, kPanelGranule);
     const float* const weights =
         packed + group * GroupFloats(cut, form) + n * cut.cin * form.Weights() * form.Weights();
-    const int64_t k_parts = cut.cin <= 640 ? 1 : CeilDiv(cut.cin, 448);
-    const int64_t k_step = CeilDiv(cut.cin, k_parts);
+    const int64_t k_step = GemmDepth(cut.cin);
     const WinogradValues out{products, cut.out_stride, width};
     const int64_t chunks = CeilDiv(last - first, kProductTiles);
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {

@@ -116,7 +116,7 @@ Cut CutGemm(const GemmShape& s, bool packed) {
   const int64_t parts = std::max<int64_t>(1, wanted / cut.items);
   cut.items_per_task = std::max<int64_t>(1, cut.items / wanted);
 
-  cut.kc = s.k <= 800 || s.m <= GemmTileRows() ? s.k : CeilDiv(s.k, CeilDiv(s.k, 448));
+  cut.kc = s.m <= GemmTileRows() ? s.k : GemmDepth(s.k);
   if (cut.gemv) {
     CutGemv(s, parts, &cut);
   } else {

@@ -36,27 +36,44 @@ constexpr int kRows = 6;
 constexpr int64_t kShort = 64;
 // Floats. Memory is slower if asked for what lies 6 KiB ahead or more.
 constexpr int64_t kSoon = 768;
-constexpr int64_t kLongestSum = 448;  // products in one chain
-constexpr int kRows24 = 9;            // of panels of 24 columns, as three vectors of 8
+// Products in one chain; fewer where each is rounded before it is added.
+constexpr int64_t kLongestSum = HWY_NATIVE_FMA ? 512 : 448;
+constexpr int kRows24 = 9;  // of panels of 24 columns, as three vectors of 8
 
-// Rows of A, each in `pieces` pieces of `run` values.
+// Two streams to fetch into the second-level cache, so many bytes further at each k.
+struct Ahead {
+  const char* at[2];
+  int64_t step[2];
+};
+
+// Rows of A, of k values in pieces of `run` (the last may be shorter) that begin `step` apart.
 struct Rows {
   const float* a;
   int64_t ld;
-  int64_t pieces, run, step;
-  // Two streams to fetch into the second-level cache, so many bytes further at each k.
-  const char* ahead[2];
-  int64_t ahead_step[2];
+  int64_t k, run, step;
+  int64_t chain;  // pieces that are summed in one chain
+  Ahead ahead;
 };
 
-// C[kM, kNV vectors] = A * panel. The k loop runs kSplit times interleaved, each with accumulators
-// of its own, where a small tile alone would wait for the latency of the additions.
-template <int kM, int kNV, int kSplit, class D>
-HWY_NOINLINE void Tile(D d, const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t ldc,
-                       const TileStore& store) {
-  using V = hn::Vec<D>;
-  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
-  V acc[kSplit][kM][kNV];
+// In pieces of memory, or cut into such where the sum would be long.
+Rows RowsOf(const GemmBlockArgs& args) {
+  Rows rows{};
+  rows.ld = args.lda;
+  rows.k = args.kc;
+  const int64_t chains = std::max<int64_t>(1, CeilDiv(args.kc, kLongestSum));
+  if (args.a_pieces > 1) {
+    rows.run = args.kc / args.a_pieces;
+    rows.step = args.a_step;
+    rows.chain = CeilDiv(args.a_pieces, chains);
+  } else {
+    rows.run = rows.step = RoundUp(CeilDiv(args.kc, chains), 4);
+    rows.chain = 1;
+  }
+  return rows;
+}
+
+template <class D, class V, int kSplit, int kM, int kNV>
+HWY_INLINE void Clear(D d, V (&acc)[kSplit][kM][kNV]) {
 #pragma GCC unroll 4
   for (int s = 0; s < kSplit; ++s) {
 #pragma GCC unroll 16
@@ -65,82 +82,139 @@ HWY_NOINLINE void Tile(D d, const Rows& rows, const float* HWY_RESTRICT b, float
       for (int v = 0; v < kNV; ++v) acc[s][r][v] = hn::Zero(d);
     }
   }
-  if (store.residual != nullptr) {
+}
+
+// Adds all splits to the first.
+template <class V, int kSplit, int kM, int kNV>
+HWY_INLINE void JoinSplits(V (&acc)[kSplit][kM][kNV]) {
+#pragma GCC unroll 4
+  for (int s = 1; s < kSplit; ++s) {
 #pragma GCC unroll 16
     for (int r = 0; r < kM; ++r) {
 #pragma GCC unroll 4
-      for (int v = 0; v < kNV; ++v) {
-        __builtin_prefetch(store.residual + r * store.residual_ld + v * kL);
-      }
+      for (int v = 0; v < kNV; ++v) acc[0][r][v] = hn::Add(acc[0][r][v], acc[s][r][v]);
     }
   }
+}
+
+template <class D, class V, int kM, int kNV>
+HWY_INLINE void AddSums(D d, const float* sums, V (&acc)[kM][kNV]) {
+  constexpr int kL = static_cast<int>(hn::MaxLanes(D()));
+#pragma GCC unroll 16
+  for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kNV; ++v) {
+      acc[r][v] = hn::Add(acc[r][v], hn::Load(d, sums + (r * kNV + v) * kL));
+    }
+  }
+}
+
+template <class D, class V, int kM, int kNV>
+HWY_INLINE void StoreSums(D d, const V (&acc)[kM][kNV], float* sums) {
+  constexpr int kL = static_cast<int>(hn::MaxLanes(D()));
+#pragma GCC unroll 16
+  for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kNV; ++v) hn::Store(acc[r][v], d, sums + (r * kNV + v) * kL);
+  }
+}
+
+// acc += column s of A * row b. Every third row of A has a pointer.
+template <size_t kThirds, int kM, int kNV, class D, class V>
+HWY_INLINE void AddStep(D d, const float* const (&at)[kThirds], int64_t lda, int64_t s,
+                        const float* HWY_RESTRICT b, V (&acc)[kM][kNV]) {
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  V bv[kNV];
+#pragma GCC unroll 4
+  for (int v = 0; v < kNV; ++v) bv[v] = hn::LoadU(d, b + v * kL);
+#pragma GCC unroll 16
+  for (int r = 0; r < kM; ++r) {
+    const V av = hn::Set(d, at[r / 3][r % 3 * lda + s]);
+#pragma GCC unroll 4
+    for (int v = 0; v < kNV; ++v) acc[r][v] = hn::MulAdd(av, bv[v], acc[r][v]);
+  }
+}
+
+// acc += a[kM, steps] * b.
+template <int kM, int kNV, int kSplit, class D, class V>
+HWY_INLINE void AddProducts(D d, const float* a, int64_t lda, int64_t steps,
+                            const float* HWY_RESTRICT b, Ahead& ahead, V (&acc)[kSplit][kM][kNV]) {
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
   // A line of cache is two vectors of the shorter kinds.
   constexpr int kFetch = kLanes == 16 ? 1 : 2, kSteps = std::max(kSplit, kFetch);
-  const char *ahead0 = rows.ahead[0], *ahead1 = rows.ahead[1];
-  const int64_t step0 = kFetch * rows.ahead_step[0], step1 = kFetch * rows.ahead_step[1];
-  const int64_t lda = rows.ld;
+  // One for each row are more than there are general registers.
+  const float* at[(kM + 2) / 3];
+#pragma GCC unroll 6
+  for (const float*& third : at) {
+    third = a;
+    a += 3 * lda;
+    asm("" : "+r"(third));  // or the compiler makes up the other pointers again
+  }
+  const auto advance = [&](int64_t count) {
+#pragma GCC unroll 6
+    for (const float*& third : at) {
+      third += count;
+      asm("" : "+r"(third));  // or the compiler makes up the other pointers again
+    }
+    b += count * kNV * kL;
+  };
+  for (int64_t left = steps / kSteps; left > 0; --left) {
+#pragma GCC unroll 4
+    for (int s = 0; s < kSteps; ++s) {
+      if (kNV > 1 && s % kFetch == 0) {  // a narrow tile has no time beside its loads
+        for (int i = 0; i < 2; ++i) {
+          __builtin_prefetch(ahead.at[i], 0, 2);
+          ahead.at[i] += kFetch * ahead.step[i];
+        }
+      }
+      AddStep(d, at, lda, s, b + s * kNV * kL, acc[s % kSplit]);
+    }
+    advance(kSteps);
+  }
+  if constexpr (kSteps > 1) {
+    for (int64_t left = steps % kSteps; left > 0; --left) {
+      AddStep(d, at, lda, 0, b, acc[0]);
+      advance(1);
+    }
+  }
+}
+
+// C[kM, kNV vectors] = A * panel. The k loop runs kSplit times interleaved, each with accumulators
+// of its own, where a small tile alone would wait for the latency of the additions. Long sums are
+// made of chains: in one, each product would be rounded to the size of all before it.
+template <int kM, int kNV, int kSplit, class D>
+HWY_NOINLINE void Tile(D d, const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t ldc,
+                       const TileStore& store) {
+  using V = hn::Vec<D>;
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  V acc[kSplit][kM][kNV];
+  Clear(d, acc);
+  for (int r = 0; r < kM && store.residual != nullptr; ++r) {
+    for (int v = 0; v < kNV; ++v) {
+      __builtin_prefetch(store.residual + r * store.residual_ld + v * kL);
+    }
+  }
+  HWY_ALIGN float sums[kM * kNV * kL];
+  bool has_sums = false;
+  Ahead ahead = rows.ahead;
   const float* a = rows.a;
-  for (int64_t piece = rows.pieces; piece > 0; --piece, a += rows.step) {
-    // Every third row has a pointer: one for each are more than there are general registers.
-    const float* at[(kM + 2) / 3];
-    const auto advance = [&](int64_t steps) {
-#pragma GCC unroll 6
-      for (const float*& third : at) {
-        third += steps;
-        asm("" : "+r"(third));  // or the compiler makes up the other pointers again
-      }
-    };
-#pragma GCC unroll 6
-    for (int i = 0; i < (kM + 2) / 3; ++i) at[i] = a + 3 * i * lda;
-    for (int64_t left = rows.run / kSteps; left > 0; --left) {
-#pragma GCC unroll 4
-      for (int s = 0; s < kSteps; ++s) {
-        if (kNV > 1 && s % kFetch == 0) {  // a narrow tile has no time beside its loads
-          __builtin_prefetch(ahead0, 0, 2);
-          __builtin_prefetch(ahead1, 0, 2);
-          ahead0 += step0;
-          ahead1 += step1;
-        }
-        V bv[kNV];
-#pragma GCC unroll 4
-        for (int v = 0; v < kNV; ++v) bv[v] = hn::LoadU(d, b + (s * kNV + v) * kL);
-#pragma GCC unroll 16
-        for (int r = 0; r < kM; ++r) {
-          const V av = hn::Set(d, at[r / 3][r % 3 * lda + s]);
-#pragma GCC unroll 4
-          for (int v = 0; v < kNV; ++v) {
-            acc[s % kSplit][r][v] = hn::MulAdd(av, bv[v], acc[s % kSplit][r][v]);
-          }
-        }
-      }
-      advance(kSteps);
-      b += kSteps * kNV * kL;
-    }
-    if constexpr (kSteps > 1) {
-      for (int64_t left = rows.run % kSteps; left > 0; --left) {
-#pragma GCC unroll 16
-        for (int r = 0; r < kM; ++r) {
-          const V av = hn::Set(d, at[r / 3][r % 3 * lda]);
-#pragma GCC unroll 4
-          for (int v = 0; v < kNV; ++v) {
-            acc[0][r][v] = hn::MulAdd(av, hn::LoadU(d, b + v * kL), acc[0][r][v]);
-          }
-        }
-        advance(1);
-        b += kNV * kL;
-      }
-    }
+  int64_t left = rows.k;
+  for (int64_t in_chain = rows.chain;; a += rows.step) {
+    const int64_t steps = std::min(rows.run, left);
+    AddProducts(d, a, rows.ld, steps, b, ahead, acc);
+    b += steps * kNV * kL;
+    left -= steps;
+    if (left == 0) break;
+    if (--in_chain > 0) continue;
+    JoinSplits(acc);
+    if (has_sums) AddSums(d, sums, acc[0]);
+    StoreSums(d, acc[0], sums);
+    has_sums = true;
+    Clear(d, acc);
+    in_chain = rows.chain;
   }
-  if constexpr (kSplit > 1) {
-#pragma GCC unroll 4
-    for (int s = 1; s < kSplit; ++s) {
-#pragma GCC unroll 16
-      for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 4
-        for (int v = 0; v < kNV; ++v) acc[0][r][v] = hn::Add(acc[0][r][v], acc[s][r][v]);
-      }
-    }
-  }
+  JoinSplits(acc);
+  if (has_sums) AddSums(d, sums, acc[0]);
   StoreTile(d, acc[0], c, ldc, store);
 }
 
@@ -172,44 +246,9 @@ const TileFunction* TilesFor(int64_t width) {
   return k8.data();
 }
 
-// A tile of a panel of `width` columns. Long sums are made of parts: in one chain, each product
-// would be rounded to the size of all before it.
-void RunTile(TileFunction function, const Rows& rows, const float* b, int64_t width, float* c,
-             int64_t ldc, const TileStore& store) {
-  const bool by_pieces = rows.pieces > 1;
-  const int64_t unit = by_pieces ? rows.run : 1, units = by_pieces ? rows.pieces : rows.run;
-  if (units * unit <= kLongestSum) return function(rows, b, c, ldc, store);
-  const int64_t parts = std::min(units, CeilDiv(units * unit, kLongestSum));
-  HWY_ALIGN float sums[kRows * kWidth];
-  TileStore aside{.sums_ld = width};
-  Rows part = rows;
-  for (int64_t i = 0, begin = 0; i + 1 < parts; ++i) {
-    const int64_t end = units * (i + 1) / parts, steps = (end - begin) * unit;
-    (by_pieces ? part.pieces : part.run) = end - begin;
-    function(part, b, sums, width, aside);
-    aside.sums = sums;
-    part.a += (end - begin) * (by_pieces ? rows.step : 1);
-    for (int stream = 0; stream < 2; ++stream) {
-      part.ahead[stream] += steps * rows.ahead_step[stream];
-    }
-    b += steps * width;
-    begin = end;
-    (by_pieces ? part.pieces : part.run) = units - end;
-  }
-  TileStore last = store;
-  last.sums = aside.sums;
-  last.sums_ld = width;
-  function(part, b, c, ldc, last);
-}
-
 void Block(const GemmBlockArgs& args) {
   if (args.rows == 0) return;
-  const int64_t pieces = std::max<int64_t>(args.a_pieces, 1);
-  Rows rows{};
-  rows.ld = args.lda;
-  rows.pieces = pieces;
-  rows.run = args.kc / pieces;
-  rows.step = args.a_step;
+  Rows rows = RowsOf(args);
   for (int64_t n = args.n0; n < args.n1; n += kWidth) {
     const int64_t columns = std::min<int64_t>(kWidth, args.n_total - n);
     const int64_t width = RoundUp(columns, kPanelGranule);
@@ -222,21 +261,21 @@ void Block(const GemmBlockArgs& args) {
     // Each tile fetches its share of the next panel (which lies behind this one; behind the last
     // often lies the next matrix), and the rows of the next tile while they are new. A tile alone
     // streams through the panels, and fetches what it reads soon.
-    const bool fetches_rows = n == args.n0 && tiles > 1 && pieces == 1 && args.kc > 0;
+    const bool fetches_rows = n == args.n0 && tiles > 1 && args.a_pieces <= 1 && args.kc > 0;
     const int64_t panel_step = width * 4 / tiles;
     const int64_t row_step =
         fetches_rows ? std::min<int64_t>(64, args.lda * 4 * (least + 1) / args.kc) : panel_step;
     const char* ahead =
         reinterpret_cast<const char*>(panel + (tiles > 1 ? args.k_total * width : kSoon));
-    rows.ahead_step[0] = panel_step;
-    rows.ahead_step[1] = row_step;
+    rows.ahead.step[0] = panel_step;
+    rows.ahead.step[1] = row_step;
     TileStore store = StoreOf(args.accumulate, args.epilogue, n);
     store.left_out = width - columns;
     for (int64_t t = 0, begin = 0; t < tiles; ++t, ahead += panel_step * args.kc) {
       const int64_t height = least + (t < taller ? 1 : 0);
       rows.a = args.a + begin * args.lda;
-      rows.ahead[0] = ahead;
-      rows.ahead[1] =
+      rows.ahead.at[0] = ahead;
+      rows.ahead.at[1] =
           fetches_rows ? reinterpret_cast<const char*>(rows.a + height * args.lda) : ahead + 64;
       float* c = args.c + begin * args.ldc + n;
       store.residual = ResidualOf(args.epilogue, begin, n);
@@ -245,10 +284,10 @@ void Block(const GemmBlockArgs& args) {
         for (int64_t j = 0; j < columns; j += 16) __builtin_prefetch(c + r * args.ldc + j, 1);
       }
       if (columns == width || kPartialStores) {
-        RunTile(functions[height - 1], rows, panel, width, c, args.ldc, store);
+        functions[height - 1](rows, panel, c, args.ldc, store);
       } else {
         HWY_ALIGN float buffer[kRows * kWidth];
-        RunTile(functions[height - 1], rows, panel, width, buffer, width, TileStore());
+        functions[height - 1](rows, panel, buffer, width, TileStore());
         FinishPartial(buffer, width, height, columns, c, args.ldc, store);
       }
       if (args.epilogue != nullptr && args.epilogue->activation.kind != Activation::Kind::kNone) {

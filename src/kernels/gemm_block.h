@@ -59,6 +59,10 @@ struct GemmBlockArgs {
 };
 void GemmBlock(const GemmBlockArgs& args);
 
+// How much of K to take at a time: all, or even ranges whose rows and panels stay in the cache.
+// (GemmBlock alone keeps long sums near rounding.)
+inline int64_t GemmDepth(int64_t k) { return k <= 800 ? k : CeilDiv(k, CeilDiv(k, 512)); }
+
 // Packs columns [n0, n1) (n0 a multiple of the panel width) of B; see GemmPackB for the layout.
 void PackPanels(int64_t k, int64_t n, const float* b, int64_t ldb, bool b_transposed, int64_t n0,
                 int64_t n1, float* packed);

@@ -52,7 +52,7 @@ Cut CutNarrow(const NarrowMatrix& b, int64_t m, int64_t lda) {
     cut.slot_bytes = Align(m * panel * 4);
     return cut;
   }
-  cut.kc = b.k <= 640 ? b.k : CeilDiv(b.k, CeilDiv(b.k, 448));
+  cut.kc = GemmDepth(b.k);
   if (b.block != 0) cut.kc = RoundUp(cut.kc, b.block);
   cut.rows = std::max(tile, kBlockABytes / (cut.kc * 4) / tile * tile);
   cut.row_parts = CeilDiv(m, cut.rows);

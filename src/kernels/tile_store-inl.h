@@ -22,8 +22,6 @@ namespace HWY_NAMESPACE {
 // A TileEpilogue but for its activation, seen from one tile.
 struct TileStore {
   bool accumulate = false;
-  const float* sums = nullptr;  // of the parts of K before, or null
-  int64_t sums_ld = 0;
   DType sum_rounding = DType::kFloat32;
   const float* bias = nullptr;  // the panel's
   const float* residual = nullptr;
@@ -83,15 +81,6 @@ HWY_INLINE void StoreVectors(D d, V (&acc)[kM][kNV], float* c, int64_t ldc,
     for (int r = 0; r < kM; ++r) {
 #pragma GCC unroll 4
       for (int v = 0; v < kNV; ++v) acc[r][v] = hn::Add(acc[r][v], load(c + r * ldc, v));
-    }
-  }
-  if (store.sums != nullptr) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kNV; ++v) {
-        acc[r][v] = hn::Add(acc[r][v], hn::LoadU(d, store.sums + r * store.sums_ld + v * kL));
-      }
     }
   }
   RoundTile(d, store.sum_rounding, acc);
