@@ -191,7 +191,7 @@ struct Session::State {
   std::vector<PassRecord> OptimizeMain(Graph& graph) const {
     OptimizeOptions passes;
     passes.disabled = options.disabled_passes;
-    LastingMemory folded;
+    FoldMemory folded;
     passes.fold = [&](const Node& node, const std::vector<Tensor>& arguments) {
       auto results =
           FoldOnDevice(node, arguments, CpuDevice(), options.threads, options.winograd, folded);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdint>
+#include <cstring>
 
 namespace sardonyx {
 namespace {
@@ -58,6 +59,16 @@ Tensor LastingMemory::Allocate(DType dtype, std::vector<int64_t> dims) {
     DropPages(static_cast<char*>(freed), bytes);
   });
   return Tensor(dtype, std::move(dims), data, std::move(owner));
+}
+
+Tensor StagingMemory::Aligned(const Tensor& tensor) {
+  constexpr int64_t kMost = 32 << 20;
+  if (IsAligned(tensor) || tensor.bytes() > kMost || tensor.dtype() == DType::kString) {
+    return sardonyx::Aligned(tensor);
+  }
+  if (region_ == nullptr) region_ = MapRegion(kMost, kHugePage);
+  std::memcpy(region_.get(), tensor.raw(), static_cast<size_t>(tensor.bytes()));
+  return Tensor(tensor.dtype(), tensor.dims(), region_.get(), region_);
 }
 
 }  // namespace sardonyx

@@ -20,4 +20,16 @@ class LastingMemory {
   char* next_ = nullptr;
 };
 
+// A place for one tensor at a time that is needed for a moment: fresh memory for each would cost
+// more for its pages than for its bytes.
+class StagingMemory {
+ public:
+  // The tensor itself if it is aligned for its elements, else a copy, valid until the next.
+  Tensor Aligned(const Tensor& tensor);
+  void Drop() { region_ = nullptr; }
+
+ private:
+  std::shared_ptr<char> region_;
+};
+
 }  // namespace sardonyx

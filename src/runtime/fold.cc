@@ -3,20 +3,27 @@
 #include <algorithm>
 
 namespace sardonyx {
+namespace {
+
+int64_t BytesOf(const Tensor& tensor) { return tensor.defined() ? tensor.bytes() : 0; }
+
+}  // namespace
 
 std::vector<Tensor> FoldOnDevice(const Node& node, const std::vector<Tensor>& inputs,
                                  const Device& device, int threads, bool winograd,
-                                 LastingMemory& memory) {
+                                 FoldMemory& memory) {
   std::vector<Fact> facts;
-  std::vector<Datum> data;
   std::vector<Operand> operands;
   std::vector<const void*> in;
   facts.reserve(inputs.size());
   std::vector<const Fact*> pointers;
   std::vector<Tensor> aligned;
-  for (const Tensor& tensor : inputs) aligned.push_back(Aligned(tensor));
+  const auto largest = std::max_element(inputs.begin(), inputs.end(),
+                                        [](auto& a, auto& b) { return BytesOf(a) < BytesOf(b); });
+  for (const Tensor& tensor : inputs) {
+    aligned.push_back(&tensor == &*largest ? memory.operand.Aligned(tensor) : Aligned(tensor));
+  }
   for (const Tensor& tensor : aligned) {
-    data.push_back(tensor.defined() ? Datum(tensor) : Datum());
     operands.push_back({tensor.dtype(),
                         tensor.dims(),
                         tensor.defined() ? &tensor : nullptr,
@@ -45,13 +52,17 @@ std::vector<Tensor> FoldOnDevice(const Node& node, const std::vector<Tensor>& in
       if (bound == nullptr) continue;
       std::vector<void*> out;
       for (const Operand& output : outputs) {
-        results.push_back(memory.Allocate(output.dtype, output.dims));
+        results.push_back(memory.results.Allocate(output.dtype, output.dims));
         out.push_back(results.back().raw());
       }
       const Tensor scratch(DType::kUInt8, {bound->scratch_bytes});
       bound->run({in.data(), out.data(), scratch.raw(), {&ThreadPool::Process(), threads}});
       return results;
     }
+  }
+  std::vector<Datum> data;  // of which results may be views: nothing that is staged
+  for (const Tensor& tensor : inputs) {
+    data.push_back(tensor.defined() ? Datum(Aligned(tensor)) : Datum());
   }
   for (const Datum& datum : RunReference(node, data)) {
     results.push_back(datum.tensor() != nullptr ? *datum.tensor() : Tensor());

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <compare>
 #include <cstdint>
-#include <cstring>
 #include <functional>
 #include <map>
 #include <memory>
@@ -62,7 +61,7 @@ class PackCache {
     Tensor Rows(int64_t first, int64_t count) {
       GiveBack();
       part_ = count < RowsIn(constant_) ? RowsOf(constant_, first, count) : constant_;
-      return cache_.Staged(part_);
+      return cache_.staging_.Aligned(part_);
     }
 
    private:
@@ -117,7 +116,7 @@ class PackCache {
   // Gives back what only packing needed.
   void Rest() {
     std::lock_guard lock(mutex_);
-    staging_ = Tensor();
+    staging_.Drop();
   }
 
   // Calls what watches reads of constants.
@@ -136,20 +135,6 @@ class PackCache {
   }
 
  private:
-  // The tensor itself if it is aligned for its elements, else a copy that the next one overwrites:
-  // a fresh copy of each weight would cost more for its pages than for its bytes.
-  Tensor Staged(const Tensor& tensor) {
-    constexpr int64_t kMost = 32 << 20;
-    if (IsAligned(tensor) || tensor.bytes() > kMost || tensor.dtype() == DType::kString) {
-      return Aligned(tensor);
-    }
-    if (!staging_.defined() || staging_.bytes() < tensor.bytes()) {
-      staging_ = Tensor();
-      staging_ = Tensor(DType::kUInt8, {tensor.bytes()});
-    }
-    std::memcpy(staging_.raw(), tensor.raw(), static_cast<size_t>(tensor.bytes()));
-    return Tensor(tensor.dtype(), tensor.dims(), staging_.raw(), staging_.owner());
-  }
   static void* Pointer(const Pack& pack) { return const_cast<void*>(pack.data.get()); }
   static int64_t RowsIn(const Tensor& tensor) { return tensor.rank() > 0 ? tensor.dims()[0] : 1; }
   static Tensor RowsOf(const Tensor& tensor, int64_t first, int64_t count) {
@@ -164,7 +149,7 @@ class PackCache {
   Watch release_, check_;
   // Guarded by mutex_.
   LastingMemory memory_;
-  Tensor staging_;
+  StagingMemory staging_;
   Packs packs_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <optional>
 
 namespace sardonyx {
@@ -23,6 +24,22 @@ TEST(LastingMemory, KeepsTensorsApart) {
     const int8_t* data = tensors[i].data<int8_t>();
     EXPECT_TRUE(std::all_of(data, data + tensors[i].size(), [&](int8_t v) { return v == i; })) << i;
   }
+}
+
+TEST(StagingMemory, CopiesWhatIsNotAligned) {
+  StagingMemory memory;
+  std::vector<char> bytes(4001);
+  for (const size_t offset : {1, 0, 2}) {
+    char* at = bytes.data() + (16 - reinterpret_cast<uintptr_t>(bytes.data()) % 16) % 16 + offset;
+    for (int32_t i = 0; i < 900; ++i) std::memcpy(at + 4 * i, &i, sizeof(i));
+    const Tensor given(DType::kInt32, {30, 30}, at, nullptr);
+    const Tensor aligned = memory.Aligned(given);
+    EXPECT_EQ(aligned.raw() == given.raw(), offset == 0);
+    EXPECT_EQ(aligned.dims(), given.dims());
+    for (int32_t i = 0; i < 900; ++i) EXPECT_EQ(aligned.data<int32_t>()[i], i);
+  }
+  memory.Drop();  // made again when it is needed
+  EXPECT_EQ(memory.Aligned(Tensor(DType::kInt32, {1}, bytes.data() + 1, nullptr)).size(), 1);
 }
 
 }  // namespace
