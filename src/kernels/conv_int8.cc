@@ -314,6 +314,131 @@ bool PrepareColumns(const ConvShape& s, const Cut& cut, const Int8ConvArgs& args
   return any;
 }
 
+// One call of ConvInt8.
+struct Work {
+  const ConvShape& s;
+  const Int8ConvArgs& args;
+  const Cut& cut;
+  const int32_t* init;  // by column of all groups, as row_factor
+  const int32_t* row_factor;
+  bool sums_rows;
+  int64_t channels = s.cin / s.groups;  // of a group
+
+  // Input line `line` of the batch, from channel 0 of the group on.
+  const uint8_t* LineOf(int64_t line, int64_t group) const {
+    return static_cast<const uint8_t*>(args.x) + line * s.in[2] * s.x_stride + group * channels;
+  }
+
+  Int8BlockArgs BlockOf(int64_t group, int64_t column_part) const {
+    const int64_t width = Int8PanelWidth();
+    Int8BlockArgs block{};
+    block.b = static_cast<const std::byte*>(args.packed) + group * cut.GroupBytes();
+    block.n0 = cut.panels * column_part / cut.column_parts * width;
+    block.n1 = std::min(cut.n, cut.panels * (column_part + 1) / cut.column_parts * width);
+    block.n_total = cut.n;
+    block.first_column = group * cut.n;
+    block.init = init + block.first_column;
+    block.row_factor = row_factor + block.first_column;
+    block.store.rescale = args.rescale;
+    block.store.y_stride = s.y_stride;
+    block.store.residual_stride = args.residual_stride;
+    return block;
+  }
+
+  // Where the block's first row goes.
+  void Place(int64_t row, Int8BlockArgs& block) const {
+    const Int8Rescale* const rescale = args.rescale;
+    const int64_t size = rescale == nullptr || rescale->type == DType::kFloat32 ? 4 : 1;
+    block.store.y =
+        static_cast<std::byte*>(args.y) + (row * s.y_stride + block.first_column) * size;
+    if (args.residual == nullptr) return;
+    const int64_t residual_size = rescale->residual_type == DType::kFloat32 ? 4 : 1;
+    block.store.residual = static_cast<const std::byte*>(args.residual) +
+                           (row * args.residual_stride + block.first_column) * residual_size;
+  }
+
+  // The `count` lines of an image from h on, padded and widened, into a slot; returns the first.
+  const uint8_t* CopyLines(int64_t item, int64_t h, int64_t count, int64_t group,
+                           std::byte* slot) const {
+    auto* const bytes = reinterpret_cast<uint8_t*>(slot);  // a line before it is widened
+    uint8_t* const first =
+        cut.widens ? bytes + AlignBytes(static_cast<size_t>(cut.line_k) + 64) : bytes;
+    uint8_t* to = first;
+    for (int64_t i = 0; i < count; ++i, ++h, to += cut.LineBytes()) {
+      const bool inside = h >= 0 && h < s.in[1];
+      PadLine(s, inside ? LineOf(item * s.in[1] + h, group) : nullptr,
+              static_cast<uint8_t>(args.x_zero), args.x_signed ? 0x80 : 0, cut.line_k,
+              cut.widens ? bytes : to);
+      if (cut.widens) {
+        Int8Widen(bytes, cut.line_k, 1, cut.line_k, false, reinterpret_cast<int16_t*>(to),
+                  cut.line_k);
+      }
+    }
+    return first;
+  }
+
+  // A part of the output's lines.
+  void RunLines(int64_t group, int64_t line_part, int64_t column_part, std::byte* slot) const {
+    const int64_t all = s.batch * s.out[1], end = all * (line_part + 1) / cut.line_parts;
+    Int8BlockArgs block = BlockOf(group, column_part);
+    block.groups = cut.groups;
+    block.segments = cut.segments;
+    block.segment_bytes = s.dilation[1] * cut.LineBytes();
+    block.line_bytes = s.stride[1] * (cut.skips ? s.in[2] * s.x_stride : cut.LineBytes());
+    block.a_bytes = s.stride[2] * (cut.skips ? s.x_stride : channels * cut.ElementBytes());
+    block.rows = s.out[2];
+    for (int64_t line = all * line_part / cut.line_parts; line < end; line += block.lines) {
+      const int64_t item = line / s.out[1], first = line % s.out[1];
+      block.lines = std::min({cut.lines, end - line, s.out[1] - first});
+      const int64_t h0 = first * s.stride[1] - s.pad_begin[1];
+      block.a = cut.skips ? LineOf(item * s.in[1] + h0, group)
+                          : CopyLines(item, h0, LinesSeen(s, block.lines), group, slot);
+      Place(line * s.out[2], block);
+      Int8Block(block);
+    }
+  }
+
+  // A part of the output's pixels.
+  void RunRows(int64_t group, int64_t row_part, int64_t column_part, std::byte* slot) const {
+    const int64_t tile = Int8TileRows(), tiles = CeilDiv(cut.pixels, tile);
+    const int64_t m0 = tiles * row_part / cut.row_parts * tile;
+    const int64_t m1 = std::min(cut.pixels, tiles * (row_part + 1) / cut.row_parts * tile);
+    if (m0 >= m1) return;
+    const int64_t step = RoundUp(CeilDiv(m1 - m0, CeilDiv(m1 - m0, cut.rows)), tile);
+    auto* const row_sums = reinterpret_cast<int32_t*>(slot);
+    auto* const gathered =
+        reinterpret_cast<uint8_t*>(slot) + AlignBytes(static_cast<size_t>(step) * 4);
+    auto* const widened = reinterpret_cast<int16_t*>(
+        gathered + AlignBytes(static_cast<size_t>(step * cut.gathered_stride)));
+    const auto* const x = static_cast<const uint8_t*>(args.x);
+    Int8BlockArgs block = BlockOf(group, column_part);
+    block.flip = args.x_signed && !cut.widens;
+    block.groups = cut.segments * cut.groups;
+    block.row_sums = sums_rows ? row_sums : nullptr;
+    block.a_bytes = cut.a_bytes;
+    for (int64_t row = m0; row < m1; row += step) {
+      block.rows = std::min(step, m1 - row);
+      const uint8_t* from = x + row * s.x_stride + group * channels;
+      int64_t stride = s.x_stride, k = cut.k;
+      if (!IsPointwise(s) || (!cut.direct && !cut.widens)) {
+        Gather(s, cut, group, x, static_cast<uint8_t>(args.x_zero), args.x_signed ? 0x80 : 0, row,
+               block.rows, gathered);
+        from = gathered;
+        stride = cut.gathered_stride;
+        k = cut.PackedK();
+      }
+      if (sums_rows) Int8SumRows(from, stride, block.rows, k, args.x_signed, row_sums);
+      block.a = from;
+      if (cut.widens) {
+        Int8Widen(from, stride, block.rows, k, args.x_signed, widened, cut.a_bytes / 2);
+        block.a = widened;
+      }
+      Place(row, block);
+      Int8Block(block);
+    }
+  }
+};
+
 }  // namespace
 
 size_t ConvInt8PackedBytes(const ConvShape& shape) {
@@ -357,126 +482,24 @@ void ConvInt8(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const
   auto* const init = reinterpret_cast<int32_t*>(base);
   auto* const row_factor = reinterpret_cast<int32_t*>(base + cut.vector_bytes);
   const bool sums_rows = PrepareColumns(s, cut, args, init, row_factor);
+  const Work work{s, args, cut, init, row_factor, sums_rows};
   ScratchSlots slots(base + 2 * cut.vector_bytes, cut.slot_bytes,
                      ScratchSlots::CountFor(par.threads));
-  const auto* const x = static_cast<const uint8_t*>(args.x);
-  const int64_t channels = s.cin / s.groups, width = Int8PanelWidth();
   const bool by_lines = cut.by_lines && !sums_rows && !(cut.skips && args.x_signed);
-  const int64_t parts = (by_lines ? cut.line_parts : cut.row_parts) * cut.column_parts;
-  const int64_t tile = Int8TileRows(), tiles = CeilDiv(cut.pixels, tile);
-  const int64_t element = args.rescale == nullptr || args.rescale->type == DType::kFloat32 ? 4 : 1;
-  const int64_t residual_element =
-      args.rescale != nullptr && args.rescale->residual_type == DType::kFloat32 ? 4 : 1;
-
-  const auto block_of = [&](int64_t group, int64_t column_part) {
-    Int8BlockArgs block{};
-    block.b = static_cast<const std::byte*>(args.packed) + group * cut.GroupBytes();
-    block.n0 = cut.panels * column_part / cut.column_parts * width;
-    block.n1 = std::min(cut.n, cut.panels * (column_part + 1) / cut.column_parts * width);
-    block.n_total = cut.n;
-    block.first_column = group * cut.n;
-    block.init = init + block.first_column;
-    block.row_factor = row_factor + block.first_column;
-    block.store.rescale = args.rescale;
-    block.store.y_stride = s.y_stride;
-    block.store.residual_stride = args.residual_stride;
-    return block;
-  };
-  // Where the block's first row goes.
-  const auto place = [&](int64_t row, int64_t group, Int8BlockArgs& block) {
-    const int64_t y_at = row * s.y_stride + group * cut.n;
-    block.store.y = static_cast<std::byte*>(args.y) + y_at * element;
-    if (args.residual != nullptr) {
-      const int64_t at = row * args.residual_stride + group * cut.n;
-      block.store.residual = static_cast<const std::byte*>(args.residual) + at * residual_element;
-    }
-  };
-
-  const auto run_lines = [&](int64_t index, std::byte* slot) {
-    const int64_t group = index / parts, part = index % parts;
-    const int64_t line_part = part % cut.line_parts, all = s.batch * s.out[1];
-    const int64_t end = all * (line_part + 1) / cut.line_parts;
-    auto* const bytes = reinterpret_cast<uint8_t*>(slot);  // a line before it is widened
-    auto* const padded =
-        cut.widens ? bytes + AlignBytes(static_cast<size_t>(cut.line_k) + 64) : bytes;
-    Int8BlockArgs block = block_of(group, part / cut.line_parts);
-    block.groups = cut.groups;
-    block.segments = cut.segments;
-    block.segment_bytes = s.dilation[1] * cut.LineBytes();
-    block.line_bytes = s.stride[1] * (cut.skips ? s.in[2] * s.x_stride : cut.LineBytes());
-    block.a_bytes = s.stride[2] * (cut.skips ? s.x_stride : channels * cut.ElementBytes());
-    block.rows = s.out[2];
-    block.a = padded;
-    for (int64_t line = all * line_part / cut.line_parts; line < end; line += block.lines) {
-      const int64_t item = line / s.out[1], first = line % s.out[1];
-      block.lines = std::min({cut.lines, end - line, s.out[1] - first});
-      const int64_t h0 = first * s.stride[1] - s.pad_begin[1];
-      if (cut.skips) {
-        block.a = x + (item * s.in[1] + h0) * s.in[2] * s.x_stride + group * channels;
-      }
-      for (int64_t i = 0; i < LinesSeen(s, block.lines) && !cut.skips; ++i) {
-        const int64_t h = h0 + i;
-        const bool inside = h >= 0 && h < s.in[1];
-        const uint8_t* from =
-            inside ? x + (item * s.in[1] + h) * s.in[2] * s.x_stride + group * channels : nullptr;
-        uint8_t* to = padded + i * cut.LineBytes();
-        PadLine(s, from, static_cast<uint8_t>(args.x_zero), args.x_signed ? 0x80 : 0, cut.line_k,
-                cut.widens ? bytes : to);
-        if (cut.widens) {
-          Int8Widen(bytes, cut.line_k, 1, cut.line_k, false, reinterpret_cast<int16_t*>(to),
-                    cut.line_k);
-        }
-      }
-      place(line * s.out[2], group, block);
-      Int8Block(block);
-    }
-  };
-
-  const auto run_rows = [&](int64_t index, std::byte* slot) {
-    const int64_t group = index / parts, part = index % parts;
-    const int64_t row_part = part % cut.row_parts;
-    const int64_t m0 = tiles * row_part / cut.row_parts * tile;
-    const int64_t m1 = std::min(cut.pixels, tiles * (row_part + 1) / cut.row_parts * tile);
-    if (m0 >= m1) return;
-    const int64_t step = RoundUp(CeilDiv(m1 - m0, CeilDiv(m1 - m0, cut.rows)), tile);
-    auto* const row_sums = reinterpret_cast<int32_t*>(slot);
-    auto* const gathered =
-        reinterpret_cast<uint8_t*>(slot) + AlignBytes(static_cast<size_t>(step) * 4);
-    auto* const widened = reinterpret_cast<int16_t*>(
-        gathered + AlignBytes(static_cast<size_t>(step * cut.gathered_stride)));
-    Int8BlockArgs block = block_of(group, part / cut.row_parts);
-    block.flip = args.x_signed && !cut.widens;
-    block.groups = cut.segments * cut.groups;
-    block.row_sums = sums_rows ? row_sums : nullptr;
-    block.a_bytes = cut.a_bytes;
-    for (int64_t row = m0; row < m1; row += step) {
-      block.rows = std::min(step, m1 - row);
-      const uint8_t* from = x + row * s.x_stride + group * channels;
-      int64_t stride = s.x_stride, k = cut.k;
-      if (!IsPointwise(s) || (!cut.direct && !cut.widens)) {
-        Gather(s, cut, group, x, static_cast<uint8_t>(args.x_zero), args.x_signed ? 0x80 : 0, row,
-               block.rows, gathered);
-        from = gathered;
-        stride = cut.gathered_stride;
-        k = cut.PackedK();
-      }
-      if (sums_rows) Int8SumRows(from, stride, block.rows, k, args.x_signed, row_sums);
-      block.a = from;
-      if (cut.widens) {
-        Int8Widen(from, stride, block.rows, k, args.x_signed, widened, cut.a_bytes / 2);
-        block.a = widened;
-      }
-      place(row, group, block);
-      Int8Block(block);
-    }
-  };
-  const int64_t count = s.groups * parts;
+  const int64_t row_parts = by_lines ? cut.line_parts : cut.row_parts;
+  const int64_t parts = row_parts * cut.column_parts, count = s.groups * parts;
   const int64_t tasks = std::min<int64_t>(count, 32);
   par.For(tasks, [&](int64_t task) {
     const ScratchSlots::Lease lease(slots);
     auto* const slot = reinterpret_cast<std::byte*>(lease.floats());
     for (int64_t i = count * task / tasks; i < count * (task + 1) / tasks; ++i) {
-      by_lines ? run_lines(i, slot) : run_rows(i, slot);
+      const int64_t group = i / parts, row_part = i % parts % row_parts;
+      const int64_t column_part = i % parts / row_parts;
+      if (by_lines) {
+        work.RunLines(group, row_part, column_part, slot);
+      } else {
+        work.RunRows(group, row_part, column_part, slot);
+      }
     }
   });
 }

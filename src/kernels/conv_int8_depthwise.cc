@@ -90,26 +90,108 @@ HWY_INLINE V Whole(V sums, const float* scale, const float* offset, const Int8Re
   return hn::Add(Nearest(bounded), hn::Set(di, rescale.zero_point));
 }
 
+// Adds to the sums of kOutputs neighbouring pixels, a row of the kernel at a time; lines[r] + first
+// are the channels of the first pixel.
+template <size_t kN, bool kBytes, int kOutputs, class Lanes>
+SARDONYX_INT8_TILE HWY_INLINE void AddTaps(const Job& job, const uint8_t* const* lines,
+                                           int64_t first, const uint8_t* weights,
+                                           Lanes (&acc)[kOutputs][4]) {
+  const hn::FixedTag<uint8_t, kN> d;
+  const hn::DFromV<Lanes> di;
+  constexpr int kOperands = kBytes ? 4 : 8;
+  const int64_t tap = job.layout.channels * job.shape.dilation[2];
+  const int64_t quads = kOutputs == 2 ? job.layout.quads : (job.shape.kernel[2] + 3) / 4;
+  const int64_t row_bytes = job.layout.quads * 2 * kOperands * static_cast<int64_t>(kN);
+  for (int64_t r = 0; r < job.layout.rows; ++r) {
+    const uint8_t* x = lines[r] + first;
+    const uint8_t* b = weights + r * row_bytes;
+    for (int64_t q = 0; q < quads; ++q, x += 4 * tap) {
+      Lanes quad[kOperands];
+      Interleave<kBytes>(d, hn::LoadU(d, x), hn::LoadU(d, x + tap), hn::LoadU(d, x + 2 * tap),
+                         hn::LoadU(d, x + 3 * tap), quad);
+#pragma GCC unroll 2
+      for (int o = 0; o < 2; ++o) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kOperands; ++v, b += kN) {
+          if (o >= kOutputs) continue;
+          const Lanes operand = hn::BitCast(di, hn::LoadU(d, b));
+          auto& sum = acc[o][kBytes ? v : v / 2];
+          if constexpr (kBytes) {
+            sum = AddProducts(sum, quad[v], operand);
+          } else {
+            sum = AddPairProducts(sum, quad[v], operand);
+          }
+        }
+      }
+    }
+  }
+}
+
+// Sums of a pixel's channels from c on, rescaled, straight to bytes.
+template <size_t kN, class Lanes>
+HWY_INLINE void StoreWhole(const Job& job, const Lanes (&acc)[4], int64_t c, uint8_t* y) {
+  const hn::FixedTag<uint8_t, kN> d;
+  constexpr int64_t kVector = kN / 4;
+  Lanes whole[4];
+#pragma GCC unroll 4
+  for (int k = 0; k < 4; ++k) {
+    whole[k] =
+        Whole(acc[k], job.scale + c + k * kVector, job.offset + c + k * kVector, *job.args.rescale);
+  }
+  if (job.args.rescale->type == DType::kUInt8) {
+    hn::StoreU(PackBytes<uint8_t>(whole[0], whole[1], whole[2], whole[3]), d, y);
+  } else {
+    const hn::RebindToSigned<decltype(d)> ds;
+    hn::StoreU(PackBytes<int8_t>(whole[0], whole[1], whole[2], whole[3]), ds,
+               reinterpret_cast<int8_t*>(y));
+  }
+}
+
+// Sums of `outputs` pixels from `pixel` on, put into the order of channels, as the store says.
+template <size_t kN, int kOutputs, class Lanes>
+HWY_INLINE void StoreChannels(const Job& job, const Lanes (&acc)[kOutputs][4], int64_t outputs,
+                              int64_t pixel, int64_t c, int64_t channels) {
+  const hn::FixedTag<int32_t, kN / 4> di;
+  const hn::FixedTag<int32_t, 4> four;
+  const Int8ConvArgs& args = job.args;
+  HWY_ALIGN int32_t sums[kOutputs * kN];
+#pragma GCC unroll 2
+  for (int o = 0; o < kOutputs; ++o) {
+#pragma GCC unroll 4
+    for (int k = 0; k < 4; ++k) {
+      HWY_ALIGN int32_t part[kN / 4];
+      hn::Store(acc[o][k], di, part);
+      for (size_t l = 0; l < kN / 16; ++l) {
+        hn::StoreU(hn::Load(four, part + 4 * l), four, sums + o * kN + 16 * l + 4 * k);
+      }
+    }
+  }
+  const int64_t y_stride = job.shape.y_stride;
+  const bool floats = args.rescale == nullptr || args.rescale->type == DType::kFloat32;
+  Int8Store store{.rescale = args.rescale,
+                  .y = static_cast<std::byte*>(args.y) + (pixel * y_stride + c) * (floats ? 4 : 1),
+                  .y_stride = y_stride,
+                  .residual_stride = args.residual_stride};
+  if (args.residual != nullptr) {
+    const int64_t element = args.rescale->residual_type == DType::kFloat32 ? 4 : 1;
+    store.residual =
+        static_cast<const std::byte*>(args.residual) + (pixel * args.residual_stride + c) * element;
+  }
+  StoreSums(sums, kN, outputs, channels, c, store);
+}
+
 // The block of kN channels from c on of an output line whose input lines are `lines`.
 template <size_t kN, bool kBytes, int kOutputs>
 SARDONYX_INT8_TILE void RunBlock(const Job& job, const uint8_t* const* lines, int64_t line,
                                  int64_t c) {
-  const hn::FixedTag<uint8_t, kN> d;
-  const hn::Repartition<int32_t, decltype(d)> di;
-  constexpr int kOperands = kBytes ? 4 : 8;
+  const hn::FixedTag<int32_t, kN / 4> di;
   constexpr int64_t kVector = kN / 4;
   using Lanes = hn::Vec<decltype(di)>;
   const ConvShape& s = job.shape;
-  const Int8ConvArgs& args = job.args;
-  const int64_t stride = job.layout.channels, tap = stride * s.dilation[2];
-  const int64_t quads = kOutputs == 2 ? job.layout.quads : (s.kernel[2] + 3) / 4;
-  const int64_t row_bytes = job.layout.quads * 2 * kOperands * static_cast<int64_t>(kN);
   const auto* const weights =
       reinterpret_cast<const uint8_t*>(job.weights) + c * job.layout.ChannelBytes();
   const int64_t channels = std::min<int64_t>(s.cout - c, kN);
   const bool direct = job.scale != nullptr && channels == static_cast<int64_t>(kN);
-  const DType type = args.rescale == nullptr ? DType::kFloat32 : args.rescale->type;
-  const int64_t y_bytes = type == DType::kFloat32 ? 4 : 1;
   for (int64_t w = 0; w < s.out[2]; w += kOutputs) {
     Lanes acc[kOutputs][4];
 #pragma GCC unroll 2
@@ -117,75 +199,18 @@ SARDONYX_INT8_TILE void RunBlock(const Job& job, const uint8_t* const* lines, in
 #pragma GCC unroll 4
       for (int k = 0; k < 4; ++k) acc[o][k] = hn::LoadU(di, job.init + c + k * kVector);
     }
-    for (int64_t r = 0; r < job.layout.rows; ++r) {
-      const uint8_t* x = lines[r] + w * s.stride[2] * stride + c;
-      const uint8_t* b = weights + r * row_bytes;
-      for (int64_t q = 0; q < quads; ++q, x += 4 * tap) {
-        Lanes quad[kOperands];
-        Interleave<kBytes>(d, hn::LoadU(d, x), hn::LoadU(d, x + tap), hn::LoadU(d, x + 2 * tap),
-                           hn::LoadU(d, x + 3 * tap), quad);
-#pragma GCC unroll 2
-        for (int o = 0; o < 2; ++o) {
-#pragma GCC unroll 8
-          for (int v = 0; v < kOperands; ++v, b += kN) {
-            if (o >= kOutputs) continue;
-            const Lanes operand = hn::BitCast(di, hn::LoadU(d, b));
-            auto& sum = acc[o][kBytes ? v : v / 2];
-            if constexpr (kBytes) {
-              sum = AddProducts(sum, quad[v], operand);
-            } else {
-              sum = AddPairProducts(sum, quad[v], operand);
-            }
-          }
-        }
-      }
-    }
+    AddTaps<kN, kBytes>(job, lines, w * s.stride[2] * job.layout.channels + c, weights, acc);
     const int64_t outputs = std::min<int64_t>(s.out[2] - w, kOutputs);
-    const int64_t at = (line * s.out[2] + w) * s.y_stride + c;
-    if (direct) {
-#pragma GCC unroll 2
-      for (int o = 0; o < kOutputs; ++o) {
-        if (o >= outputs) break;
-        Lanes whole[4];
-#pragma GCC unroll 4
-        for (int k = 0; k < 4; ++k) {
-          whole[k] = Whole(acc[o][k], job.scale + c + k * kVector, job.offset + c + k * kVector,
-                           *args.rescale);
-        }
-        uint8_t* y = static_cast<uint8_t*>(args.y) + at + o * s.y_stride;
-        if (type == DType::kUInt8) {
-          hn::StoreU(PackBytes<uint8_t>(whole[0], whole[1], whole[2], whole[3]), d, y);
-        } else {
-          const hn::RebindToSigned<decltype(d)> ds;
-          hn::StoreU(PackBytes<int8_t>(whole[0], whole[1], whole[2], whole[3]), ds,
-                     reinterpret_cast<int8_t*>(y));
-        }
-      }
+    const int64_t pixel = line * s.out[2] + w;
+    if (!direct) {
+      StoreChannels<kN>(job, acc, outputs, pixel, c, channels);
       continue;
     }
-    HWY_ALIGN int32_t sums[kOutputs * kN];
-    const hn::FixedTag<int32_t, 4> four;
+    uint8_t* y = static_cast<uint8_t*>(job.args.y) + pixel * s.y_stride + c;
 #pragma GCC unroll 2
-    for (int o = 0; o < kOutputs; ++o) {
-#pragma GCC unroll 4
-      for (int k = 0; k < 4; ++k) {
-        HWY_ALIGN int32_t part[kN / 4];
-        hn::Store(acc[o][k], di, part);
-        for (size_t l = 0; l < kN / 16; ++l) {
-          hn::StoreU(hn::Load(four, part + 4 * l), four, sums + o * kN + 16 * l + 4 * k);
-        }
-      }
+    for (int o = 0; o < kOutputs; ++o, y += s.y_stride) {
+      if (o < outputs) StoreWhole<kN>(job, acc[o], c, y);
     }
-    Int8Store store{.rescale = args.rescale,
-                    .y = static_cast<std::byte*>(args.y) + at * y_bytes,
-                    .y_stride = s.y_stride,
-                    .residual_stride = args.residual_stride};
-    if (args.residual != nullptr) {
-      const int64_t element = args.rescale->residual_type == DType::kFloat32 ? 4 : 1;
-      store.residual = static_cast<const std::byte*>(args.residual) +
-                       ((line * s.out[2] + w) * args.residual_stride + c) * element;
-    }
-    StoreSums(sums, kN, outputs, channels, c, store);
   }
 }
 
