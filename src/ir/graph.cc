@@ -91,32 +91,47 @@ std::string Print(const Type& type) {
   return "";
 }
 
-Type TypeFromText(std::string_view text) {
+namespace {
+
+// Nothing for a text that is no type, or one that nests without end.
+std::optional<Type> ParseType(std::string_view text, int depth) {
+  constexpr int kMostDepth = 128;
   const auto inside = [&](std::string_view prefix) -> std::optional<std::string_view> {
     if (!text.starts_with(prefix) || !text.ends_with(')')) return {};
     return text.substr(prefix.size(), text.size() - prefix.size() - 1);
   };
-  const auto wrap = [](Type::Kind kind, DType dtype, std::string_view element) {
+  const auto wrap = [&](Type::Kind kind, DType dtype, std::string_view text_inside) {
+    std::optional<Type> element = ParseType(text_inside, depth + 1);
+    if (!element) return element;
     Type type;
     type.kind = kind;
     type.dtype = dtype;
-    type.element = std::make_shared<const Type>(TypeFromText(element));
-    return type;
+    type.element = std::make_shared<const Type>(*std::move(element));
+    return std::optional(type);
   };
-  if (const auto name = inside("tensor(")) {
-    const DType dtype = DTypeFromName(*name);
-    if (dtype != DType::kUndefined) return dtype;
-  } else if (const auto element = inside("seq(")) {
+  if (depth == kMostDepth) return {};
+  if (const auto element = inside("seq(")) {
     return wrap(Type::Kind::kSequence, DType::kUndefined, *element);
-  } else if (const auto value = inside("optional(")) {
-    return wrap(Type::Kind::kOptional, DType::kUndefined, *value);
-  } else if (const auto pair = inside("map(")) {
-    const size_t comma = pair->find(',');
-    if (comma != std::string_view::npos) {
-      return wrap(Type::Kind::kMap, DTypeFromName(pair->substr(0, comma)), pair->substr(comma + 1));
-    }
   }
-  Fail(ErrorCode::kInvalidModel, "'{}' is no type", text);
+  if (const auto value = inside("optional(")) {
+    return wrap(Type::Kind::kOptional, DType::kUndefined, *value);
+  }
+  const auto pair = inside("map(");
+  const size_t comma = pair ? pair->find(',') : std::string_view::npos;
+  const auto name = inside("tensor(");
+  const DType dtype = DTypeFromName(name                              ? *name
+                                    : comma != std::string_view::npos ? pair->substr(0, comma)
+                                                                      : "");
+  if (dtype == DType::kUndefined) return {};
+  return name ? std::optional<Type>(dtype) : wrap(Type::Kind::kMap, dtype, pair->substr(comma + 1));
+}
+
+}  // namespace
+
+Type TypeFromText(std::string_view text) {
+  if (std::optional<Type> type = ParseType(text, 0)) return *std::move(type);
+  Fail(ErrorCode::kInvalidModel, "'{}' is no type; types are as tensor(float), seq(tensor(int64))",
+       text.substr(0, 100));
 }
 
 std::string Print(const Origin& origin) {

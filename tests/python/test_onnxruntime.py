@@ -109,6 +109,8 @@ def test_exceptions(path, tmp_path):
         session.run(None, {"a": A})
     with pytest.raises(ValueError):
         session.run(None, {"a": A.astype(np.int64), "b": B})
+    with pytest.raises(ort.exceptions.InvalidArgument, match="dict from input names, not list"):
+        session.run(None, [A, B])
 
 
 def test_what_is_not_there_says_so(path):

@@ -30,6 +30,18 @@ def test_supports(op, domain, version, types, answer):
     assert sardonyx.supports(op, domain, version, types) is answer
 
 
-def test_unknown_types_are_errors():
-    with pytest.raises(sardonyx.Error):
-        sardonyx.supports("Add", types=["number"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "number",
+        "",
+        "tensor(number)",
+        "seq(tensor(float)",
+        "map(number,tensor(float))",
+        "map(int64)",
+        pytest.param("seq(" * 10**6 + "tensor(float)" + ")" * 10**6, id="endless"),
+    ],
+)
+def test_unknown_types_are_errors(text):
+    with pytest.raises(sardonyx.Error, match="is no type"):
+        sardonyx.supports("Add", types=[text or "tensor()"])

@@ -249,6 +249,68 @@ std::optional<Datum> ReadValue(const ValueInfo& info, const std::string& text) {
       info.name, text));
 }
 
+// What --input says: values that were read, and numbers to fill inputs with.
+struct GivenValues {
+  std::map<std::string, Datum> read;
+  std::map<std::string, double> filled;
+};
+
+void ReadInput(const std::vector<ValueInfo>& inputs, const std::string& argument,
+               GivenValues* given) {
+  const auto known = [&](const std::string& name) -> const ValueInfo& {
+    const ValueInfo* info = Find(inputs, name);
+    if (info != nullptr) return *info;
+    Fail(fmt::format("--input {}: the model has no input '{}'; its inputs are {}", argument, name,
+                     NamesOf(inputs)));
+  };
+  const auto parts = Split(inputs, argument);
+  if (!parts && EndsWith(argument, ".npz")) {
+    for (const auto& [entry, bytes] : ReadZip(ReadFile(argument), argument)) {
+      const ValueInfo& info = known(EntryName(entry));
+      given->read[info.name] = ReadNpy(bytes, argument + ":" + entry, info.dtype);
+    }
+    return;
+  }
+  if (!parts) {
+    Fail(fmt::format("--input {}: is not NAME=FILE, NAME=NUMBER, NAME=random or FILE.npz",
+                     argument));
+  }
+  const ValueInfo& info = known(parts->first);
+  const std::optional<double> number = ParseNumber(parts->second);
+  if (number && IsTensor(info) && info.dtype != DType::kString) {
+    given->filled[info.name] = *number;
+  } else if (std::optional<Datum> value = ReadValue(info, parts->second)) {
+    given->read[info.name] = std::move(*value);
+  }
+}
+
+// Arguments of --shape for the inputs that were not read: as given, and as the named dimensions of
+// the arrays that were read tell.
+std::vector<std::string> ShapesOfRest(const std::vector<ValueInfo>& inputs,
+                                      const std::vector<ValueInfo>& rest,
+                                      std::vector<std::string> shapes,
+                                      const std::map<std::string, Datum>& read) {
+  std::erase_if(shapes, [&](const std::string& shape) {
+    const auto parts = Split(inputs, shape);
+    return parts && read.contains(parts->first);
+  });
+  std::set<std::string> told;
+  for (const auto& [name, datum] : read) {
+    const ValueInfo& info = *Find(inputs, name);
+    for (size_t i = 0; datum.tensor() != nullptr && i < info.shape.size(); ++i) {
+      const std::string& symbol = info.shape[i].symbol;
+      const bool needed = std::any_of(rest.begin(), rest.end(), [&](const ValueInfo& other) {
+        return std::any_of(other.shape.begin(), other.shape.end(),
+                           [&](const Dimension& dim) { return dim.symbol == symbol; });
+      });
+      if (symbol.empty() || !needed || i >= datum.tensor()->dims().size()) continue;
+      if (!told.insert(symbol).second) continue;  // two sizes are told of by the run
+      shapes.push_back(fmt::format("{}={}", symbol, datum.tensor()->dims()[i]));
+    }
+  }
+  return shapes;
+}
+
 }  // namespace
 
 NamedShapes ResolveShapes(const std::vector<ValueInfo>& inputs, const InputArguments& arguments) {
@@ -269,60 +331,15 @@ NamedShapes ResolveShapes(const std::vector<ValueInfo>& inputs, const InputArgum
 }
 
 NamedData MakeInputs(const std::vector<ValueInfo>& inputs, const InputArguments& arguments) {
-  std::map<std::string, Datum> read;
-  std::map<std::string, double> filled;
-  for (const std::string& argument : arguments.inputs) {
-    const auto parts = Split(inputs, argument);
-    if (!parts && EndsWith(argument, ".npz")) {
-      for (const auto& [entry, bytes] : ReadZip(ReadFile(argument), argument)) {
-        const ValueInfo* info = Find(inputs, EntryName(entry));
-        if (info == nullptr) {
-          Fail(fmt::format("{}: the model has no input '{}'; its inputs are {}", argument,
-                           EntryName(entry), NamesOf(inputs)));
-        }
-        read[info->name] = ReadNpy(bytes, argument + ":" + entry, info->dtype);
-      }
-      continue;
-    }
-    if (!parts) {
-      Fail(fmt::format("--input {}: is not NAME=FILE, NAME=NUMBER, NAME=random or FILE.npz",
-                       argument));
-    }
-    const ValueInfo* info = Find(inputs, parts->first);
-    if (info == nullptr) {
-      Fail(fmt::format("--input {}: the model has no input '{}'; its inputs are {}", argument,
-                       parts->first, NamesOf(inputs)));
-    }
-    const std::optional<double> number = ParseNumber(parts->second);
-    if (number && IsTensor(*info) && info->dtype != DType::kString) {
-      filled[info->name] = *number;
-    } else if (std::optional<Datum> value = ReadValue(*info, parts->second)) {
-      read[info->name] = std::move(*value);
-    }
-  }
-
+  GivenValues given;
+  for (const std::string& argument : arguments.inputs) ReadInput(inputs, argument, &given);
+  auto& [read, filled] = given;
   std::vector<ValueInfo> rest;  // whose shapes are needed
   for (const ValueInfo& info : inputs) {
     if (!read.contains(info.name) && IsTensor(info)) rest.push_back(info);
   }
   InputArguments for_rest = arguments;
-  std::erase_if(for_rest.shapes, [&](const std::string& shape) {
-    const auto parts = Split(inputs, shape);
-    return parts && read.contains(parts->first);
-  });
-  // Sizes of the arrays that were read hold for the named dimensions of the others.
-  for (const auto& [name, datum] : read) {
-    const ValueInfo& info = *Find(inputs, name);
-    for (size_t i = 0; datum.tensor() != nullptr && i < info.shape.size(); ++i) {
-      const std::string& symbol = info.shape[i].symbol;
-      const bool needed = std::any_of(rest.begin(), rest.end(), [&](const ValueInfo& other) {
-        return std::any_of(other.shape.begin(), other.shape.end(),
-                           [&](const Dimension& dim) { return dim.symbol == symbol; });
-      });
-      if (symbol.empty() || !needed || i >= datum.tensor()->dims().size()) continue;
-      for_rest.shapes.push_back(fmt::format("{}={}", symbol, datum.tensor()->dims()[i]));
-    }
-  }
+  for_rest.shapes = ShapesOfRest(inputs, rest, arguments.shapes, read);
   for (const auto& [name, shape] : ResolveShapes(rest, for_rest)) {
     const ValueInfo& info = *Find(inputs, name);
     auto it = filled.find(name);

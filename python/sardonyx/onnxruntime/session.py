@@ -107,6 +107,9 @@ class InferenceSession:
         run_options: RunOptions | None = None,
     ) -> list[Any]:
         """Return the values of the outputs named, or of all."""
+        if not isinstance(input_feed, Mapping):
+            message = f"the feed must be a dict from input names, not {type(input_feed).__name__}"
+            raise InvalidArgument(message)
         feed: Mapping[str, Any] = input_feed
         for value in input_feed.values():
             if type(value) is OrtValue:
