@@ -31,6 +31,7 @@ void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
 
 // Whether sums are stored once, complete.
 bool StoresOnce(const ConvShape& shape);
+bool SumsByLines(const ConvShape& shape);  // ConvByLines
 
 // Gathers rows of the matrix that a convolution multiplies: for the `rows` output pixels from
 // `first` on, of group `group`, the values k0 ... k0 + kc - 1, in order (kernel position, channel),
