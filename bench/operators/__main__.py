@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 import onnxruntime
 
@@ -29,7 +30,7 @@ def arguments() -> argparse.Namespace:
     add = parser.add_argument
     add("patterns", nargs="*", help='rows to measure: "Add*", "* f32 *"; default: all')
     add("--part", default="1/1", metavar="I/N", help="only every Nth row, from the Ith")
-    add("--threads", type=int, default=1)
+    add("--threads", type=int, nargs="+", default=[1, 2], help="a table for each (1 2)")
     add("--rounds", type=int, default=5, help="turns of each engine (5)")
     add("--seconds", type=float, default=0.01, help="length of a turn (0.01)")
     add("--above", type=float, help="only rows whose ratio was above this the last time")
@@ -37,17 +38,11 @@ def arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> int:
-    """Measure, print a line a row, write the page."""
-    options, here = arguments(), machine()
-    os.sched_setaffinity(0, cores(options.threads))
-    raw_path = options.out / "operators.json"
-    raw = json.loads(raw_path.read_text()) if raw_path.exists() else {"rows": {}}
-    known = raw["rows"].setdefault(str(options.threads), {})
-    everything = all_cases()
+def sweep(options: argparse.Namespace, threads: int, known: dict[str, Any]) -> None:
+    """Measure the rows that were asked for at this number of threads, and print them."""
     chosen = [
         case
-        for case in everything
+        for case in all_cases()
         if not options.patterns
         or any(fnmatch.fnmatchcase(case.name, f"{pattern}*") for pattern in options.patterns)
     ]
@@ -55,11 +50,24 @@ def main() -> int:
         chosen = [c for c in chosen if known.get(c.name, {}).get("ratio", 0) > options.above]
     first, every = map(int, options.part.split("/"))
     for case in chosen[first - 1 :: every]:
-        row = measure(case, options.threads, options.rounds, options.seconds)
+        row = measure(case, threads, options.rounds, options.seconds)
         known[case.name] = row
         print(summary(row), flush=True)
-    names = {case.name for case in everything}
-    raw["rows"][str(options.threads)] = {n: row for n, row in known.items() if n in names}
+
+
+def main() -> int:
+    """Measure, print a line a row, write the page."""
+    options, here = arguments(), machine()
+    allowed = os.sched_getaffinity(0)
+    raw_path = options.out / "operators.json"
+    raw = json.loads(raw_path.read_text()) if raw_path.exists() else {"rows": {}}
+    names = {case.name for case in all_cases()}
+    for threads in options.threads:
+        os.sched_setaffinity(0, allowed)
+        os.sched_setaffinity(0, cores(threads))
+        known = raw["rows"].setdefault(str(threads), {})
+        sweep(options, threads, known)
+        raw["rows"][str(threads)] = {n: row for n, row in known.items() if n in names}
     raw |= {"machine": here, "version": onnxruntime.__version__}
     options.out.mkdir(parents=True, exist_ok=True)
     raw_path.write_text(json.dumps(raw, indent=0) + "\n")

@@ -366,23 +366,27 @@ nb::list DictsOf(const std::vector<const Map*>& maps) {
   const nb::object numbers = NumbersOf(maps);
   Py_ssize_t number = 0;
   const void* memory = nullptr;  // of the keys, which maps of a sequence often share
-  nb::object keys;
+  nb::object keys, model;        // a dict of these keys: a copy of it has room for them
   nb::list dicts;
   for (const Map* map : maps) {
     if (memory != map->keys.raw() || memory == nullptr) {
       memory = map->keys.raw();
       keys = ArrayOf(map->keys).attr("tolist")();
+      model = nb::dict();
     }
-    nb::dict items;
-    size_t index = 0;
-    for (nb::handle key : nb::borrow<nb::list>(keys)) {
-      const Datum& datum = map->values.at(index++);
-      nb::object value = numbers.is_valid() ? nb::borrow(PyList_GET_ITEM(numbers.ptr(), number++))
-                                            : ToPython(datum);
+    const nb::object items = nb::steal(Checked(PyDict_Copy(model.ptr())));
+    for (size_t i = 0; i < map->values.size(); ++i) {
+      PyObject* key = PyList_GET_ITEM(keys.ptr(), static_cast<Py_ssize_t>(i));
+      if (numbers.is_valid()) {
+        PyDict_SetItem(items.ptr(), key, PyList_GET_ITEM(numbers.ptr(), number++));
+        continue;
+      }
+      nb::object value = ToPython(map->values[i]);
       if (IsArray(value) && nb::cast<int>(value.attr("ndim")) == 0) value = value[nb::tuple()];
-      PyDict_SetItem(items.ptr(), key.ptr(), value.ptr());
+      PyDict_SetItem(items.ptr(), key, value.ptr());
     }
     dicts.append(items);
+    model = items;
   }
   return dicts;
 }

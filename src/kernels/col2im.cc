@@ -27,12 +27,20 @@ struct Inside {
   }
 };
 
-void AddRow(const float* from, int64_t count, int64_t stride, float* to) {
-  const hn::ScalableTag<float> d;
+template <class D>
+HWY_INLINE int64_t AddVectors(D d, const float* from, int64_t c, int64_t count, float* to) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t c = 0;
-  for (; stride == 1 && c + lanes <= count; c += lanes) {
+  for (; c + lanes <= count; c += lanes) {
     hn::StoreU(hn::Add(hn::LoadU(d, to + c), hn::LoadU(d, from + c)), d, to + c);
+  }
+  return c;
+}
+
+void AddRow(const float* from, int64_t count, int64_t stride, float* to) {
+  int64_t c = 0;
+  if (stride == 1) {
+    c = AddVectors(hn::ScalableTag<float>(), from, c, count, to);
+    c = AddVectors(hn::CappedTag<float, 4>(), from, c, count, to);
   }
   for (; c < count; ++c) to[c * stride] += from[c];
 }

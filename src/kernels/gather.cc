@@ -8,7 +8,7 @@
 
 #include "kernels/number_types.h"
 #include "kernels/slices.h"
-#include "kernels/tile_loop.h"
+#include "kernels/tile_ops.h"
 
 namespace sardonyx {
 namespace {
@@ -286,53 +286,100 @@ int64_t GatherNd(const void* data, const int64_t* indices, void* out, int64_t ba
 template <typename T, typename Index>
 int64_t ScatterElements(T* out, const Index* indices, const T* updates,
                         std::span<const int64_t> data_dims, std::span<const int64_t> index_dims,
-                        int64_t axis, ScatterReduction reduction) {
+                        int64_t axis, ScatterReduction reduction, const Parallel& par) {
   for (int64_t size : index_dims) {
     if (size == 0) return -1;
   }
   const IndexRows rows(data_dims, index_dims, axis);
   const int64_t size = data_dims[axis];
-  int64_t bad = -1;
-  WithReduction(reduction, [&](auto fixed) {
-    rows.ForEach(0, rows.count, [&](int64_t row, int64_t base) {
-      for (int64_t i = 0; i < rows.length; ++i) {
-        const int64_t flat = row * rows.length + i;
-        const int64_t at = indices[flat] + (indices[flat] < 0 ? size : 0);
-        if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) {
-          bad = flat;
-          return false;
+  BadPlace bad;
+  const auto scatter = [&](int64_t first_row, int64_t last_row, int64_t first, int64_t last) {
+    WithReduction(reduction, [&](auto fixed) {
+      // Copies of what elements that are written might otherwise change.
+      const int64_t length = rows.length, stride = rows.axis_stride, step = rows.element_step;
+      rows.ForEach(first_row, last_row, [=, &bad](int64_t row, int64_t base) {
+        const Index* index = indices + row * length;
+        const T* update = updates + row * length;
+        for (int64_t i = first; i < last; ++i) {
+          const int64_t at = index[i] + (index[i] < 0 ? size : 0);
+          if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) [[unlikely]] {
+            bad.Report(row * length + i);
+            return false;
+          }
+          T& target = out[base + at * stride + i * step];
+          target = Combine(fixed.value, target, update[i]);
         }
-        T& target = out[base + at * rows.axis_stride + i * rows.element_step];
-        target = Combine(fixed.value, target, updates[flat]);
-      }
-      return true;
+        return true;
+      });
     });
+  };
+  // Updates along the axis may meet: a task takes whole rows, or some columns of all of them.
+  const bool by_rows = rows.element_step == 0;
+  const int64_t lines = by_rows ? rows.count : rows.length;
+  const Slices slices =
+      par.threads <= 1 ? Slices{1, lines}
+                       : Slice(lines, 2 * (by_rows ? rows.length : rows.count), by_rows ? 1 : 64);
+  par.For(slices.tasks, [&](int64_t task) {
+    const int64_t begin = slices.Begin(task), end = slices.End(task, lines);
+    by_rows ? scatter(begin, end, 0, rows.length) : scatter(0, rows.count, begin, end);
   });
-  return bad;
+  return bad.OrNone();
+}
+
+// The reduction on tiles, null without one.
+template <typename T>
+TileFn JoinOf(ScatterReduction reduction) {
+  if (reduction == ScatterReduction::kNone) return nullptr;
+  const TileOpcode op = reduction == ScatterReduction::kAdd   ? TileOpcode::kAdd
+                        : reduction == ScatterReduction::kMul ? TileOpcode::kMul
+                        : reduction == ScatterReduction::kMin ? TileOpcode::kMin
+                                                              : TileOpcode::kMax;
+  return std::is_same_v<T, float> ? FloatTileFn(op, 0) : TypedTileFn(op, DTypeOf<T>::value, 0);
 }
 
 template <typename T>
 int64_t ScatterNd(T* out, const int64_t* indices, const T* updates, std::span<const int64_t> dims,
-                  int64_t count, int64_t slice, ScatterReduction reduction) {
+                  int64_t count, int64_t slice, ScatterReduction reduction, const Parallel& par) {
   const int64_t depth = static_cast<int64_t>(dims.size());
-  for (int64_t i = 0; i < count; ++i) {
-    int64_t at = 0;
-    for (int64_t k = 0; k < depth; ++k) {
-      const int64_t index = Wrap(indices[i * depth + k], dims[k]);
-      if (index < 0) return i * depth + k;
-      at = at * dims[k] + index;
-    }
-    T* to = out + at * slice;
-    const T* from = updates + i * slice;
-    if (reduction == ScatterReduction::kNone) {
-      std::memcpy(to, from, static_cast<size_t>(slice) * sizeof(T));
-      continue;
-    }
-    WithReduction(reduction, [&](auto fixed) {
-      SARDONYX_TILE_LOOP
-      for (int64_t j = 0; j < slice; ++j) to[j] = Combine(fixed.value, to[j], from[j]);
-    });
+  for (int64_t i = 0; i < count * depth; ++i) {
+    if (Wrap(indices[i], dims[i % depth]) < 0) return i;
   }
+  const auto place = [=](int64_t i) {
+    int64_t at = 0;
+    for (int64_t k = 0; k < depth; ++k) at = at * dims[k] + Wrap(indices[i * depth + k], dims[k]);
+    return at;
+  };
+  if (slice == 1) {
+    WithReduction(reduction, [&](auto fixed) {
+      for (int64_t i = 0; i < count; ++i) {
+        T& target = out[place(i)];
+        target = Combine(fixed.value, target, updates[i]);
+      }
+    });
+    return -1;
+  }
+  // Updates may meet, so each task looks for those that fall into its part of the output.
+  constexpr int64_t kLongSlice = 256, kMostTasks = 8;
+  int64_t rows = 1;
+  for (const int64_t size : dims) rows *= size;
+  const double us = 1e-4 * static_cast<double>(count) * static_cast<double>(slice);
+  const int64_t tasks = par.threads <= 1 || slice < kLongSlice ? 1 : TaskCount(us, kMostTasks);
+  const int64_t step = (rows + tasks - 1) / tasks;
+  const TileFn join = JoinOf<T>(reduction);
+  par.For(tasks, [&](int64_t task) {
+    const int64_t begin = task * step, end = begin + step;
+    for (int64_t i = 0; i < count; ++i) {
+      const int64_t row = place(i);
+      if (row < begin || row >= end) continue;
+      T* to = out + row * slice;
+      const T* from = updates + i * slice;
+      if (join == nullptr) {
+        std::memcpy(to, from, static_cast<size_t>(slice) * sizeof(T));
+      } else {
+        join({.in = {to, from}, .out = to, .count = slice});
+      }
+    }
+  });
   return -1;
 }
 
@@ -349,12 +396,12 @@ SARDONYX_GATHER(int64_t);
 #define SARDONYX_SCATTER(T)                                                                        \
   template int64_t ScatterElements<T, int32_t>(T*, const int32_t*, const T*,                       \
                                                std::span<const int64_t>, std::span<const int64_t>, \
-                                               int64_t, ScatterReduction);                         \
+                                               int64_t, ScatterReduction, const Parallel&);        \
   template int64_t ScatterElements<T, int64_t>(T*, const int64_t*, const T*,                       \
                                                std::span<const int64_t>, std::span<const int64_t>, \
-                                               int64_t, ScatterReduction);                         \
+                                               int64_t, ScatterReduction, const Parallel&);        \
   template int64_t ScatterNd<T>(T*, const int64_t*, const T*, std::span<const int64_t>, int64_t,   \
-                                int64_t, ScatterReduction);
+                                int64_t, ScatterReduction, const Parallel&);
 SARDONYX_SCATTER(float)
 SARDONYX_NUMBERS_BUT_FLOAT(SARDONYX_SCATTER)
 #undef SARDONYX_SCATTER

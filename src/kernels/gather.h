@@ -32,18 +32,18 @@ int64_t GatherNd(const void* data, const int64_t* indices, void* out, int64_t ba
 enum class ScatterReduction : uint8_t { kNone, kAdd, kMul, kMin, kMax };
 
 // ScatterElements: out already holds the data, of shape data_dims; updates and indices have shape
-// index_dims. Runs in the order of the updates, so with kNone the last of equal indices wins.
+// index_dims. Updates that meet do so in their order, so with kNone the last of them wins.
 // T: float, double, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, int64_t, uint64_t. Other
 // types of the same width may be passed as an unsigned one with kNone.
 template <typename T, typename Index>
 int64_t ScatterElements(T* out, const Index* indices, const T* updates,
                         std::span<const int64_t> data_dims, std::span<const int64_t> index_dims,
-                        int64_t axis, ScatterReduction reduction);
+                        int64_t axis, ScatterReduction reduction, const Parallel& par);
 
 // ScatterND: out already holds the data [dims..., slice elements], indices is [count, dims.size()],
 // updates [count, slice]. The same types.
 template <typename T>
 int64_t ScatterNd(T* out, const int64_t* indices, const T* updates, std::span<const int64_t> dims,
-                  int64_t count, int64_t slice, ScatterReduction reduction);
+                  int64_t count, int64_t slice, ScatterReduction reduction, const Parallel& par);
 
 }  // namespace sardonyx

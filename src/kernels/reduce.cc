@@ -165,6 +165,25 @@ void LogSumExpColumns(const float* x, float* y, int64_t n, int64_t inner, int64_
   }
 }
 
+// The join of a row of n elements in each lane; `places`: k n of lane k.
+template <ReduceKind kKind, class Places>
+HWY_INLINE V JoinShortRows(const float* x, int64_t n, Places places) {
+  const D d;
+  V acc = hn::Set(d, Neutral<kKind>()), a, b, c, e;
+  switch (n) {  // in the order of the elements
+    case 2: hn::LoadInterleaved2(d, x, a, b); return Join<kKind>(Join<kKind>(acc, a), b);
+    case 3:
+      hn::LoadInterleaved3(d, x, a, b, c);
+      return Join<kKind>(Join<kKind>(Join<kKind>(acc, a), b), c);
+    case 4:
+      hn::LoadInterleaved4(d, x, a, b, c, e);
+      return Join<kKind>(Join<kKind>(Join<kKind>(Join<kKind>(acc, a), b), c), e);
+    default:
+      for (int64_t k = 0; k < n; ++k) acc = Join<kKind>(acc, hn::GatherIndex(d, x + k, places));
+      return acc;
+  }
+}
+
 // Rows of few elements, a lane each: y[row] = join of x [rows, n].
 template <ReduceKind kKind>
 HWY_INLINE void ShortRowsOf(const float* x, float* y, int64_t rows, int64_t n) {
@@ -174,11 +193,7 @@ HWY_INLINE void ShortRowsOf(const float* x, float* y, int64_t rows, int64_t n) {
   const auto places = hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<int32_t>(n)));
   int64_t row = 0;
   for (; row + lanes <= rows; row += lanes) {
-    V acc = hn::Set(d, Neutral<kKind>());
-    for (int64_t k = 0; k < n; ++k) {
-      acc = Join<kKind>(acc, hn::GatherIndex(d, x + row * n + k, places));
-    }
-    hn::StoreU(acc, d, y + row);
+    hn::StoreU(JoinShortRows<kKind>(x + row * n, n, places), d, y + row);
   }
   for (; row < rows; ++row) {
     float acc = Neutral<kKind>();

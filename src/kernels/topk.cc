@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <limits>
 #include <type_traits>
 
 #include "base/round.h"
@@ -21,17 +22,22 @@ HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
 namespace {
 
-// to[i] = bits that compare, unsigned, as the elements from[i * step] do, inverted by `flip`. Of
-// floats -0 is 0 and every NaN the same.
+// to[r, c] = bits that compare, unsigned, as the elements from[r * step + c] do, inverted by
+// `flip`. Of floats -0 is 0 and every NaN the same.
 template <typename U>
-void Order(const U* from, int64_t step, int64_t n, OrderedBits order, U flip, U* to) {
+void Order(const U* from, int64_t step, int64_t rows, int64_t columns, OrderedBits order, U flip,
+           U* to) {
   constexpr U kSign = static_cast<U>(U{1} << (8 * sizeof(U) - 1));
   const auto each = [&](auto&& ordered) {
-    if (step == 1) {
+    if (columns == 1) {
+      for (int64_t r = 0; r < rows; ++r) to[r] = static_cast<U>(ordered(from[r * step]) ^ flip);
+      return;
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      const U* row = from + r * step;
+      U* out = to + r * columns;
       SARDONYX_TILE_LOOP
-      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<U>(ordered(from[i]) ^ flip);
-    } else {
-      for (int64_t i = 0; i < n; ++i) to[i] = static_cast<U>(ordered(from[i * step]) ^ flip);
+      for (int64_t c = 0; c < columns; ++c) out[c] = static_cast<U>(ordered(row[c]) ^ flip);
     }
   };
   const auto floats = [&](U infinity) {
@@ -70,9 +76,50 @@ int64_t NextBlock(const U* line, int64_t begin, int64_t n, U least) {
   return begin;
 }
 
+// Neighbouring lines at once, a lane each: the k best so far are kept sorted in k vectors, which a
+// better element moves down from its place on.
+template <typename U>
+void SelectColumns(const U* x, int64_t step, int64_t n, int64_t columns, int64_t k,
+                   OrderedBits order, U flip, U* places) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::CappedTag<U, kTopKLines> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(d)), kRows = 32;
+  U ordered[(kRows + 1) * kTopKLines];  // the last vector may reach beyond its row
+  V kept[kTopKLines / kLanes][kTopKFew], at[kTopKLines / kLanes][kTopKFew];
+  for (int64_t begin = 0; begin < n; begin += kRows) {
+    const int64_t rows = std::min(kRows, n - begin);
+    Order(x + begin * step, step, rows, columns, order, flip, ordered);
+    for (int64_t v = 0; v * kLanes < columns; ++v) {
+      for (int64_t r = 0; r < rows; ++r) {
+        const V value = hn::LoadU(d, ordered + r * columns + v * kLanes);
+        const int64_t known = std::min(begin + r, k);
+        if (known == k && hn::AllFalse(d, hn::Gt(value, kept[v][k - 1]))) continue;
+        V moved = value, moved_at = hn::Set(d, static_cast<U>(begin + r));
+        for (int64_t i = 0; i < known; ++i) {
+          const V old = kept[v][i], old_at = at[v][i];
+          const auto better = hn::Gt(value, old);
+          kept[v][i] = hn::IfThenElse(better, moved, old);
+          at[v][i] = hn::IfThenElse(better, moved_at, old_at);
+          moved = hn::IfThenElse(better, old, moved);
+          moved_at = hn::IfThenElse(better, old_at, moved_at);
+        }
+        if (known == k) continue;
+        kept[v][known] = moved;
+        at[v][known] = moved_at;
+      }
+    }
+  }
+  for (int64_t v = 0; v * kLanes < columns; ++v) {
+    for (int64_t i = 0; i < k; ++i) {
+      hn::StoreU(at[v][i], d, places + i * kTopKLines + v * kLanes);
+    }
+  }
+}
+
 template <typename U>
 void FillLoops(TopKLoops<U>* loops) {
-  *loops = {Order<U>, NextBlock<U>};
+  *loops = {Order<U>, NextBlock<U>, SelectColumns<U>};
 }
 void FillAll(AllTopKLoops* all) {
   std::apply([](auto&... each) { (FillLoops(&each), ...); }, *all);
@@ -88,9 +135,7 @@ namespace {
 
 HWY_EXPORT(FillAll);
 
-constexpr int64_t kLines = 16;  // neighbouring lines that are one piece of work
 constexpr int64_t kBlock = kTopKBlock;
-constexpr int64_t kFew = 16;  // so many are kept sorted all the time
 
 // An element and its place in one number: the larger comes first.
 template <typename U>
@@ -169,8 +214,10 @@ template <typename U>
 void Run(const TopKShape& shape, const U* x, U* values, int64_t* indices, void* scratch,
          const Parallel& par) {
   const auto [outer, n, inner, k, bytes, order, largest] = shape;
-  const int64_t lines = inner == 1 ? 1 : std::min(kLines, inner);
+  const int64_t lines = std::min(kTopKLines, inner);
   const int64_t blocks = (inner + lines - 1) / lines, capacity = Capacity(shape);
+  const bool columns =
+      inner > 1 && k <= kTopKFew && static_cast<uint64_t>(n - 1) <= std::numeric_limits<U>::max();
   const Slices slices = Slice(outer * blocks, lines * (n + k * 8));
   AllTopKLoops all;
   HWY_DYNAMIC_DISPATCH(FillAll)(&all);
@@ -186,18 +233,30 @@ void Run(const TopKShape& shape, const U* x, U* values, int64_t* indices, void* 
       const int64_t column = b % blocks * lines, count = std::min(lines, inner - column);
       const U* from = x + b / blocks * n * inner + column;
       const int64_t to = b / blocks * k * inner + column;
+      const auto set = [&](int64_t i, int64_t c, int64_t place) {
+        const int64_t at = to + i * inner + c;
+        values[at] = from[place * inner + c];
+        if (indices != nullptr) indices[at] = place;
+      };
+      if (columns) {
+        U places[kTopKFew * kTopKLines];
+        loops.select_columns(from, inner, n, count, k, order, flip, places);
+        for (int64_t i = 0; i < k; ++i) {
+          for (int64_t c = 0; c < count; ++c) {
+            set(i, c, static_cast<int64_t>(places[i * kTopKLines + c]));
+          }
+        }
+        continue;
+      }
       for (int64_t c = 0; c < count; ++c) {
-        loops.order(from + c, inner, n, order, flip, ordered);
-        if (k <= kFew) {
+        inner == 1 ? loops.order(from, n, 1, n, order, flip, ordered)
+                   : loops.order(from + c, inner, n, 1, order, flip, ordered);
+        if (k <= kTopKFew) {
           SelectFew(loops, ordered, n, k, keys);
         } else {
           SelectMany(loops, ordered, n, k, capacity, keys);
         }
-        for (int64_t i = 0; i < k; ++i) {
-          const int64_t place = PlaceOf<U>(keys[i]), at = to + i * inner + c;
-          values[at] = from[place * inner + c];
-          if (indices != nullptr) indices[at] = place;
-        }
+        for (int64_t i = 0; i < k; ++i) set(i, c, PlaceOf<U>(keys[i]));
       }
     }
   });

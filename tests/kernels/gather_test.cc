@@ -120,6 +120,57 @@ class Scatter : public testing::Test {};
 using Types = testing::Types<float, double, int8_t, uint8_t, int32_t, uint32_t, int64_t, uint64_t>;
 TYPED_TEST_SUITE(Scatter, Types);
 
+// Many updates of the same places, in order, however many threads there are.
+TYPED_TEST(Scatter, ManyElementsMeet) {
+  const Sizes dims = {90, 210};
+  std::vector<TypeParam> updates(90 * 210);
+  for (size_t i = 0; i < updates.size(); ++i) updates[i] = static_cast<TypeParam>(i * 7 % 5);
+  for (int64_t axis : {0, 1}) {
+    auto indices = RandomIndices<int64_t>(90 * 210, dims[axis]);
+    std::vector<TypeParam> expected(updates.size(), TypeParam{2}), out = expected;
+    for (int64_t i = 0; i < 90 * 210; ++i) {
+      int64_t at[] = {i / 210, i % 210};
+      at[axis] = (indices[i] + dims[axis]) % dims[axis];
+      expected[at[0] * 210 + at[1]] = updates[i];
+    }
+    for (int threads : {1, 2}) {
+      auto y = out;
+      ASSERT_EQ(ScatterElements(y.data(), indices.data(), updates.data(), dims, dims, axis,
+                                ScatterReduction::kNone, test::Threads(threads)),
+                -1);
+      EXPECT_EQ(y, expected) << threads;
+    }
+    indices[5000] = indices[15000] = dims[axis];
+    EXPECT_EQ(ScatterElements(out.data(), indices.data(), updates.data(), dims, dims, axis,
+                              ScatterReduction::kAdd, test::Threads(2)),
+              5000);
+  }
+}
+
+TYPED_TEST(Scatter, LongSlicesMeet) {
+  constexpr int64_t kRows = 50, kCount = 400, kSlice = 261;
+  const auto indices = RandomIndices<int64_t>(kCount, kRows);
+  std::vector<TypeParam> updates(kCount * kSlice);
+  for (size_t i = 0; i < updates.size(); ++i) updates[i] = static_cast<TypeParam>(i * 7 % 5);
+  for (auto reduction : {ScatterReduction::kNone, ScatterReduction::kAdd, ScatterReduction::kMin,
+                         ScatterReduction::kMax}) {
+    std::vector<TypeParam> expected(kRows * kSlice, TypeParam{2}), out = expected;
+    for (int64_t i = 0; i < kCount * kSlice; ++i) {
+      const int64_t row = (indices[i / kSlice] + kRows) % kRows;
+      TypeParam& target = expected[row * kSlice + i % kSlice];
+      target = static_cast<TypeParam>(
+          Combine(reduction, static_cast<double>(target), static_cast<double>(updates[i])));
+    }
+    for (int threads : {1, 2}) {
+      auto y = out;
+      ASSERT_EQ(ScatterNd(y.data(), indices.data(), updates.data(), Sizes{kRows}, kCount, kSlice,
+                          reduction, test::Threads(threads)),
+                -1);
+      EXPECT_EQ(y, expected) << threads;
+    }
+  }
+}
+
 TYPED_TEST(Scatter, ElementsAndNd) {
   const Sizes data_dims = {3, 4, 5}, index_dims = {2, 4, 5};
   for (auto reduction : {ScatterReduction::kNone, ScatterReduction::kAdd, ScatterReduction::kMul,
@@ -138,7 +189,7 @@ TYPED_TEST(Scatter, ElementsAndNd) {
       }
       auto out = data;
       ASSERT_EQ(ScatterElements(out.data(), indices.data(), updates.data(), data_dims, index_dims,
-                                axis, reduction),
+                                axis, reduction, test::Threads(1)),
                 -1);
       for (int i = 0; i < 60; ++i) ASSERT_EQ(out[i], static_cast<TypeParam>(expected[i]));
     }
@@ -151,10 +202,14 @@ TYPED_TEST(Scatter, ElementsAndNd) {
       target = Combine(reduction, target, static_cast<double>(updates[i]));
     }
     auto out = data;
-    ASSERT_EQ(ScatterNd(out.data(), indices.data(), updates.data(), dims, 4, 5, reduction), -1);
+    ASSERT_EQ(ScatterNd(out.data(), indices.data(), updates.data(), dims, 4, 5, reduction,
+                        test::Threads(1)),
+              -1);
     for (int i = 0; i < 60; ++i) ASSERT_EQ(out[i], static_cast<TypeParam>(expected[i]));
     const std::vector<int64_t> bad = {0, 1, 3, 0};
-    EXPECT_EQ(ScatterNd(out.data(), bad.data(), updates.data(), dims, 2, 5, reduction), 2);
+    EXPECT_EQ(
+        ScatterNd(out.data(), bad.data(), updates.data(), dims, 2, 5, reduction, test::Threads(1)),
+        2);
   }
 }
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <numeric>
 
+#include "each_target.h"
 #include "random_data.h"
 
 namespace sardonyx {
@@ -60,12 +61,14 @@ void CheckAll(OrderedBits order) {
 }
 
 TEST(TopK, OfEveryWidthAndOrder) {
-  CheckAll<float>(OrderedBits::kFloat32);
-  CheckAll<double>(OrderedBits::kFloat64);
-  CheckAll<int8_t>(OrderedBits::kSigned);
-  CheckAll<int16_t>(OrderedBits::kSigned);
-  CheckAll<int32_t>(OrderedBits::kSigned);
-  CheckAll<int64_t>(OrderedBits::kSigned);
+  ForEachTarget([] {
+    CheckAll<float>(OrderedBits::kFloat32);
+    CheckAll<double>(OrderedBits::kFloat64);
+    CheckAll<int8_t>(OrderedBits::kSigned);
+    CheckAll<int16_t>(OrderedBits::kSigned);
+    CheckAll<int32_t>(OrderedBits::kSigned);
+    CheckAll<int64_t>(OrderedBits::kSigned);
+  });
 }
 
 TEST(TopK, UnsignedAndHalf) {

@@ -1,8 +1,10 @@
 #include "kernels/gather.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "devices/cpu/families.h"
+#include "kernels/strided_copy.h"
 
 namespace sardonyx::cpu {
 namespace {
@@ -128,21 +130,28 @@ bool WithScatterType(DType dtype, ScatterReduction reduction, Body&& body) {
 // The data that updates are scattered over, into the output. Zeros are not read.
 class Canvas {
  public:
-  explicit Canvas(const Operand& x) : bytes_(static_cast<size_t>(ByteSize(x.dtype, x.size()))) {
+  explicit Canvas(const Operand& x) : bytes_(ByteSize(x.dtype, x.size())) {
+    const int64_t stride = 1;
+    copy_ = PrepareStridedCopy({&bytes_, 1}, {&stride, 1}, {&stride, 1}, 1);
     if (x.constant == nullptr || x.constant->raw() == nullptr || bytes_ == 0) return;
     const auto* data = static_cast<const char*>(x.constant->raw());
-    is_zero_ = data[0] == 0 && std::memcmp(data, data + 1, bytes_ - 1) == 0;
+    is_zero_ = data[0] == 0 && std::memcmp(data, data + 1, static_cast<size_t>(bytes_) - 1) == 0;
   }
-  void Fill(void* out, const void* in) const {
-    if (is_zero_) {
-      std::memset(out, 0, bytes_);
+  void Fill(void* out, const void* in, const Parallel& parallel) const {
+    constexpr int64_t kPart = int64_t{1} << 20;
+    if (is_zero_) {  // the library's way takes no old contents into the cache
+      parallel.For((bytes_ + kPart - 1) / kPart, [&](int64_t part) {
+        const int64_t begin = part * kPart, size = std::min(kPart, bytes_ - begin);
+        std::memset(static_cast<char*>(out) + begin, 0, static_cast<size_t>(size));
+      });
     } else if (out != in) {
-      std::memcpy(out, in, bytes_);
+      StridedCopy(copy_, in, out, parallel);
     }
   }
 
  private:
-  size_t bytes_;
+  int64_t bytes_;
+  StridedCopyPlan copy_;
   bool is_zero_ = false;
 };
 
@@ -157,11 +166,11 @@ BindResult BindScatterElements(const BindRequest& request) {
     using T = typename decltype(tag)::type;
     bound.run = [=, dims = x.dims, index_dims = indices.dims, axis = AxisOf(request),
                  type = indices.dtype, canvas = Canvas(x)](const StepArgs& args) {
-      canvas.Fill(args.out[0], args.in[0]);
+      canvas.Fill(args.out[0], args.in[0], args.parallel);
       WithIndices(type, args.in[1], [&](const auto* at) {
         Check(at,
               ScatterElements(static_cast<T*>(args.out[0]), at, static_cast<const T*>(args.in[2]),
-                              dims, index_dims, axis, reduction));
+                              dims, index_dims, axis, reduction, args.parallel));
       });
     };
   });
@@ -184,10 +193,10 @@ BindResult BindScatterNd(const BindRequest& request) {
   const bool known = WithScatterType(x.dtype, reduction, [&](auto tag) {
     using T = typename decltype(tag)::type;
     bound.run = [=, count = indices.size() / depth, canvas = Canvas(x)](const StepArgs& args) {
-      canvas.Fill(args.out[0], args.in[0]);
+      canvas.Fill(args.out[0], args.in[0], args.parallel);
       const auto* at = static_cast<const int64_t*>(args.in[1]);
       Check(at, ScatterNd(static_cast<T*>(args.out[0]), at, static_cast<const T*>(args.in[2]), dims,
-                          count, slice, reduction));
+                          count, slice, reduction, args.parallel));
     };
   });
   if (!known) return Refuse("element type is {}", Name(x.dtype));

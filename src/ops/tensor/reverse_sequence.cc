@@ -9,15 +9,15 @@ Outputs LowerReverseSequence(Lowering& op) {
   if (time + batch != 1)
     op.Fail("time_axis and batch_axis are {} and {}, not 0 and 1", time, batch);
   const Val steps = Unsqueeze(Positions(SizeOf(x, time)), {batch});
+  const Val own = Unsqueeze(Positions(SizeOf(x, batch)), {time});
   const Val lengths = Unsqueeze(op.in(1), {time});
   const Val sources = Where(Less(steps, lengths), lengths - 1.0 - steps, steps);
-  Val indices = Unsqueeze(sources, {2});
-  if (time == 0) {
-    const Val own = Expand(Unsqueeze(Positions(SizeOf(x, batch)), {time}), ShapeOf(sources));
-    indices = Concat({indices, Unsqueeze(own, {2})}, 2);
-  }
-  return op.builder().Make(core::gather_nd, {x, indices},
-                           {{"batch_dims", batch == 0 ? int64_t{1} : int64_t{0}}});
+  // Both axes are walked as one; a length that is too large makes an index that is, too.
+  const Val size = SizeOf(x, 0) * SizeOf(x, 1);
+  const Val flat = time == 0 ? sources * SizeOf(x, 1) + own : own * SizeOf(x, 1) + sources;
+  const Val indices = Where(LessEqual(lengths, SizeOf(x, time)), flat, size);
+  const Val rows = Reshape(x, Concat({size, ShapeOf(x, 2, x.rank())}, 0), true);
+  return Gather(rows, indices, 0);
 }
 
 }  // namespace sardonyx::ops
