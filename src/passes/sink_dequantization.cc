@@ -5,6 +5,10 @@
 // quantised again with the same parameters behind it is the bytes themselves:
 //
 // y = cast(clip(round(div(r, 0.5)) + 3))   ->   y = q
+//
+// A global average is an exact sum of bytes:
+//
+// y = reduce(r) {kind=mean}                ->   y = mul(cast(sub(byte_sum(q), 3 * n)), 0.5 / n)
 
 #include <algorithm>
 #include <numeric>
@@ -40,6 +44,24 @@ bool IsPlain(const Dequantized& given) {
          (given.zero == nullptr || (ScalarOf(given.zero) && given.zero->fact.rank() == 0));
 }
 
+// Bytes in an average over all spatial axes; 0: another operation, or not known.
+int64_t Averaged(const Node& node) {
+  if (node.op != &core::reduce || node.attributes.String("kind") != "mean") return 0;
+  const std::optional<Dims>& dims = node.input(0)->fact.shape;
+  const std::vector<int64_t>& axes = node.attributes.Ints("axes");
+  if (!dims || axes.empty() || axes.size() + 2 != dims->size()) return 0;
+  const auto rank = static_cast<int64_t>(dims->size());
+  int64_t count = 1;
+  for (int64_t axis = 2; axis < rank; ++axis) {
+    const int64_t given = axes[static_cast<size_t>(axis) - 2];
+    const Dim dim = (*dims)[static_cast<size_t>(axis)];
+    if ((given != axis && given != axis - rank) || !dim.known()) return 0;
+    count *= dim.value();
+    if (count > 1 << 20) return 0;  // sums stay in int32
+  }
+  return count;
+}
+
 }  // namespace
 
 Rewrite SinkDequantization(Node& node, PassContext& context) {
@@ -56,7 +78,8 @@ Rewrite SinkDequantization(Node& node, PassContext& context) {
     PatchMaker maker(context, node);
     return maker.Replace(node, {maker.Wrap(given->x)});
   }
-  if (!Moves(node) || node.input(0) == nullptr) return NoMatch{};
+  const int64_t averaged = Averaged(node);
+  if ((!Moves(node) && averaged == 0) || node.input(0) == nullptr) return NoMatch{};
   const auto given = MatchDequantized(node.input(0));
   if (!given) return NoMatch{};
   // Weights that a product reads transposed, and tables, stay bytes as well; what else is done to a
@@ -75,7 +98,13 @@ Rewrite SinkDequantization(Node& node, PassContext& context) {
     zero = Transposed(zero, node.attributes.Ints("perm"));
     scale = Transposed(scale, node.attributes.Ints("perm"));
   }
-  Val y = Cast(maker.builder().Make(*node.op, inputs, node.attributes), DType::kInt32);
+  Attributes attributes = node.attributes;
+  if (averaged > 0) {
+    attributes.Set("kind", std::string("byte_sum"));
+    if (zero) zero = zero * static_cast<double>(averaged);
+    scale = scale / static_cast<double>(averaged);
+  }
+  Val y = Cast(maker.builder().Make(*node.op, inputs, attributes), DType::kInt32);
   if (zero) y = y - zero;
   return maker.Replace(node, {Cast(y, DType::kFloat32) * scale});
 }
