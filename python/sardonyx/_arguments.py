@@ -66,11 +66,13 @@ def shapes(values: Mapping[str, Sequence[int]]) -> Rows:
         )
     rows: Rows = []
     for name, shape in values.items():
-        try:
-            rows.append((names([name], "shapes")[0], [operator.index(size) for size in shape]))
-        except TypeError:
-            message = f"the shape of input '{name}' must be a list of int, is {shape!r}"
-            raise InvalidArgumentError(message) from None
+        names([name], "shapes")
+        if isinstance(shape, str) or not isinstance(shape, Iterable):
+            raise InvalidArgumentError(
+                f"the shape of input '{name}' must be a list of int, is {shape!r}"
+            )
+        what = f"a size of input '{name}'"
+        rows.append((name, [count(size, what, 0, 2**63 - 1) for size in shape]))
     return rows
 
 

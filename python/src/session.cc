@@ -19,11 +19,6 @@ namespace {
 
 namespace nb = nanobind;
 
-nb::str TextOf(std::string_view text) {
-  return nb::steal<nb::str>(
-      PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()), "surrogateescape"));
-}
-
 // Keeps a Python object from any thread.
 std::shared_ptr<const void> Keep(nb::object object) {
   return {object.release().ptr(), [](const void* pointer) {
@@ -49,16 +44,18 @@ class PySession {
     NamedData data;
     data.reserve(inputs.size());
     for (auto [key, value] : inputs) {
-      std::string name;
-      if (!nb::try_cast(key, name)) {
-        const auto type = nb::cast<std::string>(nb::str(key.type().attr("__name__")));
-        throw Error(ErrorCode::kInvalidArgument, "names of inputs are str, not " + type);
+      if (!PyUnicode_Check(key.ptr())) {
+        throw Error(ErrorCode::kInvalidArgument,
+                    std::string("names of inputs are str, not ") + Py_TYPE(key.ptr())->tp_name);
       }
+      std::string name = BytesOf(key);
       Datum datum = FromPython(value, DeclaredType(name), name);
       data.emplace_back(std::move(name), std::move(datum));
     }
     std::vector<std::string> names;
-    if (!all) names = nb::cast<std::vector<std::string>>(outputs);
+    if (!all) {
+      for (nb::handle output : outputs) names.push_back(BytesOf(output));
+    }
     std::vector<Datum> values;
     {
       nb::gil_scoped_release free;
@@ -173,11 +170,12 @@ nb::list StepsOf(const Session& session) {
 
 }  // namespace
 
-nb::dict InspectModel(const std::string& path) {
+nb::dict InspectModel(const nb::str& path) {
   ModelSummary summary;
   {
+    const std::string file = BytesOf(path);
     nb::gil_scoped_release free;
-    summary = Inspect(path);
+    summary = Inspect(file);
   }
   nb::dict result;
   result["ir_version"] = summary.ir_version;
@@ -185,19 +183,24 @@ nb::dict InspectModel(const std::string& path) {
   result["opsets"] = nb::cast(summary.opsets);
   result["inputs"] = DescribeValues(summary.inputs);
   result["outputs"] = DescribeValues(summary.outputs);
-  result["operators"] = nb::cast(summary.operators);
+  nb::dict operators;
+  for (const auto& [name, count] : summary.operators) operators[TextOf(name)] = count;
+  result["operators"] = operators;
   result["parameters"] = summary.parameters;
   result["parameter_bytes"] = summary.parameter_bytes;
   result["functions"] = summary.functions;
-  result["unsupported"] = nb::cast(summary.unsupported);
+  nb::list unsupported;
+  for (const std::string& line : summary.unsupported) unsupported.append(TextOf(line));
+  result["unsupported"] = unsupported;
   result["metadata"] = MetadataOf(summary.metadata);
   return result;
 }
 
-void CompileModel(const std::string& model, const std::string& engine, const Options& options,
+void CompileModel(const nb::str& model, const nb::str& engine, const Options& options,
                   const std::vector<NamedShapes>& shapes, bool compact) {
+  const std::string from = BytesOf(model), to = BytesOf(engine);
   nb::gil_scoped_release free;
-  Compile(model, engine, options, {shapes, compact});
+  Compile(from, to, options, {shapes, compact});
 }
 
 void BindSession(nb::module_& module) {
@@ -205,10 +208,10 @@ void BindSession(nb::module_& module) {
       .def(
           "__init__",
           [](Options* self, int threads, std::vector<std::string> disabled_passes, int max_plans,
-             std::string external_data_folder, nb::object trace_passes, bool measure,
+             const nb::str& external_data_folder, nb::object trace_passes, bool measure,
              nb::object progress, bool recompile, bool winograd) {
             new (self) Options(MakeOptions(threads, std::move(disabled_passes), max_plans,
-                                           std::move(external_data_folder), std::move(trace_passes),
+                                           BytesOf(external_data_folder), std::move(trace_passes),
                                            measure, std::move(progress), recompile, winograd));
           },
           nb::arg("threads"), nb::arg("disabled_passes"), nb::arg("max_plans"),
@@ -216,9 +219,10 @@ void BindSession(nb::module_& module) {
           nb::arg("progress").none(), nb::arg("recompile"), nb::arg("winograd"));
   nb::class_<PySession>(module, "Session")
       .def("__init__",
-           [](PySession* self, const std::string& path, const Options& options) {
+           [](PySession* self, const nb::str& path, const Options& options) {
+             const std::string file = BytesOf(path);
              nb::gil_scoped_release free;
-             new (self) PySession(path, options);
+             new (self) PySession(file, options);
            })
       .def("__init__",
            [](PySession* self, nb::bytes bytes, const Options& options) {

@@ -11,9 +11,9 @@ namespace sardonyx::python {
 
 void BindSession(nanobind::module_& module);
 // Compile of the C++ interface.
-void CompileModel(const std::string& model, const std::string& engine, const Options& options,
+void CompileModel(const nanobind::str& model, const nanobind::str& engine, const Options& options,
                   const std::vector<NamedShapes>& shapes, bool compact);
 // ModelSummary as a dict.
-nanobind::dict InspectModel(const std::string& path);
+nanobind::dict InspectModel(const nanobind::str& path);
 
 }  // namespace sardonyx::python

@@ -48,8 +48,6 @@ PyObject* Checked(PyObject* result) {
   return result;
 }
 
-// Bytes of a str or bytes object. Lone surrogates stand for bytes that are no UTF-8, as in
-// ToPython.
 std::string StringOf(nb::handle item, const std::string& name) {
   if (PyBytes_Check(item.ptr()))
     return {PyBytes_AS_STRING(item.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(item.ptr()))};
@@ -57,14 +55,7 @@ std::string StringOf(nb::handle item, const std::string& name) {
     throw Error(ErrorCode::kInvalidArgument, "input '" + name + "': an array of strings holds a " +
                                                  Py_TYPE(item.ptr())->tp_name);
   }
-  Py_ssize_t size = 0;
-  if (const char* text = PyUnicode_AsUTF8AndSize(item.ptr(), &size)) {
-    return {text, static_cast<size_t>(size)};
-  }
-  PyErr_Clear();
-  nb::object bytes =
-      nb::steal(Checked(PyUnicode_AsEncodedString(item.ptr(), "utf-8", "surrogateescape")));
-  return {PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
+  return BytesOf(item);
 }
 
 std::vector<int64_t> DimsOf(nb::handle array) {
@@ -314,6 +305,22 @@ nb::object ArrayOf(const Tensor& tensor) {
 }
 
 }  // namespace
+
+std::string BytesOf(nb::handle text) {
+  Py_ssize_t size = 0;
+  if (const char* utf8 = PyUnicode_AsUTF8AndSize(text.ptr(), &size)) {
+    return {utf8, static_cast<size_t>(size)};
+  }
+  PyErr_Clear();
+  nb::object bytes =
+      nb::steal(Checked(PyUnicode_AsEncodedString(text.ptr(), "utf-8", "surrogateescape")));
+  return {PyBytes_AS_STRING(bytes.ptr()), static_cast<size_t>(PyBytes_GET_SIZE(bytes.ptr()))};
+}
+
+nb::str TextOf(std::string_view bytes) {
+  return nb::steal<nb::str>(Checked(PyUnicode_DecodeUTF8(
+      bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "surrogateescape")));
+}
 
 Datum FromPython(nb::handle value, const std::string& declared, const std::string& name) {
   Tensor tensor;

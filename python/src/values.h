@@ -3,6 +3,7 @@
 // agree.
 
 #include <string>
+#include <string_view>
 
 #include "nanobind/nanobind.h"
 #include "sardonyx/sardonyx.hpp"
@@ -17,6 +18,11 @@ Datum FromPython(nanobind::handle value, const std::string& declared, const std:
 
 // Arrays own a share of the tensor's memory; sequences are lists, maps are dicts, nothing is None.
 nanobind::object ToPython(const Datum& datum);
+
+// The bytes of a str, in which lone surrogates stand for bytes that are no UTF-8, as os.fsdecode
+// and TextOf make them; and back.
+std::string BytesOf(nanobind::handle text);
+nanobind::str TextOf(std::string_view bytes);
 
 // The type of what arrays share their memory with.
 void BindValues(nanobind::module_& module);

@@ -385,6 +385,20 @@ def test_a_session_survives_failed_runs():
     np.testing.assert_array_equal(session.run([A, B])["y"], A + B)
 
 
+def test_names_that_are_no_utf8(tmp_path):
+    name = os.fsdecode(b"caf\xe9.onnx")
+    path = saved(small.add(), tmp_path, name)
+    np.testing.assert_array_equal(sardonyx.load(path).run([A, B])["y"], A + B)
+    assert sardonyx.inspect(path).operators == {"Add": 1}
+    engine = tmp_path / os.fsdecode(b"\xff.sdx")
+    sardonyx.compile(path, engine)
+    assert sardonyx.load(engine).inputs[0].name == "a"
+    refuses(tmp_path / os.fsdecode(b"\xfe.onnx"), sardonyx.NotFoundError, "cannot open")
+    rejects({"\udc80": A}, "no input", "a, b")
+    with pytest.raises(sardonyx.InvalidArgumentError, match="no value"):
+        sardonyx.load(small.add()).run([A, B], ["\udc80"])
+
+
 def test_names_that_are_no_text():
     rejects({1: A, "b": B}, "names of inputs are str, not int")
     session = sardonyx.load(small.add())
@@ -442,6 +456,9 @@ def test_shapes_of_a_wrong_kind(tmp_path):
     for shapes, words in (
         ({"a": "1x3"}, "shape of input 'a'"),
         ({"a": 3}, "shape of input 'a'"),
+        ({"a": [1.5, 3]}, "a size of input 'a' must be an int, not float"),
+        ({"a": [-1, 3]}, "a size of input 'a' must be 0 to"),
+        ({"a": [2**70, 3]}, "a size of input 'a' must be 0 to"),
         ({1: [1, 3]}, "names in shapes are str"),
         ([1, 3], "dict from input names"),
         (3, "dict from input names"),
