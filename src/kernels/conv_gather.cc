@@ -56,7 +56,7 @@ struct Window {
   }
 };
 
-// Output pixels in their order.
+// Output pixels in their order, or those below each other.
 struct Position {
   int64_t item, d, h, w;
   Position(const ConvShape& s, int64_t pixel)
@@ -64,9 +64,11 @@ struct Position {
         d(pixel / (s.out[1] * s.out[2]) % s.out[0]),
         h(pixel / s.out[2] % s.out[1]),
         w(pixel % s.out[2]) {}
-  HWY_INLINE void Advance(const ConvShape& s) {
-    if (++w < s.out[2]) return;
-    w = 0;
+  HWY_INLINE void Advance(const ConvShape& s, bool below) {
+    if (!below) {
+      if (++w < s.out[2]) return;
+      w = 0;
+    }
     if (++h < s.out[1]) return;
     h = 0;
     if (++d < s.out[0]) return;
@@ -123,12 +125,12 @@ HWY_INLINE void CopyShort(const float* HWY_RESTRICT from, float* HWY_RESTRICT to
 // what is done beside copying.
 template <int kVectors>
 HWY_NOINLINE void GatherShort(const ConvShape& s, const float* x, int64_t first, int64_t rows,
-                              float* to, int64_t ldto) {
+                              float* to, int64_t ldto, bool below) {
   const Wide d;
   const int64_t run = s.kernel[2] * s.cin, line = s.in[2] * s.cin;
   const auto tail = hn::FirstN(d, static_cast<size_t>(run - (kVectors - 1) * kLanes));
   Position at(s, first);
-  for (int64_t row = 0; row < rows; ++row, to += ldto, at.Advance(s)) {
+  for (int64_t row = 0; row < rows; ++row, to += ldto, at.Advance(s, below)) {
     const int64_t w0 = at.w * s.stride[2] - s.pad_begin[2];
     const int64_t h0 = at.h * s.stride[1] - s.pad_begin[1];
     const float* from = x + (at.item * s.in[1] + h0) * line;
@@ -156,20 +158,20 @@ HWY_NOINLINE void GatherShort(const ConvShape& s, const float* x, int64_t first,
 }
 
 void GatherRows(const ConvShape& s, int64_t group, const float* x, int64_t first, int64_t rows,
-                int64_t k0, int64_t kc, float* to, int64_t ldto) {
+                int64_t k0, int64_t kc, float* to, int64_t ldto, bool below) {
   const int64_t channels = s.cin / s.groups;
   const int64_t run = s.kernel[2] * channels;  // values of one line of the kernel
   const bool dense = s.dilation[2] == 1 && s.x_stride == channels;
   if (kMasks && dense && run <= 3 * kLanes && k0 == 0 && kc == s.kernel[1] * run &&
       s.kernel[0] == 1 && s.in[0] == 1 && s.pad_begin[0] == 0 && s.out[0] == 1) {
-    if (run <= kLanes) return GatherShort<1>(s, x, first, rows, to, ldto);
-    if (run <= 2 * kLanes) return GatherShort<2>(s, x, first, rows, to, ldto);
-    return GatherShort<3>(s, x, first, rows, to, ldto);
+    if (run <= kLanes) return GatherShort<1>(s, x, first, rows, to, ldto, below);
+    if (run <= 2 * kLanes) return GatherShort<2>(s, x, first, rows, to, ldto, below);
+    return GatherShort<3>(s, x, first, rows, to, ldto, below);
   }
   const int64_t line0 = k0 / run, line1 = CeilDiv(k0 + kc, run);
   x += group * channels;
   Position at(s, first);
-  for (int64_t row = 0; row < rows; ++row, to += ldto, at.Advance(s)) {
+  for (int64_t row = 0; row < rows; ++row, to += ldto, at.Advance(s, below)) {
     const Window window{k0, k0 + kc, to};
     const int64_t w0 = at.w * s.stride[2] - s.pad_begin[2];
     int64_t kd = line0 / s.kernel[1], kh = line0 % s.kernel[1];
@@ -202,8 +204,8 @@ namespace sardonyx {
 HWY_EXPORT(GatherRows);
 
 void conv_gemm::Gather(const ConvShape& shape, int64_t group, const float* x, int64_t first,
-                       int64_t rows, int64_t k0, int64_t kc, float* to, int64_t ldto) {
-  HWY_DYNAMIC_DISPATCH(GatherRows)(shape, group, x, first, rows, k0, kc, to, ldto);
+                       int64_t rows, int64_t k0, int64_t kc, float* to, int64_t ldto, bool below) {
+  HWY_DYNAMIC_DISPATCH(GatherRows)(shape, group, x, first, rows, k0, kc, to, ldto, below);
 }
 
 }  // namespace sardonyx

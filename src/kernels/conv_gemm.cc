@@ -201,10 +201,7 @@ void RunLines(const Work& work, int64_t begin, int64_t end, float* slot) {
       if (w == cut.inner_begin) w = cut.inner_end;
       if (w >= s.out[2]) break;
       const int64_t pixel = next * s.out[2] + w;
-      for (int64_t line = 0; line < edge.rows; ++line) {
-        Gather(s, 0, work.x, pixel + line * s.out[2], 1, 0, cut.k, slot + line * cut.a_ld,
-               cut.a_ld);
-      }
+      Gather(s, 0, work.x, pixel, edge.rows, 0, cut.k, slot, cut.a_ld, true);
       TileEpilogue tile_epilogue = work.prepared.Tile(pixel, 0);
       tile_epilogue.residual_ld *= s.out[2];
       edge.c = work.y + pixel * s.y_stride;

@@ -34,11 +34,12 @@ bool StoresOnce(const ConvShape& shape);
 bool SumsByLines(const ConvShape& shape);  // ConvByLines
 
 // Gathers rows of the matrix that a convolution multiplies: for the `rows` output pixels from
-// `first` on, of group `group`, the values k0 ... k0 + kc - 1, in order (kernel position, channel),
-// into to[row * ldto]. Up to kGatherSlack floats behind each row may be overwritten.
+// `first` on, one behind the other or one `below` the other, of group `group`, the values k0 ... k0
+// + kc - 1, in order (kernel position, channel), into to[row * ldto]. Up to kGatherSlack floats
+// behind each row may be overwritten.
 inline constexpr int64_t kGatherSlack = 16;
 void Gather(const ConvShape& shape, int64_t group, const float* x, int64_t first, int64_t rows,
-            int64_t k0, int64_t kc, float* to, int64_t ldto);
+            int64_t k0, int64_t kc, float* to, int64_t ldto, bool below = false);
 }  // namespace conv_gemm
 
 namespace conv_depthwise {
