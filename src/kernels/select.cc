@@ -7,6 +7,7 @@
 #include "kernels/slices.h"
 #include "kernels/strided_copy.h"
 #include "kernels/tile_loop.h"
+#include "kernels/tile_ops.h"
 
 namespace sardonyx {
 
@@ -31,24 +32,31 @@ void Triangle(const void* x, void* y, int64_t count, int64_t rows, int64_t colum
   });
 }
 
+// Integers, which wrap alike at any width: multiples of the step in the cache, and the tiles of the
+// target add to them what each chunk begins with.
 template <typename T>
 void Range(T first, T step, T* y, int64_t count, const Parallel& par) {
-  // Integers wrap alike at any width.
-  using A = std::conditional_t<std::is_floating_point_v<T>, double,
-                               std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
+  using A = std::conditional_t<std::is_floating_point_v<T>, double, uint64_t>;
   constexpr int64_t kChunk = 1024;
+  const A base = static_cast<A>(first), by = static_cast<A>(step);
   const Slices slices = Slice(count, 1, kChunk);
   par.For(slices.tasks, [&](int64_t task) {
     const int64_t end = slices.End(task, count);
+    [[maybe_unused]] T multiples[kChunk];
+    if constexpr (std::is_integral_v<T>) {
+      A multiple = 0;
+      for (T& each : multiples) {
+        each = static_cast<T>(multiple);
+        multiple += by;
+      }
+    }
     for (int64_t begin = slices.Begin(task); begin < end; begin += kChunk) {
-      const A base = static_cast<A>(first), by = static_cast<A>(step);
       const int32_t size = static_cast<int32_t>(std::min(kChunk, end - begin));
       const A start = static_cast<A>(begin);
       T* to = y + begin;
       if constexpr (std::is_integral_v<T>) {
-        A value = base + start * by;
-        SARDONYX_TILE_LOOP
-        for (int32_t i = 0; i < size; ++i, value += by) to[i] = static_cast<T>(value);
+        const T at = static_cast<T>(base + start * by);
+        TypedTileFn(TileOpcode::kAdd, DTypeOf<T>::value, 2)({{multiples, &at}, to, size});
       } else {
         SARDONYX_TILE_LOOP
         for (int32_t i = 0; i < size; ++i) {
