@@ -106,11 +106,6 @@ bool ConvInPlace(ConvAlgorithm algorithm, const ConvShape& shape) {
   return algorithm != ConvAlgorithm::kGemm || conv_gemm::StoresOnce(shape);
 }
 
-bool ConvByLines(ConvAlgorithm algorithm, const ConvShape& shape) {
-  return algorithm == ConvAlgorithm::kDepthwise ||
-         (algorithm == ConvAlgorithm::kGemm && conv_gemm::SumsByLines(shape));
-}
-
 void Conv(ConvAlgorithm algorithm, const ConvShape& shape, const float* x, const float* packed,
           float* y, const Epilogue& epilogue, void* scratch, const Parallel& par) {
   if (shape.OutPixels() == 0 || shape.cout == 0) return;

@@ -91,10 +91,6 @@ size_t ConvScratchBytes(ConvAlgorithm algorithm, const ConvShape& shape, int thr
 // is read once, before it is written, and nothing else is written.
 bool ConvInPlace(ConvAlgorithm algorithm, const ConvShape& shape);
 
-// Whether an output element is the same, bit by bit, whichever lines (of out[1]) are computed in
-// the same call.
-bool ConvByLines(ConvAlgorithm algorithm, const ConvShape& shape);
-
 // y = epilogue(convolution). The epilogue sees y as a matrix [OutPixels(), cout]: a bias is an
 // operand of strides (0, 1), a residual one of (its pixel stride, 1). y must not overlap x nor an
 // operand of the epilogue (but see ConvInPlace). Bit-identical for any number of threads.

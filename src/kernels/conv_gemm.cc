@@ -16,8 +16,6 @@ constexpr int64_t kBlockABytes = 192 << 10;
 constexpr int64_t kBlockCBytes = 256 << 10;
 constexpr int64_t kAheadBytes = 4 << 20;
 constexpr size_t kRowsFirstBytes = 256 << 10;
-// With fewer rows a tile may be so low that its sums have another order.
-constexpr int64_t kThin = 8;
 
 struct Cut {
   int64_t k = 0, n = 0, pixels = 0;  // of a group's product
@@ -253,9 +251,8 @@ void RunPart(const Work& work, int64_t row_part, int64_t column, float* slot) {
   args.n0 = n0;
   args.n1 = n1;
   args.ldc = s.y_stride;
-  for (int64_t row = m0; row < m1; row += args.rows) {
-    const bool is_last = m1 - row < step + (cut.source == Cut::Source::kDirect ? kThin : 0);
-    args.rows = is_last ? m1 - row : step;
+  for (int64_t row = m0; row < m1; row += step) {
+    args.rows = std::min(step, m1 - row);
     args.c = work.y + row * s.y_stride + group * cut.n;
     const TileEpilogue tile_epilogue = work.prepared.Tile(row, group * cut.n);
     for (int64_t k0 = 0; k0 < cut.k; k0 += args.kc) {
@@ -320,10 +317,6 @@ void Pack(const ConvShape& s, const float* weights, float* packed, const Paralle
 bool StoresOnce(const ConvShape& shape) {
   const Cut cut = CutConv(shape);
   return cut.source == Cut::Source::kLines ? cut.kernel_lines >= shape.kernel[1] : cut.kc >= cut.k;
-}
-
-bool SumsByLines(const ConvShape& shape) {
-  return CutConv(shape).source == Cut::Source::kDirect && shape.out[2] >= kThin;
 }
 
 size_t ScratchBytes(const ConvShape& shape, int threads) {

@@ -31,7 +31,6 @@ void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
 
 // Whether sums are stored once, complete.
 bool StoresOnce(const ConvShape& shape);
-bool SumsByLines(const ConvShape& shape);  // ConvByLines
 
 // Gathers rows of the matrix that a convolution multiplies: for the `rows` output pixels from
 // `first` on, one behind the other or one `below` the other, of group `group`, the values k0 ... k0

@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "ops/core/core.h"
-#include "runtime/join_steps.h"
 #include "runtime/memory_planner.h"
 #include "runtime/program.h"
 
@@ -42,7 +41,6 @@ class PlanMaker {
     memo_.is_valid = true;
     plan_->values = memo_.values;
     AddOutputs();
-    JoinSteps(program_.device(), program_.options().threads, roots_, plan_.get());
     FindLastUses();
     PlaceValues();
     FillAddresses();
@@ -528,11 +526,6 @@ std::string Explain(const Plan& plan) {
                         step.node->origin ? step.node->origin->name : "", step.node->op->name,
                         step.binding->implementation,
                         output.is_static ? PrintDims(output.dims) : std::string("?"), buffer);
-    if (step.joined != nullptr) {
-      text +=
-          fmt::format("       makes, a few lines at a time, what it reads of {} {}\n",
-                      step.joined->op->name, step.joined->origin ? step.joined->origin->name : "");
-    }
     for (const auto& [name, reason] : step.binding->refusals) {
       text += fmt::format("       refused {}: {}\n", name, reason);
     }

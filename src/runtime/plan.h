@@ -3,7 +3,6 @@
 // buffer at its offset.
 
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -60,15 +59,13 @@ struct Step {
   std::shared_ptr<const Binding> binding;
   uint32_t first_address = 0;  // of inputs then outputs in Plan::addresses
   Address scratch;
-  std::span<const int> inputs, outputs;  // ids of values, -1 absent; the Program's or the Plan's
-  const Node* joined = nullptr;          // the node before, whose output this step makes by lines
+  std::span<const int> inputs, outputs;  // ids of values, -1 absent; the Program's
   std::vector<int> releases;             // dynamic values that no later step reads
 };
 
 struct Plan {
   std::vector<int64_t> key;  // dimensions of all inputs, each list preceded by its rank
   std::vector<Step> steps;
-  std::deque<std::vector<int>> joined_inputs;  // of steps that were two
   std::vector<Address> addresses;
   std::vector<PlannedValue> values;  // by id
   int64_t arena_bytes = 0;

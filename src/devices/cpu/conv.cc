@@ -80,60 +80,12 @@ std::shared_ptr<const void> PackConstant(const BindRequest& request, const std::
 // What a convolution, of one algorithm or transposed, does with its weights and operands.
 struct ConvKernel {
   std::string layout;  // of its packed weights
-  size_t packed_bytes;
+  size_t packed_bytes, scratch_bytes;
   bool in_place;  // ConvInPlace
-  bool by_lines;  // ConvByLines
-  size_t (*scratch_bytes)(const ConvShape&, int threads);
   void (*pack)(const ConvShape&, const float* weights, float* packed, const Parallel&);
   void (*run)(const ConvShape&, const float* x, const float* packed, float* y, const Epilogue&,
               void* scratch, const Parallel&);
 };
-
-// The convolution of some output lines, from the input lines that it reads.
-ConvShape PartOf(ConvShape shape, LineRange out, LineRange in) {
-  shape.batch = 1;
-  shape.in[1] = in.count();
-  shape.out[1] = out.count();
-  shape.pad_begin[1] += in.first - out.first * shape.stride[1];
-  return shape;
-}
-
-// Null if the step needs all lines at once.
-std::shared_ptr<const LineKernel> LinesOf(const ConvShape& shape, const ConvKernel& kernel,
-                                          const std::shared_ptr<const void>& packed,
-                                          const std::shared_ptr<const EpilogueBinding>& epilogue) {
-  auto lines = std::make_shared<LineKernel>();
-  lines->batch = shape.batch;
-  lines->in_lines = shape.in[1];
-  lines->in_bytes = shape.in[2] * shape.cin * 4;
-  lines->out_lines = shape.out[1];
-  lines->out_bytes = shape.out[2] * shape.cout * 4;
-  lines->window = (shape.kernel[1] - 1) * shape.dilation[1] + 1;
-  lines->stride = shape.stride[1];
-  lines->pad = shape.pad_begin[1];
-  lines->weight_bytes = static_cast<int64_t>(kernel.packed_bytes);
-  if (!kernel.by_lines || packed == nullptr || !epilogue->fused() || shape.in[0] > 1 ||
-      shape.out[0] > 1 || !lines->HasWindows()) {
-    return nullptr;
-  }
-  const LineKernel& self = *lines;
-  lines->scratch_bytes = [shape, &self, bytes = kernel.scratch_bytes](LineRange out) {
-    return static_cast<int64_t>(bytes(PartOf(shape, out, self.Reads(out)), 1));
-  };
-  lines->run = [shape, &self, packed, epilogue, run = kernel.run](const StepArgs& args,
-                                                                  int64_t image, LineRange out) {
-    const int64_t row = (image * shape.out[1] + out.first) * shape.out[2];
-    epilogue->With(
-        args,
-        [&](const Epilogue& fused) {
-          run(PartOf(shape, out, self.Reads(out)), static_cast<const float*>(args.in[0]),
-              static_cast<const float*>(packed.get()), static_cast<float*>(args.out[0]), fused,
-              args.scratch, args.parallel);
-        },
-        row);
-  };
-  return lines;
-}
 
 Bound BindKernel(const BindRequest& request, const ConvShape& shape, const ConvKernel& kernel) {
   auto packed = PackConstant(request, kernel.layout, kernel.packed_bytes,
@@ -142,7 +94,7 @@ Bound BindKernel(const BindRequest& request, const ConvShape& shape, const ConvK
                              });
   Bound bound;
   if (packed != nullptr) bound.packed = 1u << 1;
-  const auto own = static_cast<int64_t>(AlignBytes(kernel.scratch_bytes(shape, request.threads)));
+  const auto own = static_cast<int64_t>(AlignBytes(kernel.scratch_bytes));
   bound.scratch_bytes =
       own + (packed == nullptr ? static_cast<int64_t>(AlignBytes(kernel.packed_bytes)) : 0);
   auto epilogue = std::make_shared<const EpilogueBinding>(
@@ -151,7 +103,6 @@ Bound BindKernel(const BindRequest& request, const ConvShape& shape, const ConvK
   if (residual >= 0 && request.inputs[residual].dims == request.outputs[0].dims) {
     bound.inplace = 1u << residual;
   }
-  bound.lines = LinesOf(shape, kernel, packed, epilogue);
   bound.run = [shape, packed, own, epilogue, pack = kernel.pack,
                run = kernel.run](const StepArgs& args) {
     const float* weights = static_cast<const float*>(packed.get());
@@ -185,10 +136,8 @@ BindResult Bind(const BindRequest& request) {
       request, shape,
       {.layout = LayoutName(Name(kAlgorithm), shape),
        .packed_bytes = ConvPackedBytes(kAlgorithm, shape),
+       .scratch_bytes = ConvScratchBytes(kAlgorithm, shape, request.threads),
        .in_place = ConvInPlace(kAlgorithm, shape),
-       .by_lines = ConvByLines(kAlgorithm, shape),
-       .scratch_bytes = [](const ConvShape& s,
-                           int threads) { return ConvScratchBytes(kAlgorithm, s, threads); },
        .pack = [](const ConvShape& s, const float* weights, float* packed,
                   const Parallel& par) { ConvPack(kAlgorithm, s, weights, packed, par); },
        .run =
@@ -204,9 +153,8 @@ BindResult BindTransposed(const BindRequest& request) {
                     {.layout = fmt::format("{} s{}x{}x{}", LayoutName("transposed", shape),
                                            shape.stride[0], shape.stride[1], shape.stride[2]),
                      .packed_bytes = ConvTransposePackedBytes(shape),
+                     .scratch_bytes = ConvTransposeScratchBytes(shape, request.threads),
                      .in_place = false,
-                     .by_lines = false,
-                     .scratch_bytes = ConvTransposeScratchBytes,
                      .pack = ConvTransposePack,
                      .run = ConvTranspose});
 }

@@ -74,11 +74,6 @@ class Cpu : public Device {
     return it != lists_.end() ? it->second : std::span<const Implementation>();
   }
 
-  std::optional<Bound> Join(const Bound& first, size_t first_inputs, const Bound& second,
-                            size_t second_inputs, int threads) const override {
-    return cpu::JoinLines(first, first_inputs, second, second_inputs, threads);
-  }
-
  private:
   std::unordered_map<const CoreOp*, std::span<const Implementation>> lists_;
 };

@@ -27,9 +27,10 @@ class EpilogueBinding {
   bool fused() const { return sweep_ == nullptr; }
   // The input that is added to every element when the tile is stored, -1 if there is none.
   int Residual() const;
-  // Calls body(Epilogue) with the operands of this run in place, from row `first_row` on.
+  // Element offsets of operand pointers for outer batch items that the layout does not cover.
+  // Calls body(Epilogue) with the operands of this run in place.
   template <typename Body>
-  void With(const StepArgs& args, Body&& body, int64_t first_row = 0) const {
+  void With(const StepArgs& args, Body&& body) const {
     if (!expression_ || sweep_) {
       body(Epilogue{});
       return;
@@ -37,8 +38,7 @@ class EpilogueBinding {
     EpilogueOperand operands[kMaxOperands];
     for (size_t i = 0; i < operands_.size(); ++i) {
       operands[i] = operands_[i];
-      operands[i].data = static_cast<const std::byte*>(args.in[first_ + i]) +
-                         ByteSize(operands_[i].type, first_row * operands_[i].row_stride);
+      operands[i].data = args.in[first_ + i];
     }
     body(Epilogue{&*expression_, operands});
   }

@@ -68,10 +68,6 @@ std::string ConvShapeOf(const BindRequest& request, bool transposed, ConvShape* 
 // A tensor of float16 or bfloat16 as float32; any other as it is.
 Tensor WidenedHalves(const Tensor& tensor);
 
-// Device::Join; both steps have `lines`.
-std::optional<Bound> JoinLines(const Bound& first, size_t first_inputs, const Bound& second,
-                               size_t second_inputs, int threads);
-
 // Refusal with a formatted reason.
 template <typename... Args>
 BindResult Refuse(fmt::format_string<Args...> text, Args&&... args) {

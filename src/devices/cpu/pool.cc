@@ -56,37 +56,6 @@ BindResult BindPlanes(const BindRequest& request) {
   return bound;
 }
 
-// A pool of float32 without indices by lines; null if its first spatial axis is not that of lines.
-std::shared_ptr<const LineKernel> LinesOf(const PoolShape& shape) {
-  const auto part = [shape](LineRange out, LineRange in) {
-    PoolShape some = shape;
-    some.batch = 1;
-    some.in[1] = in.count();
-    some.out[1] = out.count();
-    some.pad_begin[1] += in.first - out.first * some.stride[1];
-    return some;
-  };
-  auto lines = std::make_shared<LineKernel>();
-  const int64_t pixel = shape.channels * 4;
-  *lines = {.batch = shape.batch,
-            .in_lines = shape.in[1],
-            .in_bytes = shape.in[2] * pixel,
-            .out_lines = shape.out[1],
-            .out_bytes = shape.out[2] * pixel,
-            .window = (shape.kernel[1] - 1) * shape.dilation[1] + 1,
-            .stride = shape.stride[1],
-            .pad = shape.pad_begin[1],
-            .scratch_bytes = [](LineRange) { return int64_t{0}; },
-            .run = {}};
-  if (shape.in[0] > 1 || shape.out[0] > 1 || !lines->HasWindows()) return nullptr;
-  lines->run = [part, self = lines.get()](const StepArgs& args, int64_t, LineRange out) {
-    MaxPool<float>(part(out, self->Reads(out)), static_cast<const float*>(args.in[0]),
-                   static_cast<float*>(args.out[0]), nullptr, PoolIndexOrder::kRowMajor,
-                   args.parallel);
-  };
-  return lines;
-}
-
 template <typename T>
 Bound BoundMax(const PoolShape& shape, PoolIndexOrder order, bool indices) {
   Bound bound;
@@ -94,7 +63,6 @@ Bound BoundMax(const PoolShape& shape, PoolIndexOrder order, bool indices) {
     MaxPool<T>(shape, static_cast<const T*>(args.in[0]), static_cast<T*>(args.out[0]),
                indices ? static_cast<int64_t*>(args.out[1]) : nullptr, order, args.parallel);
   };
-  if (std::is_same_v<T, float> && !indices) bound.lines = LinesOf(shape);
   return bound;
 }
 
