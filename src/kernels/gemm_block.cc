@@ -119,6 +119,12 @@ HWY_INLINE void StoreSums(D d, const V (&acc)[kM][kNV], float* sums) {
   }
 }
 
+// A pointer in a register of its own: the compiler would make it up from others.
+HWY_INLINE const float* Kept(const float* pointer) {
+  asm("" : "+r"(pointer));
+  return pointer;
+}
+
 // acc += column s of A * row b. Every third row of A has a pointer.
 template <size_t kThirds, int kM, int kNV, class D, class V>
 HWY_INLINE void AddStep(D d, const float* const (&at)[kThirds], int64_t lda, int64_t s,
@@ -146,16 +152,12 @@ HWY_INLINE void AddProducts(D d, const float* a, int64_t lda, int64_t steps,
   const float* at[(kM + 2) / 3];
 #pragma GCC unroll 6
   for (const float*& third : at) {
-    third = a;
+    third = Kept(a);
     a += 3 * lda;
-    asm("" : "+r"(third));  // or the compiler makes up the other pointers again
   }
   const auto advance = [&](int64_t count) {
 #pragma GCC unroll 6
-    for (const float*& third : at) {
-      third += count;
-      asm("" : "+r"(third));  // or the compiler makes up the other pointers again
-    }
+    for (const float*& third : at) third = Kept(third + count);
     b += count * kNV * kL;
   };
   for (int64_t left = steps / kSteps; left > 0; --left) {
