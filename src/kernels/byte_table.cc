@@ -42,7 +42,10 @@ struct Table {
     V result = hn::Zero(d);
     for (int i = 0; i < 16; ++i) {
       const V inside = hn::Xor(x, hn::Set(d, static_cast<uint8_t>(16 * i)));  // below 16
-      const V index = hn::SaturatedAdd(inside, hn::Set(d, uint8_t{0x70}));    // else above 127
+      V index = hn::SaturatedAdd(inside, hn::Set(d, uint8_t{0x70}));          // else above 127
+#if !HWY_ARCH_X86  // x86 passes over bits 4 to 6
+      index = hn::And(index, hn::Set(d, uint8_t{0x8F}));
+#endif
       result = hn::Or(result, hn::TableLookupBytesOr0(hn::LoadDup128(d, table + 16 * i), index));
     }
     return result;
