@@ -309,7 +309,9 @@ bool MakeInput(const Type& type, const std::vector<int64_t>& dims, std::mt19937&
     return true;
   }
   int64_t count = 1;
-  for (const int64_t dim : dims) count = std::min(count * dim, kMostElements + 1);
+  for (const int64_t dim : dims) {
+    count = std::min(count * std::min(dim, kMostElements + 1), kMostElements + 1);
+  }
   if (count > kMostElements || type.dtype == DType::kUndefined) return false;
   Tensor tensor(type.dtype, dims);
   if (type.dtype != DType::kString && IsOdd(type.dtype)) {
