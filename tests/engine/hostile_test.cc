@@ -323,8 +323,7 @@ bool MakeInput(const Type& type, const std::vector<int64_t>& dims, std::mt19937&
   return true;
 }
 
-// Whether the process is held to kMostBytes: a sanitizer needs the address space for itself, and
-// qemu-user keeps no limit.
+// Whether huge allocations fail: qemu-user keeps no limit, and a sanitizer has one of its own.
 bool HasLimit() {
   void* memory = std::malloc(4 * kMostBytes);
   std::free(memory);
