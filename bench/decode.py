@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.models import collection, ensure
-from bench.peers.measure import cores
+from bench.peers.cores import cores, wait_until_apart
 
 MODEL = "gpt2_decode"
 Step = dict[str, np.ndarray]
@@ -69,9 +69,8 @@ def serve(engine: str, threads: int) -> None:
         print(json.dumps({"times": times, "token": chosen}), flush=True)
 
 
-def start(engine: str, threads: int) -> subprocess.Popen[str]:
+def start(engine: str, threads: int, mask: set[int]) -> subprocess.Popen[str]:
     """A process that serves one engine."""
-    mask = cores(threads)
     return subprocess.Popen(
         [sys.executable, "-m", "bench.decode", "--serve", engine, "--threads", str(threads)],
         stdin=subprocess.PIPE,
@@ -95,7 +94,8 @@ def main() -> int:
         serve(arguments.serve, arguments.threads)
         return 0
     engines = ("sardonyx", "onnxruntime")
-    workers = {engine: start(engine, arguments.threads) for engine in engines}
+    mask = cores(arguments.threads)
+    workers = {engine: start(engine, arguments.threads, mask) for engine in engines}
 
     def ask(engine: str, **request: object) -> dict[str, list[int]]:
         worker = workers[engine]
@@ -116,6 +116,7 @@ def main() -> int:
             turns: dict[str, list[float]] = {engine: [] for engine in engines}
             for _ in range(arguments.rounds):
                 for engine in engines:
+                    wait_until_apart(mask)
                     answer = ask(engine, past=past, tokens=arguments.tokens, grows=grows)
                     turns[engine].append(statistics.median(answer["times"]) / 1e6)
             ours, theirs = (statistics.median(turns[engine]) for engine in engines)

@@ -15,7 +15,8 @@ import onnxruntime
 from bench.operators.cases import all_cases
 from bench.operators.measure import measure
 from bench.operators.report import markdown, summary
-from bench.peers.measure import ROOT, cores
+from bench.peers.cores import cores
+from bench.peers.measure import ROOT
 from bench.peers.outcome import machine
 
 

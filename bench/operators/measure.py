@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 import time
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import onnxruntime
 
 import sardonyx
 from bench.operators.case import Case, Value
+from bench.peers.cores import wait_until_apart
 
 Run = Callable[[], list[Any]]
 REST = 0.06  # seconds between turns of several threads: ONNX Runtime's spin for 40 ms
@@ -107,6 +109,7 @@ def measure(case: Case, threads: int, rounds: int, seconds: float) -> dict[str, 
         for run in (ours, theirs):
             if threads > 1:
                 time.sleep(REST)
+                wait_until_apart(os.sched_getaffinity(0))
             pair.append(turn(run, seconds))
         pairs.append(pair)
     row["ours_ms"], row["theirs_ms"] = (

@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.models import cases, collection, ensure
 from bench.peers import goals, roofline
+from bench.peers.cores import checks
 from bench.peers.engines import ENGINES, REFERENCE
 from bench.peers.measure import ROOT, Result, measure
 from bench.peers.outcome import check_names, comma_list, conditions, interpreters, publish
@@ -127,6 +128,7 @@ def main() -> int:
         entry["results"] = {engine: result.to_json() for engine, result in results.items()}
         raw["entries"].append(entry)
         raw["versions"] |= {e: r.version for e, r in results.items() if r.version}
+    raw["cores"] = dict(checks)
     page = markdown(raw, "benchmarks.svg")
     publish(raw, options.out / "benchmarks", page, "bench.peers.plot")
     return 0

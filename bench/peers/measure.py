@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.peers.cores import cores, wait_until_apart
 from bench.peers.engines import ENGINES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -64,19 +65,6 @@ class Failure(Exception):
     """A worker's own message, or how it ended."""
 
 
-def cores(threads: int) -> set[int]:
-    """The first `threads` processors that this process may use, of different cores if possible."""
-    allowed = sorted(os.sched_getaffinity(0))
-    by_core: dict[str, int] = {}
-    for cpu in allowed:
-        siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
-        by_core.setdefault(siblings.read_text() if siblings.exists() else str(cpu), cpu)
-    chosen = list(by_core.values()) + [cpu for cpu in allowed if cpu not in by_core.values()]
-    if len(chosen) < threads:
-        raise SystemExit(f"{threads} threads asked for, but only {len(chosen)} processors allowed")
-    return set(chosen[:threads])
-
-
 class Worker:
     """A process that holds one engine with one model."""
 
@@ -88,12 +76,12 @@ class Worker:
         inputs: Path,
         threads: int,
         sessions: int,
+        mask: set[int],
         limit: float,
     ) -> None:
         self._limit = limit
         self._log = tempfile.TemporaryFile("w+")
         command = [python, "-m", "bench.peers.worker", engine, str(model), str(inputs)]
-        mask = cores(min(threads * sessions, len(os.sched_getaffinity(0))))
         self._process = subprocess.Popen(
             [*command, str(threads), str(sessions)],
             stdin=subprocess.PIPE,
@@ -180,6 +168,7 @@ def measure(
         is then the time a run takes of all.
     """
     results = {engine: Result() for engine in pythons if ENGINES[engine].takes(feeds)}
+    mask = cores(min(threads * sessions, len(os.sched_getaffinity(0))))
     workers: dict[str, Worker] = {}
     outputs: dict[str, list[np.ndarray]] = {}
 
@@ -200,8 +189,9 @@ def measure(
                     continue
                 if engine in workers:
                     workers.pop(engine).close()
+                wait_until_apart(mask)
                 workers[engine] = Worker(
-                    pythons[engine], engine, model, inputs, threads, sessions, limit
+                    pythons[engine], engine, model, inputs, threads, sessions, mask, limit
                 )
                 try:
                     answer = workers[engine].answer()
@@ -214,6 +204,7 @@ def measure(
                 time.sleep(REST)
             for _ in range(rounds):
                 for engine in filter(lambda name: ENGINES[name].is_timed, working()):
+                    wait_until_apart(mask)
                     try:
                         times = workers[engine].ask(seconds=seconds)["times"]
                     except Failure as failure:

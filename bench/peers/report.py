@@ -249,6 +249,18 @@ def beside_limits(raw: dict[str, Any], threads: int) -> list[str]:
     return lines if len(lines) > 2 else []
 
 
+def apart(checks: dict[str, int]) -> str:
+    """How often the host had put processors on one core before a turn with several threads."""
+    if not sum(checks.values()):
+        return ""
+    return (
+        f" Before each of {sum(checks.values())} turns and loads with several threads arithmetic "
+        "on all processors at once was timed against arithmetic on one, for the host of a virtual "
+        f"machine may put them on one core: {checks.get('later', 0)} waited for that to end, "
+        f"{checks.get('never', 0)} were measured all the same."
+    )
+
+
 def markdown(raw: dict[str, Any], plot: str) -> str:
     """The whole page."""
     engines: list[str] = raw["engines"]
@@ -275,7 +287,8 @@ def markdown(raw: dict[str, Any], plot: str) -> str:
         "Both are compared like for like: peers that read ONNX with Sardonyx reading ONNX, ncnn, "
         "whose models PNNX has converted ahead, with Sardonyx's engine file. "
         "Outputs are compared with "
-        f"{ENGINES[REFERENCE].title}'s at 1e-4 relative and 1e-5 absolute.",
+        f"{ENGINES[REFERENCE].title}'s at 1e-4 relative and 1e-5 absolute."
+        + apart(raw.get("cores", {})),
         "",
         f"![Latency relative to {ENGINES[REFERENCE].title}]({plot})",
         "",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from bench.models import cases, ensure
+from bench.peers import cores as apart
 from bench.peers import goals, report, roofline
-from bench.peers.measure import Result, compare, cores, measure
+from bench.peers.measure import Result, compare, measure
 
 
 def _entry(ours: Result, reference: Result) -> dict:
@@ -146,7 +148,33 @@ def test_three_digits(value, text):
 
 
 def test_cores_are_among_the_allowed():
-    assert cores(1) <= os.sched_getaffinity(0)
+    assert apart.cores(1) <= os.sched_getaffinity(0)
+
+
+def test_turns_wait_until_processors_are_cores_of_their_own(monkeypatch):
+    answers = iter([True, False, True, False])
+    monkeypatch.setattr(apart, "checks", Counter())
+    monkeypatch.setattr(apart, "are_apart", lambda cpus: next(answers))
+    apart.wait_until_apart({0})  # alone: nothing to ask
+    apart.wait_until_apart({0, 1})
+    apart.wait_until_apart({0, 1})
+    monkeypatch.setattr(apart, "LONGEST", 0.0)
+    apart.wait_until_apart({0, 1})
+    assert apart.checks == {"apart": 1, "later": 1, "never": 1}
+    told = report.apart(apart.checks)
+    assert "each of 3 turns" in told
+    assert "1 waited" in told
+    assert "1 were measured all the same" in told
+
+
+@pytest.mark.parametrize(("both", "are_apart"), [(1.1, True), (1.9, False)])
+def test_processors_are_apart_if_both_take_as_long_as_one(monkeypatch, both, are_apart):
+    monkeypatch.setattr(apart, "seconds", lambda cpus: both if len(cpus) == 2 else 1.0)
+    assert apart.are_apart({0, 1}) == are_apart
+
+
+def test_arithmetic_takes_time():
+    assert apart.seconds([min(os.sched_getaffinity(0))]) > 0
 
 
 def test_measures_in_turns():
