@@ -150,9 +150,33 @@ def of_run(entry: Entry, run: int, runs: int) -> Entry:
     return entry | {"results": results}
 
 
-def verdicts(entries: list[Entry], engines: list[str], threads: int, runs: int = 1) -> list[str]:
+def least(entry: Entry, limit: dict[str, float]) -> list[float]:
+    """Milliseconds that the machine's limits leave for a model: arithmetic, reading, steps."""
+    flops, size, step_flops, small, large, _ = entry["work"]
+    times = [flops / limit["arithmetic"], size / limit["reading"], 0.0]
+    if step_flops:
+        stepping = small / limit["smallsteps"] + large / limit["largesteps"]
+        stepping = max(step_flops / limit["arithmetic"], stepping)
+        times[2] = (flops - step_flops) / limit["arithmetic"] + stepping
+    return [1e3 * time for time in times]
+
+
+def is_at_limit(entry: Entry, limit: dict[str, float]) -> bool:
+    """Whether a model runs so close to the machine's limits that no ratio to a peer counts.
+
+    The arithmetic is that of the fewest operations, not of the direct algorithm.
+    """
+    if not limit or "work" not in entry:
+        return False
+    fewest = entry | {"work": [entry["work"][-1], *entry["work"][1:]]}
+    return max(least(fewest, limit)) >= goals.NEAR * latency(entry["results"][OURS])
+
+
+def verdicts(raw: dict[str, Any], threads: int) -> list[str]:
     """The table of goals: by group the mean (and that of each run, if there are several), the
-    model furthest behind, and how many reach it."""
+    model furthest behind, and how many reach it, or the machine's limit if that is nearer."""
+    entries, engines, runs = raw["entries"], raw["engines"], raw["options"]["runs"]
+    limit = raw.get("limits", {}).get(str(threads), {})
     lines = [
         f"| {threads} thread{'s' * (threads > 1)} | at most | geometric mean | furthest behind "
         "| reached by |",
@@ -161,9 +185,9 @@ def verdicts(entries: list[Entry], engines: list[str], threads: int, runs: int =
 
     def shares(
         chosen: list[Entry], value: Value, group: goals.Goal | None
-    ) -> list[tuple[float, str]]:
+    ) -> list[tuple[float, Entry]]:
         return [
-            (closest[0], f"{entry['model']} {entry['case']}")
+            (closest[0], entry)
             for entry in chosen
             if entry["threads"] == threads
             and (group is None or goals.goal(entry["model"]) is group)
@@ -172,18 +196,22 @@ def verdicts(entries: list[Entry], engines: list[str], threads: int, runs: int =
 
     by_run = [[of_run(entry, run, runs) for entry in entries] for run in range(runs)]
 
-    def row(name: str, limit: float, value: Value, group: goals.Goal | None = None) -> None:
+    def row(name: str, ratio: float, value: Value, group: goals.Goal | None = None) -> None:
         found = shares(entries, value, group)
         if not found:
             return
-        worst, model = max(found)
-        reached = sum(share <= limit for share, _ in found)
+        worst, furthest = max(found, key=lambda pair: pair[0])
+        behind = [entry for share, entry in found if share > ratio]
+        reached = f"{len(found) - len(behind)} of {len(found)}"
+        if value is latency and (near := sum(is_at_limit(entry, limit) for entry in behind)):
+            reached += f" and {near} at the limit"
         mean = f"{geometric_mean([share for share, _ in found]):.2f}"
         if runs > 1:
             means = (geometric_mean([s for s, _ in shares(r, value, group)]) for r in by_run)
             mean += f" ({', '.join(f'{share:.2f}' for share in means)})"
         lines.append(
-            f"| {name} | {limit:.2f} | {mean} | {model} {worst:.2f} | {reached} of {len(found)} |"
+            f"| {name} | {ratio:.2f} | {mean} "
+            f"| {furthest['model']} {furthest['case']} {worst:.2f} | {reached} |"
         )
 
     for group in goals.GOALS:
@@ -237,15 +265,11 @@ def beside_limits(raw: dict[str, Any], threads: int) -> list[str]:
         ours = entry["results"].get(OURS)
         if entry["threads"] != threads or "work" not in entry or not ours or ours["error"]:
             continue
-        flops, size, step_flops, small, large = entry["work"]
-        least = [1e3 * flops / limit["arithmetic"], 1e3 * size / limit["reading"], 0.0]
-        if step_flops:
-            stepping = small / limit["smallsteps"] + large / limit["largesteps"]
-            stepping = max(step_flops / limit["arithmetic"], stepping)
-            least[2] = 1e3 * ((flops - step_flops) / limit["arithmetic"] + stepping)
+        flops, size, *_ = entry["work"]
+        times = least(entry, limit)
         time = latency(ours)
-        cells = [entry["model"], *(number(v) for v in (flops / 1e9, size / 1e6, *least, time))]
-        lines.append(f"| {' | '.join(cells)} | {max(least) / time:.0%} |")
+        cells = [entry["model"], *(number(v) for v in (flops / 1e9, size / 1e6, *times, time))]
+        lines.append(f"| {' | '.join(cells)} | {max(times) / time:.0%} |")
     return lines if len(lines) > 2 else []
 
 
@@ -295,12 +319,12 @@ def markdown(raw: dict[str, Any], plot: str) -> str:
         "## Goals",
         "",
         "Ratios to the best peer on the same model: the peer that is fastest, or loads first, or "
-        "takes least memory, whichever the row is about."
-        + " In brackets: the mean of each run."
-        * (runs > 1),
+        "takes least memory, whichever the row is about. At the limit: further behind, but within "
+        f"{goals.NEAR:.0%} of what the machine's arithmetic and memory allow, Winograd's algorithm "
+        "counted wherever it can be taken." + " In brackets: the mean of each run." * (runs > 1),
     ]
     for threads in raw["threads"]:
-        lines += ["", *verdicts(raw["entries"], engines, threads, runs)]
+        lines += ["", *verdicts(raw, threads)]
     floors = [row for threads in raw["threads"] for row in ["", *beside_limits(raw, threads)]]
     if any(floors):
         lines += [

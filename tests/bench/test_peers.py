@@ -25,6 +25,11 @@ def _result(*rounds: float) -> Result:
     return Result("1", load_ms=[4.0, 2.0, 3.0], peak_mib=[10.0], rounds_ms=list(rounds))
 
 
+def _raw(*entries: dict, runs: int = 1) -> dict:
+    engines = ["sardonyx", "onnxruntime"]
+    return {"engines": engines, "entries": list(entries), "options": {"runs": runs}}
+
+
 def test_ratio_is_taken_turn_by_turn():
     # The machine was twice as slow in the second turn, for both.
     entry = _entry(_result(1.0, 2.0, 1.0), _result(2.0, 4.0, 2.0))
@@ -70,10 +75,20 @@ def test_goals():
     entry = _entry(_result(1.0), _result(2.0))
     entry["model"] = "resnet50"
     other = _entry(_result(3.0), _result(2.0))
-    lines = report.verdicts([entry, other], ["sardonyx", "onnxruntime"], 1)
+    lines = report.verdicts(_raw(entry, other), 1)
     assert "| ResNet-50 | 0.80 | 0.50 | resnet50 1 0.50 | 1 of 1 |" in lines
     assert "| no model slower | 1.00 | 0.87 | m 1 1.50 | 1 of 2 |" in lines
     assert goals.goal("resnet50_int8").group == "int8"
+
+
+@pytest.mark.parametrize(
+    ("share", "reached"), [(0.92, "0 of 1"), (0.94, "0 of 1 and 1 at the limit")]
+)
+def test_a_goal_beyond_the_machine_is_met_at_its_limit(share, reached):
+    entry = _entry(_result(10.0), _result(10.0)) | {"model": "vit_s"}
+    raw = _raw(entry | {"work": [2e7, 0, 0, 0, 0, share * 1e7]})
+    raw["limits"] = {"1": {"arithmetic": 1e9, "reading": 1e9}}
+    assert f"| transformers | 0.92 | 1.00 | vit_s 1 1.00 | {reached} |" in report.verdicts(raw, 1)
 
 
 def test_several_runs_are_one_result_and_shown_apart():
@@ -82,7 +97,7 @@ def test_several_runs_are_one_result_and_shown_apart():
     reference.extend(_result(2.0, 2.0))
     entry = _entry(ours, reference)
     assert entry["results"]["sardonyx"]["rounds_ms"] == [1.0, 1.0, 4.0, 4.0]
-    lines = report.verdicts([entry], ["sardonyx", "onnxruntime"], 1, runs=2)
+    lines = report.verdicts(_raw(entry, runs=2), 1)
     assert "| no model slower | 1.00 | 1.25 (0.50, 2.00) | m 1 1.25 | 0 of 1 |" in lines
     ours.extend(Result(error="out of memory"))
     assert ours.error == "out of memory"
@@ -98,23 +113,26 @@ def test_twins_and_threads():
 
 
 def test_work_of_the_direct_algorithm_and_the_limits():
-    flops, size, *steps = roofline.work(ensure("two_conv"), cases("two_conv")["3x33x47"])
+    flops, size, *steps, fewest = roofline.work(ensure("two_conv"), cases("two_conv")["3x33x47"])
     first, second = 3 * 16 * 33 * 47 * (3 * 9), 3 * 8 * 17 * 24 * (16 * 9)  # 3 of 33x47, halved
     assert flops == 2 * (first + second)
     assert size == 4 * (16 * 28 + 8 * 145)
     assert steps == [0, 0, 0]
-    entry = _entry(_result(20.0), _result(30.0)) | {"work": [flops, size, 0, 0, 0]}
+    assert fewest == 2 * (first // 4 + second)  # the second has strides of 2
+    entry = _entry(_result(20.0), _result(30.0)) | {"work": [flops, size, 0, 0, 0, fewest]}
     raw = {"entries": [entry], "limits": {"1": {"arithmetic": 1e9, "reading": 1e9}}}
     row = "| m | 0.00684 | 0.00643 | 6.84 | 0.00643 | 0 | 20.0 | 34% |"
     assert row in report.beside_limits(raw, 1)
 
 
 def test_recurrent_steps_read_their_weights_again():
-    flops, size, step_flops, small, large = roofline.work(ensure("gru"), cases("gru")["1x100"])
+    flops, size, step_flops, small, large, _ = roofline.work(ensure("gru"), cases("gru")["1x100"])
     recurrent = 3 * 256 * 256  # of each of two layers
     assert step_flops == 2 * 100 * 2 * recurrent
     assert (small, large) == (4 * 100 * 2 * recurrent, 0)
-    entry = _entry(_result(20.0), _result(30.0)) | {"work": [flops, size, step_flops, small, 0]}
+    entry = _entry(_result(20.0), _result(30.0)) | {
+        "work": [flops, size, step_flops, small, 0, flops]
+    }
     limit = {"arithmetic": 1e11, "reading": 1e10, "smallsteps": 1e11, "largesteps": 1e10}
     raw = {"entries": [entry], "limits": {"1": limit}}
     least = 1e3 * (flops - step_flops + small) / 1e11
