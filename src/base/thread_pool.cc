@@ -189,6 +189,8 @@ void ThreadPool::State::Wake(int count) {
   } else {
     for (int i = 0; i < count; ++i) posted.notify_one();
   }
+  // A worker that was put behind this thread (see WorkerLoop) runs now, and moves.
+  if (!Crowded(processors)) std::this_thread::yield();
 }
 
 Job* ThreadPool::State::Join() {

@@ -26,6 +26,7 @@ struct Cut {
   // kLines: pixels of an output line whose windows do not cross its ends, output lines whose other
   // pixels are gathered together, kernel lines at a time.
   int64_t inner_begin = 0, inner_end = 0, lines = 0, kernel_lines = 0;
+  int64_t line_parts = 1;  // where there are fewer lines than tasks: into which each is cut
   size_t ahead_bytes = 0, slot_bytes = 0;
 };
 
@@ -92,7 +93,10 @@ Cut CutConv(const ConvShape& s) {
     cut.kernel_lines = std::max<int64_t>(1, GemmDepth(cut.k) / run);
     cut.column_parts = 1;
     cut.column_step = panels * panel;
-    cut.row_parts = std::clamp<int64_t>(parts, 1, s.batch * s.out[1]);
+    const int64_t lines = s.batch * s.out[1];
+    cut.line_parts = std::clamp<int64_t>(parts / lines, 1, CeilDiv(s.out[2], 8 * tile));
+    cut.row_parts =
+        cut.line_parts > 1 ? lines * cut.line_parts : std::clamp<int64_t>(parts, 1, lines);
     cut.a_ld = RoundUp(cut.k, 16) + kGatherSlack;
     cut.lines = std::clamp<int64_t>(kBlockABytes / (cut.a_ld * 4), 1, std::min(tile, s.out[1]));
     cut.slot_bytes = AlignBytes(FloatBytes(cut.lines * cut.a_ld));
@@ -140,9 +144,10 @@ struct Work {
   float* ahead;  // kAhead
 };
 
-// The pixels [inner_begin, inner_end) of an output line: the kernel's lines that lie inside of the
+// The pixels [first, end) of an output line, all inner: the kernel's lines that lie inside of the
 // input, a few at a time. `args` has all that is the same for every line.
-void RunLine(const Work& work, const float* image, int64_t h, int64_t row, GemmBlockArgs args) {
+void RunLine(const Work& work, const float* image, int64_t h, int64_t row, int64_t first,
+             int64_t end, GemmBlockArgs args) {
   const ConvShape& s = work.s;
   const Cut& cut = work.cut;
   const int64_t run = s.kernel[2] * s.cin, step = s.dilation[1];
@@ -150,10 +155,10 @@ void RunLine(const Work& work, const float* image, int64_t h, int64_t row, GemmB
   int64_t kh = top < 0 ? std::min(s.kernel[1], CeilDiv(-top, step)) : 0;
   const int64_t kh_end =
       top >= s.in[1] ? kh : std::clamp(CeilDiv(s.in[1] - top, step), kh, s.kernel[1]);
-  const int64_t left = cut.inner_begin * s.stride[2] - s.pad_begin[2];
-  const TileEpilogue tile_epilogue = work.prepared.Tile(row + cut.inner_begin, 0);
-  args.rows = cut.inner_end - cut.inner_begin;
-  args.c += (row + cut.inner_begin) * s.y_stride;
+  const int64_t left = first * s.stride[2] - s.pad_begin[2];
+  const TileEpilogue tile_epilogue = work.prepared.Tile(row + first, 0);
+  args.rows = end - first;
+  args.c += (row + first) * s.y_stride;
   do {
     args.a_pieces = std::min(cut.kernel_lines, kh_end - kh);
     args.a = image + ((top + kh * step) * s.in[2] + left) * s.cin;
@@ -176,9 +181,9 @@ void FetchLines(const ConvShape& s, const float* image, int64_t first, int64_t e
   }
 }
 
-// Output lines [begin, end) of the batch. Most pixels read the input where it lies; those at the
-// ends of some lines are gathered.
-void RunLines(const Work& work, int64_t begin, int64_t end, float* slot) {
+// Pixels [w0, w1) of the output lines [begin, end) of the batch. Most read the input where it lies;
+// those at the ends of some lines are gathered.
+void RunLines(const Work& work, int64_t begin, int64_t end, int64_t w0, int64_t w1, float* slot) {
   const ConvShape& s = work.s;
   const Cut& cut = work.cut;
   GemmBlockArgs inner{}, edge{};
@@ -192,12 +197,14 @@ void RunLines(const Work& work, int64_t begin, int64_t end, float* slot) {
   edge.a = slot;
   edge.lda = cut.a_ld;
   edge.ldc = s.out[2] * s.y_stride;
+  const int64_t inner_begin = std::clamp(cut.inner_begin, w0, w1);
+  const int64_t inner_end = std::clamp(cut.inner_end, w0, w1);
   for (int64_t next = begin; next < end; next += edge.rows) {
     const int64_t item = next / s.out[1], h = next % s.out[1];
     edge.rows = std::min({cut.lines, end - next, s.out[1] - h});
-    for (int64_t w = 0; w < s.out[2]; ++w) {
-      if (w == cut.inner_begin) w = cut.inner_end;
-      if (w >= s.out[2]) break;
+    for (int64_t w = w0; w < w1; ++w) {
+      if (w == inner_begin) w = inner_end;
+      if (w >= w1) break;
       const int64_t pixel = next * s.out[2] + w;
       Gather(s, 0, work.x, pixel, edge.rows, 0, cut.k, slot, cut.a_ld, true);
       TileEpilogue tile_epilogue = work.prepared.Tile(pixel, 0);
@@ -210,11 +217,14 @@ void RunLines(const Work& work, int64_t begin, int64_t end, float* slot) {
     int64_t below = h * s.stride[1] - s.pad_begin[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
     for (int64_t line = 0; line < edge.rows; ++line) {
       const int64_t row = (next + line) * s.out[2];
-      FetchLines(s, image, below, below + s.stride[1]);
+      if (w0 == 0) FetchLines(s, image, below, below + s.stride[1]);
       below += s.stride[1];
-      if (cut.inner_begin < cut.inner_end) RunLine(work, image, h + line, row, inner);
+      if (inner_begin < inner_end) {
+        RunLine(work, image, h + line, row, inner_begin, inner_end, inner);
+      }
       if (!work.prepared.InRegisters()) {
-        work.prepared.Apply(work.y + row * s.y_stride, s.y_stride, row, s.out[2], 0, cut.n);
+        work.prepared.Apply(work.y + (row + w0) * s.y_stride, s.y_stride, row + w0, w1 - w0, 0,
+                            cut.n);
       }
     }
   }
@@ -332,11 +342,14 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   ScratchSlots slots(static_cast<std::byte*>(scratch) + cut.ahead_bytes, cut.slot_bytes,
                      ScratchSlots::CountFor(par.threads));
   if (cut.source == Cut::Source::kLines) {
-    const int64_t lines = s.batch * s.out[1];
+    const int64_t lines = s.batch * s.out[1], tile = GemmTileRows();
+    const int64_t tiles = CeilDiv(s.out[2], tile), row_parts = cut.row_parts / cut.line_parts;
     par.For(cut.row_parts, [&](int64_t task) {
       const ScratchSlots::Lease lease(slots);
-      RunLines(work, lines * task / cut.row_parts, lines * (task + 1) / cut.row_parts,
-               lease.floats());
+      const int64_t row_part = task / cut.line_parts, part = task % cut.line_parts;
+      RunLines(work, lines * row_part / row_parts, lines * (row_part + 1) / row_parts,
+               tiles * part / cut.line_parts * tile,
+               std::min(s.out[2], tiles * (part + 1) / cut.line_parts * tile), lease.floats());
     });
     return;
   }

@@ -250,7 +250,7 @@ size_t GemmPackedBytes(int64_t k, int64_t n) {
 void GemmPackB(int64_t k, int64_t n, const float* b, int64_t ldb, bool b_transposed, float* packed,
                const Parallel& par) {
   const int64_t panel = GemmPanelWidth(), panels = CeilDiv(n, panel);
-  const int64_t parts = std::clamp<int64_t>(k * n / 65536, 1, std::min<int64_t>(panels, 32));
+  const int64_t parts = std::clamp<int64_t>(k * n / 16384, 1, std::min<int64_t>(panels, 32));
   par.For(parts, [&](int64_t part) {
     PackPanels(k, n, b, ldb, b_transposed, panels * part / parts * panel,
                std::min(n, panels * (part + 1) / parts * panel), packed);

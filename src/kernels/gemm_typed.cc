@@ -208,7 +208,7 @@ void PackFrom(DType type, const GemmShape& shape, int64_t first, const void* b, 
   const int64_t width = HWY_DYNAMIC_DISPATCH(Width)(type);
   const int64_t panels = CeilDiv(shape.n, width) - first;
   const int64_t parts =
-      std::clamp<int64_t>(shape.k * shape.n / 65536, 1, std::max<int64_t>(panels, 1));
+      std::clamp<int64_t>(shape.k * shape.n / 16384, 1, std::max<int64_t>(panels, 1));
   par.For(parts, [&](int64_t part) {
     HWY_DYNAMIC_DISPATCH(PackPart)
     (type, TypedPanels{shape.k, shape.n, b, shape.b_transposed ? 1 : shape.ldb,

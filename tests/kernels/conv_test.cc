@@ -310,6 +310,14 @@ TEST(Conv, Depthwise) {
   CheckConv(Shape(1, 16, 16, {{1, 9, 1, 1, 4, 4}, {2, 9, 1, 1, 4, 4}}, 16));
 }
 
+TEST(Conv, FewLongLines) {
+  // Lines are cut where they are fewer than tasks.
+  CheckConv(Shape(1, 64, 64, {{1500, 3}}));
+  CheckConv(Shape(1, 24, 72, {{2001, 5, 1, 1, 2, 2}}));
+  CheckConv(Shape(2, 33, 40, {{2000, 4, 2, 1, 1, 2}}));
+  CheckConv(Shape(1, 16, 32, {{3, 3, 1, 1, 1, 1}, {701, 5, 1, 1, 2, 2}}));
+}
+
 TEST(Conv, FewPixelsManyChannels) {
   CheckConv(Shape(1, 96, 640, {{7, 3, 1, 1, 1, 1}, {7, 3, 1, 1, 1, 1}}));
   CheckConv(Shape(1, 96, 640, {{7, 3, 2, 1, 1, 1}, {7, 3, 2, 1, 1, 1}}));
