@@ -32,8 +32,7 @@ double Finish(const std::string& expression, double value, double bias, double r
   return expression.find("relu") != std::string::npos ? std::max(0.0, value) : value;
 }
 
-void Check(const Case& test, bool packed) {
-  SCOPED_TRACE(Text(test) + (packed ? " packed" : ""));
+GemmShape ShapeOf(const Case& test) {
   GemmShape s;
   s.m = test.m;
   s.n = test.n;
@@ -45,18 +44,55 @@ void Check(const Case& test, bool packed) {
   s.lda = (s.a_transposed ? s.m : s.k) + test.lda_extra;
   s.ldb = (s.b_transposed ? s.k : s.n) + 2;
   s.ldc = s.n + 3;
-  const int64_t a_size = (s.a_transposed ? s.k : s.m) * s.lda;
-  const int64_t b_size = (s.b_transposed ? s.n : s.k) * s.ldb;
-  const int64_t items = s.batch[0] * s.batch[1];
   // The second dimension of the batch is the outer one in memory here.
-  s.a_stride[0] = a_size;
-  s.a_stride[1] = s.batch[0] * a_size;
+  s.a_stride[0] = (s.a_transposed ? s.k : s.m) * s.lda;
+  s.a_stride[1] = s.batch[0] * s.a_stride[0];
   s.c_stride[0] = s.m * s.ldc;
-  s.c_stride[1] = s.batch[0] * s.m * s.ldc;
+  s.c_stride[1] = s.batch[0] * s.c_stride[0];
   if (!test.shared_b) {
-    s.b_stride[0] = b_size;
-    s.b_stride[1] = s.batch[0] * b_size;
+    s.b_stride[0] = (s.b_transposed ? s.n : s.k) * s.ldb;
+    s.b_stride[1] = s.batch[0] * s.b_stride[0];
   }
+  return s;
+}
+
+// All matrices of the batch against a float64 loop, and the columns beyond each row untouched.
+void ExpectProducts(const Case& test, const GemmShape& s, const Floats& a, const Floats& b,
+                    const Floats& bias, const Floats& residual, const Floats& c) {
+  const double rounding = test.expression.find("bfloat16") == std::string::npos ? 0 : 0.004;
+  for (int64_t item = 0; item < s.batch[0] * s.batch[1]; ++item) {
+    const int64_t p = item % s.batch[0], q = item / s.batch[0];
+    const float* ai = a.get() + p * s.a_stride[0] + q * s.a_stride[1];
+    const float* bi = b.get() + p * s.b_stride[0] + q * s.b_stride[1];
+    const float* ci = c.get() + p * s.c_stride[0] + q * s.c_stride[1];
+    for (int64_t i = 0; i < s.m; ++i) {
+      for (int64_t j = 0; j < s.n; ++j) {
+        double sum = 0, size = 0;
+        for (int64_t k = 0; k < s.k; ++k) {
+          const double product =
+              static_cast<double>(s.a_transposed ? ai[k * s.lda + i] : ai[i * s.lda + k]) *
+              static_cast<double>(s.b_transposed ? bi[j * s.ldb + k] : bi[k * s.ldb + j]);
+          sum += product;
+          size += std::fabs(product);
+        }
+        const double wanted =
+            Finish(test.expression, sum, bias[j], residual[(item * s.m + i) * (s.n + 1) + j]);
+        ASSERT_NEAR(ci[i * s.ldc + j], wanted, 1e-6 + 4e-7 * size + rounding * std::fabs(sum))
+            << "item " << item << " at " << i << ", " << j;
+      }
+      for (int64_t j = s.n; j < s.ldc; ++j) {
+        ASSERT_TRUE(std::isnan(ci[i * s.ldc + j])) << "wrote beyond row " << i;
+      }
+    }
+  }
+}
+
+void Check(const Case& test, bool packed) {
+  SCOPED_TRACE(Text(test) + (packed ? " packed" : ""));
+  const GemmShape s = ShapeOf(test);
+  const int64_t items = s.batch[0] * s.batch[1];
+  const int64_t a_size = s.a_stride[0];
+  const int64_t b_size = (s.b_transposed ? s.n : s.k) * s.ldb;
   const Floats a = Floats::Random(items * a_size, 1);
   const Floats b = Floats::Random(items * b_size, 2);
   const Floats bias = Floats::Random(s.n, 3);
@@ -103,34 +139,7 @@ void Check(const Case& test, bool packed) {
   }
   EXPECT_TRUE(c.Intact());
   EXPECT_TRUE(c.SameBits(c2)) << "differs between one and two threads";
-  for (int64_t p = 0; p < s.batch[0]; ++p) {
-    for (int64_t q = 0; q < s.batch[1]; ++q) {
-      const float* ai = a.get() + p * s.a_stride[0] + q * s.a_stride[1];
-      const float* bi = b.get() + p * s.b_stride[0] + q * s.b_stride[1];
-      const float* ci = c.get() + p * s.c_stride[0] + q * s.c_stride[1];
-      for (int64_t i = 0; i < s.m; ++i) {
-        for (int64_t j = 0; j < s.n; ++j) {
-          double sum = 0, size = 0;
-          for (int64_t k = 0; k < s.k; ++k) {
-            const double product =
-                static_cast<double>(s.a_transposed ? ai[k * s.lda + i] : ai[i * s.lda + k]) *
-                static_cast<double>(s.b_transposed ? bi[j * s.ldb + k] : bi[k * s.ldb + j]);
-            sum += product;
-            size += std::fabs(product);
-          }
-          const int64_t item = p + q * s.batch[0];
-          const double wanted =
-              Finish(test.expression, sum, bias[j], residual[(item * s.m + i) * (s.n + 1) + j]);
-          const double rounding = test.expression.find("bfloat16") == std::string::npos ? 0 : 0.004;
-          ASSERT_NEAR(ci[i * s.ldc + j], wanted, 1e-6 + 4e-7 * size + rounding * std::fabs(sum))
-              << "item " << item << " at " << i << ", " << j;
-        }
-        for (int64_t j = s.n; j < s.ldc; ++j) {
-          ASSERT_TRUE(std::isnan(ci[i * s.ldc + j])) << "wrote beyond row " << i;
-        }
-      }
-    }
-  }
+  ExpectProducts(test, s, a, b, bias, residual, c);
 }
 
 void CheckAll(const Case& test) {
