@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "onnx/graph_check.h"
@@ -97,6 +98,43 @@ class Walk {
   std::vector<const FunctionProto*> called_;
 };
 
+// How many letters were mistyped, left out, added or swapped with their neighbour to turn one word
+// into the other ("optimal string alignment").
+size_t Mistakes(std::string_view one, std::string_view other) {
+  std::vector<std::vector<size_t>> least(one.size() + 1, std::vector<size_t>(other.size() + 1));
+  for (size_t i = 0; i <= one.size(); ++i) {
+    for (size_t j = 0; j <= other.size(); ++j) {
+      size_t& here = least[i][j];
+      here = i + j;
+      if (i == 0 || j == 0) continue;
+      const bool differs = one[i - 1] != other[j - 1];
+      here = std::min({least[i - 1][j] + 1, least[i][j - 1] + 1, least[i - 1][j - 1] + differs});
+      if (i > 1 && j > 1 && one[i - 1] == other[j - 2] && one[i - 2] == other[j - 1]) {
+        here = std::min(here, least[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return least[one.size()][other.size()];
+}
+
+// "; is Relu meant?", of any known domain; empty when no operator has a name much like this.
+std::string Suggestion(std::string_view name) {
+  constexpr size_t kLongest = 64;  // what a file may call its operator has no end
+  if (name.size() > kLongest) return {};
+  size_t fewest = name.size() / 4 + 1;
+  std::string meant;
+  for (const auto schemas : {AllSchemas(), ContributedSchemas()}) {
+    for (const OpSchema& schema : schemas) {
+      const size_t mistakes = Mistakes(name, schema.name);
+      if (mistakes >= fewest) continue;
+      fewest = mistakes;
+      meant = fmt::format("; is {}{}{} meant?", schema.domain,
+                          schema.domain.empty() ? "" : "::", schema.name);
+    }
+  }
+  return meant;
+}
+
 // Why the node's operator cannot run; empty when it can.
 std::string Obstacle(const NodeProto& node, int64_t opset, const SupportedOperator& supported,
                      bool& in_standard) {
@@ -106,9 +144,10 @@ std::string Obstacle(const NodeProto& node, int64_t opset, const SupportedOperat
   const auto versions = SchemaVersions(domain, name);
   if (versions.empty()) {
     if (supported && supported(domain, name)) return {};
-    if (domain == kContributedDomain) return "not implemented in Sardonyx";
-    if (NewestOpset(domain) > 0) return "not in the ONNX standard";
-    return "the domain is not of the ONNX standard, and no model-local function has this name";
+    if (domain == kContributedDomain) return "not implemented in Sardonyx" + Suggestion(name);
+    if (NewestOpset(domain) > 0) return "not in the ONNX standard" + Suggestion(name);
+    return "the domain is not of the ONNX standard, and no model-local function has this name" +
+           Suggestion(name);
   }
   if (opset == 0) return "the domain is missing from opset_import";
   if (FindSchema(domain, name, opset) == nullptr) {

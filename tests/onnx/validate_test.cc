@@ -96,6 +96,25 @@ TEST(ValidateModel, ReportsAllUnknownOperatorsTogether) {
   EXPECT_EQ(unknown[1].nodes.size(), 2u);
 }
 
+TEST(ValidateModel, SuggestsAnOperatorOfMuchTheSameName) {
+  const auto refusal = [](std::string_view domain, std::string_view name) {
+    NodeProto node = MakeNode(name, {"x"}, {"y"});
+    node.domain = domain;
+    return FindUnknownOperators(MakeModel(MakeGraph({"x"}, {"y"}, {node}))).at(0).reason;
+  };
+  EXPECT_EQ(refusal("", "Rleu"), "not in the ONNX standard; is Relu meant?");
+  EXPECT_EQ(refusal("", "conv"), "not in the ONNX standard; is Conv meant?");
+  EXPECT_EQ(refusal("", "BatchNormalisation"),
+            "not in the ONNX standard; is BatchNormalization meant?");
+  EXPECT_EQ(refusal("", "Normalizer"),
+            "not in the ONNX standard; is ai.onnx.ml::Normalizer meant?");
+  EXPECT_EQ(refusal("ai.onnx.ml", "Attention"), "not in the ONNX standard; is Attention meant?");
+  for (const std::string& name :
+       {std::string("Frobnicate"), std::string("Q"), std::string(9000, 'e')}) {
+    EXPECT_EQ(refusal("", name), "not in the ONNX standard");
+  }
+}
+
 TEST(ValidateModel, AsksWhatIsSupported) {
   NodeProto custom = MakeNode("Fuse", {"x"}, {"y"});
   custom.domain = "com.example";
