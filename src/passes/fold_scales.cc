@@ -4,6 +4,8 @@
 // and for matmul and conv_transpose. Sums between are reordered so that factors reach the weights:
 // mul(add(c, b), s) -> add(mul(c, s), mul(b, s)); add(add(c, a), b) -> add(c, add(a, b)).
 
+#include <algorithm>
+
 #include "passes/passes.h"
 
 namespace sardonyx::passes {
@@ -38,6 +40,13 @@ bool Operands(const Node& node, Value** variable, Value** constant) {
 const CoreOp& AddOp() { return core::Elementwise(Fn::kAdd); }
 const CoreOp& MulOp() { return core::Elementwise(Fn::kMul); }
 
+// Constant, or scaled by this pass: the next one folds it.
+bool WillBeConstant(const Value* weights) {
+  return weights->is_constant() ||
+         (IsFrom(weights, MulOp()) &&
+          std::ranges::all_of(weights->producer->inputs, &Value::is_constant));
+}
+
 Rewrite IntoWeights(Node& node, PassContext& context, Value* product, Value* scale) {
   const Node& source = *product->producer;
   if (source.attributes.Expr("epilogue") != nullptr) return NoMatch{};
@@ -45,7 +54,7 @@ Rewrite IntoWeights(Node& node, PassContext& context, Value* product, Value* sca
     return CheckFailed{"the product is also used without the factor"};
   }
   Value* weights = source.input(1);
-  if (!weights->is_constant()) return CheckFailed{"the weights are not constant"};
+  if (!WillBeConstant(weights)) return CheckFailed{"the weights are not constant"};
   // [Cin, Cout/g, k...]: one factor an output channel works for one group alone.
   const bool is_grouped =
       source.op == &core::conv_transpose && source.attributes.Int("group", 1) != 1;
