@@ -268,6 +268,23 @@ def test_damaged_arrays(model, tmp_path):
     assert "a.pb" in fails("run", model, "-i", f"a={tmp_path}/a.pb")
 
 
+def test_a_changed_byte_in_an_archive_is_refused(model, tmp_path):
+    for save in (np.savez, np.savez_compressed):
+        save(tmp_path / "a.npz", a=A)
+        content = bytearray((tmp_path / "a.npz").read_bytes())
+        content[content.index(A.tobytes()) if save is np.savez else 60] ^= 1
+        (tmp_path / "a.npz").write_bytes(content)
+        assert "an entry is damaged" in fails("run", model, "-i", f"a={tmp_path}/a.npz")
+
+
+def test_arrays_of_nothing_end(tmp_path):
+    path = identity_of(onnx.TensorProto.STRING, tmp_path)
+    header = "{'descr': '<U0', 'fortran_order': True, 'shape': (0, 1), }\n"
+    content = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
+    (tmp_path / "x.npy").write_bytes(content)
+    assert "[0,1]" in sardonyx("run", path, "-i", f"x={tmp_path}/x.npy")
+
+
 def test_is_on_the_path_of_the_environment():
     tool = Path(sys.executable).parent / "sardonyx"
     if not tool.exists():

@@ -110,6 +110,7 @@ DType TypeOf(std::string_view descr, const std::string& path) {
 // Elements in the order of C from that of Fortran.
 std::string ToRowMajor(std::string_view data, const std::vector<int64_t>& shape, size_t item) {
   std::string out(data.size(), '\0');
+  if (out.empty()) return out;  // `item` may be 0 as well
   std::vector<int64_t> index(shape.size());
   std::vector<size_t> strides(shape.size());
   size_t stride = 1;

@@ -50,6 +50,7 @@ struct Entry {
   std::string name;
   uint64_t packed, unpacked, offset;
   uint16_t method;
+  uint32_t crc;
 };
 
 // Replaces sizes that stand in the extra field by those.
@@ -93,9 +94,12 @@ std::vector<Entry> ReadDirectory(const Reader& reader) {
     const auto name_size = reader.At<uint16_t>(at + 28);
     const auto extra_size = reader.At<uint16_t>(at + 30);
     const auto comment_size = reader.At<uint16_t>(at + 32);
-    Entry entry{std::string(reader.Slice(at + 46, name_size)), reader.At<uint32_t>(at + 20),
-                reader.At<uint32_t>(at + 24), reader.At<uint32_t>(at + 42),
-                reader.At<uint16_t>(at + 10)};
+    Entry entry{std::string(reader.Slice(at + 46, name_size)),
+                reader.At<uint32_t>(at + 20),
+                reader.At<uint32_t>(at + 24),
+                reader.At<uint32_t>(at + 42),
+                reader.At<uint16_t>(at + 10),
+                reader.At<uint32_t>(at + 16)};
     Read64(reader, at + 46 + name_size, extra_size, &entry);
     entries.push_back(std::move(entry));
     at += 46 + name_size + extra_size + comment_size;
@@ -133,6 +137,11 @@ std::string Inflate(const Reader& reader, std::string_view packed, uint64_t size
   return out;
 }
 
+uint32_t Crc(std::string_view content) {
+  return static_cast<uint32_t>(
+      crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size()));
+}
+
 template <typename T>
 void Put(std::string* out, T value) {
   out->append(reinterpret_cast<const char*>(&value), sizeof(T));
@@ -156,6 +165,7 @@ std::vector<std::pair<std::string, std::string>> ReadZip(std::string_view bytes,
     } else {
       reader.Fail(fmt::format("entry '{}' is packed by method {}", entry.name, entry.method));
     }
+    if (Crc(files.back().second) != entry.crc) reader.Fail("an entry is damaged");
   }
   return files;
 }
@@ -168,8 +178,7 @@ std::string WriteZip(const std::vector<std::pair<std::string, std::string>>& ent
   for (const auto& [name, content] : entries) {
     const uint64_t offset = out.size();
     const uint64_t size = content.size();
-    const auto crc = static_cast<uint32_t>(
-        crc32_z(0, reinterpret_cast<const Bytef*>(content.data()), content.size()));
+    const uint32_t crc = Crc(content);
     auto common = [&](std::string* to, uint16_t extra_size) {
       Put(to, kVersion64);
       Put<uint16_t>(to, 0);  // flags
