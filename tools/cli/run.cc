@@ -67,6 +67,7 @@ std::array<std::string, 3> Statistics(const Tensor& tensor, const Tensor& number
     high = std::max(high, value);
     sum += value;
   }
+  if (low > high) low = high = NAN;  // there is nothing else
   auto print = [](double value) { return fmt::format("{:.6g}", value); };
   return {print(low), print(sum / static_cast<double>(numbers.size())), print(high)};
 }
