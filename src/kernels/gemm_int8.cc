@@ -36,10 +36,17 @@ using Lanes = hn::Vec<Sums>;
 
 // Where a tile's sums go: to results straight from the registers, for the commonest kinds of them,
 // or to `sums` [rows, kWidth].
+struct ByteRange {
+  int16_t zero = 0;           // the zero point, of int8 with 128 added
+  uint8_t flip = 0;           // the bits in which int8 differs from it
+  uint8_t low = 0, high = 0;  // of the clamp
+  bool bare = false;          // nothing of this is to be done
+};
 struct TileResult {
   enum class Kind : uint8_t { kSums, kFloats, kBytes, kBytesWithResidual } kind = Kind::kSums;
   int32_t* sums = nullptr;
   const Int8Rescale* rescale = nullptr;
+  ByteRange range = {};                             // of bytes
   const float *scale = nullptr, *offset = nullptr;  // of the panel
   int64_t columns = 0;                              // of it that are stored
   void* y = nullptr;
@@ -47,10 +54,26 @@ struct TileResult {
   int64_t y_stride = 0, residual_stride = 0;
 };
 
+// Of a rescaling to bytes.
+ByteRange RangeOf(const Int8Rescale& rescale) {
+  // int8 is packed as uint8 with 128 added.
+  const int32_t shift = rescale.type == DType::kInt8 ? 128 : 0, zero = rescale.zero_point + shift;
+  const auto bound = [&](float value) {
+    const float byte = std::nearbyint(value) + static_cast<float>(zero);
+    return static_cast<uint8_t>(std::clamp(byte, 0.0f, 255.0f));
+  };
+  return {.zero = static_cast<int16_t>(zero),
+          .flip = static_cast<uint8_t>(shift),
+          .low = bound(rescale.low),
+          .high = bound(rescale.high),
+          .bare = zero == 0 && shift == 0 && rescale.low <= 0 && rescale.high >= 255};
+}
+
 template <int kM>
 SARDONYX_INT8_TILE HWY_INLINE void StoreFloats(const Lanes (&acc)[kM][2], const TileResult& to) {
   const Reals d;
   float* const y = static_cast<float*>(to.y);
+  const int64_t y_stride = to.y_stride;
 #pragma GCC unroll 2
   for (int v = 0; v < 2; ++v) {
     const auto scale = hn::LoadU(d, to.scale + v * kSumLanes);
@@ -58,7 +81,7 @@ SARDONYX_INT8_TILE HWY_INLINE void StoreFloats(const Lanes (&acc)[kM][2], const 
 #pragma GCC unroll 16
     for (int r = 0; r < kM; ++r) {
       hn::StoreU(hn::MulAdd(hn::ConvertTo(d, acc[r][v]), scale, offset), d,
-                 y + r * to.y_stride + v * kSumLanes);
+                 y + r * y_stride + v * kSumLanes);
     }
   }
 }
@@ -80,66 +103,64 @@ HWY_INLINE V RowsApart(V packed) {
   return hn::BitCast(hn::DFromV<V>(), hn::TableLookupLanes(hn::BitCast(d, packed), indices));
 }
 
-HWY_INLINE void StoreBytesOfRow(hn::Vec<hn::Half<hn::Repartition<uint8_t, Sums>>> row,
-                                int64_t columns, uint8_t* y) {
-  const hn::Half<hn::Repartition<uint8_t, Sums>> d;
-  if (columns == kWidth) return hn::StoreU(row, d, y);
-#if HWY_TARGET <= HWY_AVX3
-  hn::BlendedStore(row, hn::FirstN(d, static_cast<size_t>(columns)), d, y);
-#else
-  HWY_ALIGN uint8_t part[kWidth];
-  hn::Store(row, d, part);
-  std::memcpy(y, part, static_cast<size_t>(columns));
-#endif
-}
-
-// The second form is for bytes that are added to bytes: both uint8, rounded in between.
-template <int kM, bool kResidual>
+// The second form is for bytes that are added to bytes: both uint8, rounded in between. kBare: the
+// range of uint8, where packing stops by itself, as behind a ReLU.
+template <int kM, bool kResidual, bool kBare>
 SARDONYX_INT8_TILE HWY_INLINE void StoreBytes(const Lanes (&acc)[kM][2], const TileResult& to) {
   const Reals d;
   const hn::Repartition<int16_t, Sums> d16;
   const hn::Repartition<uint8_t, Sums> d8;
+  const hn::Half<decltype(d8)> row_bytes;
+  // Copies: bytes that are written might be part of `to`, as the language has it.
   const Int8Rescale rescale = *to.rescale;
+  const ByteRange range = to.range;
+  const float *const scales = to.scale, *const offsets = to.offset;
+  const uint8_t* const residuals = to.residual;
   uint8_t* const y = static_cast<uint8_t*>(to.y);
-  // int8 is packed as uint8 with 128 added.
-  const int32_t shift = rescale.type == DType::kInt8 ? 128 : 0, zero = rescale.zero_point + shift;
-  const auto zero_point = hn::Set(d16, static_cast<int16_t>(zero));
-  const auto flip = hn::Set(d8, static_cast<uint8_t>(shift));
-  // Bounds hold behind the rounding as well, where they cost a fourth.
-  const auto bound = [&](float value) {
-    const float byte = std::nearbyint(value) + static_cast<float>(zero);
-    return hn::Set(d8, static_cast<uint8_t>(std::clamp(byte, 0.0f, 255.0f)));
-  };
-  const auto low = bound(rescale.low), high = bound(rescale.high);
-  // What follows a ReLU: the range of uint8, where packing stops by itself.
-  const bool bare = zero == 0 && shift == 0 && rescale.low <= 0 && rescale.high >= 255;
+  const int64_t y_stride = to.y_stride, residual_stride = to.residual_stride;
+  const auto zero_point = hn::Set(d16, range.zero);
+  const auto flip = hn::Set(d8, range.flip);
+  const auto low = hn::Set(d8, range.low), high = hn::Set(d8, range.high);
   const auto whole = [&](int r) HWY_ATTR {
     Lanes values[2];
 #pragma GCC unroll 2
     for (int v = 0; v < 2; ++v) {
       auto residual = hn::Zero(d);
-      if constexpr (kResidual) {
-        residual = LoadReal(to.residual + r * to.residual_stride + v * kSumLanes);
-      }
-      const auto scale = hn::LoadU(d, to.scale + v * kSumLanes);
-      const auto offset = hn::LoadU(d, to.offset + v * kSumLanes);
+      if constexpr (kResidual) residual = LoadReal(residuals + r * residual_stride + v * kSumLanes);
+      const auto scale = hn::LoadU(d, scales + v * kSumLanes);
+      const auto offset = hn::LoadU(d, offsets + v * kSumLanes);
       values[v] =
           Nearest(Rescaled<kResidual, kResidual>(acc[r][v], scale, offset, residual, rescale));
     }
     const auto words = hn::ReorderDemote2To(d16, values[0], values[1]);
-    return bare ? words : hn::SaturatedAdd(words, zero_point);
+    return kBare ? words : hn::SaturatedAdd(words, zero_point);
   };
 #pragma GCC unroll 8
   for (int r = 0; r < kM; r += 2) {
     const int next = r + 1 < kM ? r + 1 : r;
     auto bytes = PackPairs<uint8_t>(whole(r), whole(next));
-    if (!bare) bytes = hn::Xor(hn::Min(hn::Max(bytes, low), high), flip);
+    // Bounds hold behind the rounding as well, where they cost a fourth.
+    if constexpr (!kBare) bytes = hn::Xor(hn::Min(hn::Max(bytes, low), high), flip);
     const auto rows = RowsApart(bytes);
-    StoreBytesOfRow(hn::LowerHalf(rows), to.columns, y + r * to.y_stride);
+    hn::StoreU(hn::LowerHalf(rows), row_bytes, y + r * y_stride);
     if (next == r) break;
-    StoreBytesOfRow(hn::UpperHalf(hn::Half<decltype(d8)>(), rows), to.columns,
-                    y + next * to.y_stride);
+    hn::StoreU(hn::UpperHalf(row_bytes, rows), row_bytes, y + next * y_stride);
   }
+}
+
+// The first `columns` bytes of rows that lie kWidth bytes apart.
+void CopyRows(const uint8_t* from, int64_t rows, int64_t columns, uint8_t* y, int64_t y_stride) {
+#if HWY_TARGET <= HWY_AVX3
+  const hn::Half<hn::Repartition<uint8_t, Sums>> d;
+  const auto mask = hn::FirstN(d, static_cast<size_t>(columns));
+  for (int64_t r = 0; r < rows; ++r) {
+    hn::BlendedStore(hn::LoadU(d, from + r * kWidth), mask, d, y + r * y_stride);
+  }
+#else
+  for (int64_t r = 0; r < rows; ++r) {
+    std::memcpy(y + r * y_stride, from + r * kWidth, static_cast<size_t>(columns));
+  }
+#endif
 }
 
 // What a tile multiplies.
@@ -206,9 +227,16 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResu
       for (int i = 0; i < kPointers; ++i) from[i] += 4;
     }
   }
-  if (to.kind == TileResult::Kind::kFloats) return StoreFloats<kM>(acc, to);
-  if (to.kind == TileResult::Kind::kBytes) return StoreBytes<kM, false>(acc, to);
-  if (to.kind == TileResult::Kind::kBytesWithResidual) return StoreBytes<kM, true>(acc, to);
+  switch (to.kind) {
+    case TileResult::Kind::kFloats: return StoreFloats<kM>(acc, to);
+    case TileResult::Kind::kBytes:
+      return to.range.bare ? StoreBytes<kM, false, true>(acc, to)
+                           : StoreBytes<kM, false, false>(acc, to);
+    case TileResult::Kind::kBytesWithResidual:
+      return to.range.bare ? StoreBytes<kM, true, true>(acc, to)
+                           : StoreBytes<kM, true, false>(acc, to);
+    case TileResult::Kind::kSums: break;
+  }
 #pragma GCC unroll 16
   for (int r = 0; r < kM; ++r) {
     hn::Store(acc[r][0], d, to.sums + r * kWidth);
@@ -262,14 +290,20 @@ bool IsBounded(const Int8BlockArgs& args) {
                256 * std::abs(rescale.residual_scale) <
            kMost;
   }
+  const Reals d;
   const float* scale = rescale.scale + args.first_column;
   const float* offset = rescale.offset + args.first_column;
-  float most_scale = 0, most_offset = 0;
-  for (int64_t n = args.n0; n < args.n1; ++n) {
-    most_scale = std::max(most_scale, std::abs(scale[n]));
-    most_offset = std::max(most_offset, std::abs(offset[n]));
+  auto most_scale = hn::Zero(d), most_offset = hn::Zero(d);
+  for (int64_t n = args.n0; n < args.n1; n += kSumLanes) {
+    const auto inside = hn::FirstN(d, static_cast<size_t>(args.n1 - n));
+    const auto most = [&](auto so_far, const float* from) HWY_ATTR {
+      return hn::Max(so_far, hn::Abs(hn::IfThenElseZero(inside, hn::LoadU(d, from + n))));
+    };
+    most_scale = most(most_scale, scale);
+    most_offset = most(most_offset, offset);
   }
-  return most_scale < 0.25f && most_offset < kMost;
+  return hn::GetLane(hn::MaxOfLanes(d, most_scale)) < 0.25f &&
+         hn::GetLane(hn::MaxOfLanes(d, most_offset)) < kMost;
 }
 
 TileResult::Kind KindOf(const Int8BlockArgs& args) {
@@ -291,10 +325,9 @@ void Block(const Int8BlockArgs& args) {
   const size_t residual_bytes =
       args.store.rescale != nullptr && args.store.rescale->residual_type == DType::kFloat32 ? 4 : 1;
   const TileResult::Kind kind = KindOf(args);
-  TileResult to{.sums = sums,
-                .rescale = args.store.rescale,
-                .y_stride = args.store.y_stride,
-                .residual_stride = args.store.residual_stride};
+  TileResult to{
+      .sums = sums, .rescale = args.store.rescale, .residual_stride = args.store.residual_stride};
+  if (to.rescale != nullptr) to.range = RangeOf(*to.rescale);
   TileOperands in;
   in.a_bytes = args.a_bytes;
   in.line_bytes = args.line_bytes;
@@ -305,42 +338,50 @@ void Block(const Int8BlockArgs& args) {
   // Tiles of even height, or of two short lines each.
   const int64_t at_once = args.lines > 1 && 2 * args.rows <= kTileRows ? 2 : 1;
   const int64_t count = (args.rows + kTileRows - 1) / kTileRows;
+  const int64_t height = args.rows / count, higher = args.rows % count;
   const int64_t tiles = count * ((args.lines + at_once - 1) / at_once);
+  // Each tile fetches its share of the next panel.
+  const int64_t share = (panel_bytes + tiles - 1) / tiles;
   for (int64_t n = args.n0; n < args.n1; n += kWidth) {
     in.b = static_cast<const uint8_t*>(args.b) + n * groups * 4;
     in.init = args.init + n;
     to.columns = std::min(args.n1 - n, kWidth);
-    to.kind =
-        to.columns == kWidth || kind == TileResult::Kind::kBytes ? kind : TileResult::Kind::kSums;
+    const bool whole = to.columns == kWidth, parts = !whole && kind == TileResult::Kind::kBytes;
+    to.kind = whole || parts ? kind : TileResult::Kind::kSums;
+    to.y_stride = parts ? kWidth : args.store.y_stride;
     if (to.kind != TileResult::Kind::kSums) {
       to.scale = to.rescale->scale + args.first_column + n;
       to.offset = to.rescale->offset + args.first_column + n;
     }
-    // Each tile fetches its share of the next panel.
     const bool is_last = n + kWidth >= args.n_total;
-    const int64_t share = is_last ? 0 : (panel_bytes + tiles - 1) / tiles;
     in.next = in.b + (is_last ? 0 : panel_bytes);
-    in.next_step = (share + groups - 1) / groups;
-    for (int64_t t = 0; t < tiles; ++t, in.next += share) {
-      const int64_t line = t / count * at_once, i = t % count;
-      const int64_t first = args.rows * i / count, rows = args.rows * (i + 1) / count - first;
+    in.next_step = is_last ? 0 : (share + groups - 1) / groups;
+    for (int64_t line = 0; line < args.lines; line += at_once) {
       const int64_t lines = std::min(at_once, args.lines - line);
-      const int64_t row = line * args.rows + first;
-      Int8Store store = args.store;
-      store.y = static_cast<std::byte*>(store.y) +
-                static_cast<size_t>(row * store.y_stride + n) * y_bytes;
-      if (store.residual != nullptr) {
-        store.residual = static_cast<const std::byte*>(store.residual) +
-                         static_cast<size_t>(row * store.residual_stride + n) * residual_bytes;
+      for (int64_t i = 0, first = 0, rows; i < count; ++i, first += rows) {
+        rows = height + (i < higher ? 1 : 0);
+        const int64_t row = line * args.rows + first;
+        Int8Store store = args.store;
+        store.y = static_cast<std::byte*>(store.y) +
+                  static_cast<size_t>(row * store.y_stride + n) * y_bytes;
+        if (store.residual != nullptr) {
+          store.residual = static_cast<const std::byte*>(store.residual) +
+                           static_cast<size_t>(row * store.residual_stride + n) * residual_bytes;
+        }
+        to.y = parts ? sums : store.y;
+        to.residual = static_cast<const uint8_t*>(store.residual);
+        in.a = static_cast<const uint8_t*>(args.a) + line * args.line_bytes + first * args.a_bytes;
+        const auto at = static_cast<size_t>(rows - 1);
+        (lines == 2 ? kTilesOfTwoLines[at] : args.flip ? kFlippingTiles[at] : kTiles[at])(in, to);
+        if (!is_last) in.next += share;
+        if (parts) {
+          CopyRows(reinterpret_cast<const uint8_t*>(sums), rows * lines, to.columns,
+                   static_cast<uint8_t*>(store.y), store.y_stride);
+        }
+        if (to.kind != TileResult::Kind::kSums) continue;
+        if (args.row_sums != nullptr) AddRowSums(args, row, rows, n, sums);
+        StoreSums(sums, kWidth, rows * lines, to.columns, args.first_column + n, store);
       }
-      to.y = store.y;
-      to.residual = static_cast<const uint8_t*>(store.residual);
-      in.a = static_cast<const uint8_t*>(args.a) + line * args.line_bytes + first * args.a_bytes;
-      const auto at = static_cast<size_t>(rows - 1);
-      (lines == 2 ? kTilesOfTwoLines[at] : args.flip ? kFlippingTiles[at] : kTiles[at])(in, to);
-      if (to.kind != TileResult::Kind::kSums) continue;
-      if (args.row_sums != nullptr) AddRowSums(args, row, rows, n, sums);
-      StoreSums(sums, kWidth, rows * lines, to.columns, args.first_column + n, store);
     }
   }
 }
