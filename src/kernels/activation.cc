@@ -44,6 +44,8 @@ struct Function {
   }
 };
 
+// One loop over the whole vectors of all rows, since a row of a tile has but two: constants would
+// be loaded again for each.
 template <class F>
 HWY_INLINE void Rows(const F& f, float* y, int64_t ld, int64_t rows, int64_t columns) {
   const D d;
@@ -52,19 +54,24 @@ HWY_INLINE void Rows(const F& f, float* y, int64_t ld, int64_t rows, int64_t col
     columns *= rows;
     rows = 1;
   }
-  for (; rows > 0; --rows, y += ld) {
-    int64_t j = 0;
-    for (; j + kL <= columns; j += kL) hn::StoreU(f(hn::LoadU(d, y + j)), d, y + j);
-    const int64_t rest = columns - j;
-    if (rest == 0) continue;
+  const int64_t rest = columns % kL, whole = columns - rest;
+  float* at = y;
+  for (int64_t left = rows * (whole / kL), j = 0; left > 0; --left) {
+    hn::StoreU(f(hn::LoadU(d, at)), d, at);
+    j += kL;
+    at += j < whole ? kL : ld - whole + kL;
+    j = j < whole ? j : 0;
+  }
+  if (rest == 0) return;
+  for (y += whole; rows > 0; --rows, y += ld) {
 #if HWY_TARGET <= HWY_AVX2
     const auto mask = hn::FirstN(d, static_cast<size_t>(rest));
-    hn::BlendedStore(f(hn::MaskedLoad(mask, d, y + j)), mask, d, y + j);
+    hn::BlendedStore(f(hn::MaskedLoad(mask, d, y)), mask, d, y);
 #else
     HWY_ALIGN float buffer[kL] = {};
-    std::memcpy(buffer, y + j, static_cast<size_t>(rest) * sizeof(float));
+    std::memcpy(buffer, y, static_cast<size_t>(rest) * sizeof(float));
     hn::Store(f(hn::Load(d, buffer)), d, buffer);
-    std::memcpy(y + j, buffer, static_cast<size_t>(rest) * sizeof(float));
+    std::memcpy(y, buffer, static_cast<size_t>(rest) * sizeof(float));
 #endif
   }
 }
