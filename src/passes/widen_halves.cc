@@ -1,13 +1,16 @@
-// h = matmul(x: float16, w: float16)        c = cast(x) {to=float}
-// y = softmax(h)                       ->   h = matmul(c, w) {epilogue = cast to float16, to float}
+// h = matmul(x: bfloat16, w: bfloat16)      c = cast(x) {to=float}
+// y = softmax(h)                       ->   h = matmul(c, w) {epilogue = cast to bfloat16, to
+// float}
 //                                           s = softmax(h)
-//                                           y = cast(s) {to=float16}
+//                                           y = cast(s) {to=bfloat16}
 //
 // Values of float16 and bfloat16 between products and whatever else computes in float32 are kept
-// in float32, rounded where they were 16 bits wide: kernels read and write one type, and no sweep
-// converts. Weights and what comes in as halves stay halves until a product reads them.
+// in float32: kernels read and write one type, and no sweep converts. Weights and what comes in as
+// halves stay halves until a product reads them. Values of bfloat16 are rounded, for they are
+// multiplied in pairs; values of float16 where something else than float32 arithmetic sees them.
 
 #include <algorithm>
+#include <iterator>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -33,6 +36,9 @@ bool IsRecurrent(const Node& node) {
   return IsOneOf(node.op, {&core::lstm, &core::gru, &core::rnn});
 }
 bool IsProduct(const Node& node) { return IsConvolution(node) || node.op == &core::matmul; }
+bool IsProductOfValues(const Node& node) {
+  return node.op == &core::matmul && !node.input(1)->is_constant();
+}
 
 bool IsNearest(const Node& node) {
   return node.op == &core::resize && node.attributes.String("mode", "nearest") == "nearest";
@@ -106,16 +112,18 @@ class WideExpression {
     if (from.code.empty()) value_ = map[0];
   }
 
-  // Ends it with the result rounded to a half, left as such or made float32 again.
-  void Finish(DType half, bool is_narrow) {
-    const bool is_rounded = !result_.code.empty() && value_ == Last() && result_.code.size() >= 2 &&
+  enum class End { kNarrow, kRounded, kAsItIs };
+  // Ends it with the result as a half, rounded to one, or left as it is.
+  void Finish(DType half, End end) {
+    const bool is_last = value_ == Last();
+    const bool is_rounded = is_last && result_.code.size() >= 2 &&
                             result_.code.back().fn == Fn::kCast &&
                             result_.code[result_.code.size() - 2].type == half;
     if (is_rounded) {
-      if (is_narrow) result_.code.pop_back();
-    } else if (is_narrow) {
+      if (end == End::kNarrow) result_.code.pop_back();
+    } else if (end == End::kNarrow) {
       Append(Fn::kCast, half, value_);
-    } else {
+    } else if (end == End::kRounded || !(is_last || IsIdentity())) {
       Round(half, value_);
     }
   }
@@ -146,7 +154,11 @@ class Widening {
   int Run() {
     std::vector<Node*> nodes;
     for (const auto& node : graph_.nodes()) nodes.push_back(node.get());
-    for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) FindNeeds(**it);
+    KeepRounded(graph_.outputs);
+    for (auto it = nodes.rbegin(); it != nodes.rend(); ++it) {
+      FindNeeds(**it);
+      FindRounded(**it);
+    }
     if (needed_.empty()) return 0;
     int changes = 0;
     for (Node* node : nodes) {
@@ -184,6 +196,31 @@ class Widening {
     for (const Value* input : node.inputs) {
       if (IsHalf(input)) needed_.insert(input);
     }
+  }
+
+  // Float16 kept in float32 stays as exact as it is computed, but where something else than float32
+  // arithmetic sees it: then all see the same, back to the product or sum that made it.
+  void FindRounded(const Node& node) {
+    const bool hands_on = Moves(node) || IsOneOf(node.op, {&core::max_pool, &core::reduce}) ||
+                          (IsElementwise(node) && IsFloat(node.output()->fact.type.dtype));
+    const bool is_seen = std::any_of(node.outputs.begin(), node.outputs.end(),
+                                     [&](const Value* v) { return rounded_.contains(v); });
+    // Attention in three nodes rounds as the standard's body does.
+    const bool is_attention = node.op == &core::softmax || IsProductOfValues(node);
+    if (is_attention) KeepRounded(node.outputs);
+    if (hands_on ? is_seen : is_attention || !(Computes(node) || node.op == &core::shape)) {
+      KeepRounded(node.inputs);
+    }
+  }
+  void KeepRounded(const std::vector<Value*>& values) {
+    std::copy_if(values.begin(), values.end(), std::inserter(rounded_, rounded_.end()),
+                 [](const Value* v) { return IsHalf(v); });
+  }
+  bool Rounds(const Value* value) const {
+    return value->fact.type.dtype == DType::kBFloat16 || rounded_.contains(value);
+  }
+  WideExpression::End WideEnd(const Value* value) const {
+    return Rounds(value) ? WideExpression::End::kRounded : WideExpression::End::kAsItIs;
   }
 
   // In float32, if need be by a cast.
@@ -255,9 +292,13 @@ class Widening {
       // round; what is added to one of two values, a mask of scores, comes after.
       WideExpression wide(epilogue, std::vector<bool>(epilogue.inputs.size()),
                           !node.inputs[1]->is_constant());
-      if (IsHalf(type)) wide.Finish(type, false);
+      if (IsHalf(type)) wide.Finish(type, WideEnd(node.output()));
       if (!wide.fits()) return false;
-      attributes.Set("epilogue", wide.Take());
+      if (wide.IsIdentity()) {
+        attributes.Erase("epilogue");
+      } else {
+        attributes.Set("epilogue", wide.Take());
+      }
     }
     if (node.op == &core::softmax && type == DType::kFloat16 && attributes.Int("log") == 0) {
       attributes.Set("rounding", static_cast<int64_t>(type));
@@ -283,13 +324,28 @@ class Widening {
     const Value* output = node.output();
     const bool is_needed = IsHalf(output) && needed_.contains(output);
     if (!has_wide && !is_needed) return false;
-    WideExpression wide(ExpressionOf(node), narrow);
+    const Expression expression = ExpressionOf(node);
+    WideExpression wide(expression, narrow);
     if (!wide.fits()) return false;
     if (!IsHalf(output) && wide.IsIdentity() && SameShape(inputs[0], output)) {
       graph_.ReplaceUses(node.output(), inputs[0]);
       return true;
     }
-    if (IsHalf(output)) wide.Finish(output->fact.type.dtype, !is_needed);
+    if (IsHalf(output)) {
+      wide.Finish(output->fact.type.dtype,
+                  is_needed ? WideEnd(output) : WideExpression::End::kNarrow);
+    }
+    // A cast changes nothing either, unless others read what it casts as well: the difference of
+    // the two may be what a model is after.
+    const bool is_cast = expression.code.size() == 1 && expression.code[0].fn == Fn::kCast &&
+                         expression.inputs[0] == DType::kFloat32;
+    const bool is_same =
+        wide.IsIdentity() || (is_cast && !Rounds(output) && HasOneUser(graph_, inputs[0]));
+    if (is_needed && is_same && SameShape(inputs[0], output)) {
+      wide_[output] = inputs[0];
+      is_widened_.insert(&node);
+      return true;
+    }
     std::unique_ptr<Node> made = graph_.MakeNode(core::fused, std::move(inputs),
                                                  {{"expression", wide.Take()}}, 1, node.origin);
     if (is_needed) {
@@ -315,9 +371,10 @@ class Widening {
         continue;
       }
       wide_[output] = outputs[i];
-      if (!rounds || (output->users.empty() && !graph_.IsOutput(output))) continue;
+      const bool is_read = !output->users.empty() || graph_.IsOutput(output);
+      if (!rounds || !is_read || !Rounds(output)) continue;
       WideExpression round(Expression{{output->fact.type.dtype}, {}, {}}, {false});
-      round.Finish(output->fact.type.dtype, false);
+      round.Finish(output->fact.type.dtype, WideExpression::End::kRounded);
       made_.push_back(graph_.MakeNode(core::fused, {outputs[i]}, {{"expression", round.Take()}}, 1,
                                       node.origin));
       wide_[output] = made_.back()->output();
@@ -326,7 +383,7 @@ class Widening {
 
   PassContext& context_;
   Graph& graph_;
-  std::unordered_set<const Value*> needed_;
+  std::unordered_set<const Value*> needed_, rounded_;
   std::unordered_set<const Node*> is_widened_;
   std::unordered_map<const Value*, Value*> wide_, narrow_;
   std::vector<std::unique_ptr<Node>> made_;

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, numpy_helper
 
 import sardonyx
-from bench.models import cases, collection, ensure
+from bench.models import cases, collection, ensure, reference
 
 # Largest deviation, relative to the largest value: what a network makes of rounding every value to
 # 11 or 8 bits.
@@ -25,6 +27,26 @@ def test_agrees_with_twin(model):
         for name, value in expected.items():
             np.testing.assert_array_equal(one[name], two[name])
             assert np.abs(one[name] - value).max() <= bound * np.abs(value).max()
+
+
+def _with_rounded_weights(name):
+    """A float32 model whose weights have been float16."""
+    model = onnx.load(ensure(name))
+    for tensor in model.graph.initializer:
+        if tensor.data_type == TensorProto.FLOAT:
+            array = numpy_helper.to_array(tensor).astype(np.float16).astype(np.float32)
+            tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
+    return model.SerializeToString()
+
+
+@pytest.mark.parametrize("name", ["resnet50", "mobilenet_v2", "lstm"])
+def test_only_weights_are_rounded(name):
+    """Between products, values of float16 are as exact as those of float32."""
+    feeds = next(iter(cases(name).values()))
+    actual = sardonyx.load(ensure(f"{name}_f16")).run(dict(feeds))
+    expected = sardonyx.load(_with_rounded_weights(name)).run(dict(feeds))
+    for output, value in expected.items():
+        assert reference.mismatch(actual[output], value) is None
 
 
 @pytest.mark.parametrize("model", TWINS, ids=lambda model: model.name)
