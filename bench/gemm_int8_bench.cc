@@ -8,33 +8,6 @@
 namespace sardonyx {
 namespace {
 
-double PeakOperations() {
-  static const double peak = [] {
-    ApplyTargetFromEnvironment();
-    const int64_t rows = Int8TileRows(), width = Int8PanelWidth(), groups = 256;
-    const AlignedFloats a = RandomFloats(rows * (groups + 16)), b = RandomFloats(width * groups);
-    const AlignedFloats y = RandomFloats(rows * width), init = RandomFloats(2 * width);
-    Int8BlockArgs args{};
-    args.a = a.get();
-    args.a_bytes = (groups + 16) * 4;
-    args.rows = rows;
-    args.b = b.get();
-    args.groups = groups;
-    args.n1 = args.store.y_stride = width;
-    args.init = reinterpret_cast<const int32_t*>(init.get());
-    args.store.y = y.get();
-    double best = 1e9;
-    for (int i = 0; i < 200; ++i) {
-      const auto begin = std::chrono::steady_clock::now();
-      for (int j = 0; j < 100; ++j) Int8Block(args);
-      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-      best = std::min(best, seconds.count());
-    }
-    return 200.0 * static_cast<double>(rows * width * groups * Int8GroupSize()) / best;
-  }();
-  return peak;
-}
-
 void BM_ConvInt8(benchmark::State& state) {
   ApplyTargetFromEnvironment();
   ConvShape s;
@@ -73,7 +46,7 @@ void BM_ConvInt8(benchmark::State& state) {
   const double total = static_cast<double>(s.Flops()) * static_cast<double>(state.iterations());
   state.counters["GOP/s"] = benchmark::Counter(total * 1e-9, benchmark::Counter::kIsRate);
   state.counters["of_peak"] =
-      benchmark::Counter(total / (PeakOperations() * par.threads), benchmark::Counter::kIsRate);
+      benchmark::Counter(total / (PeakByteOperations() * par.threads), benchmark::Counter::kIsRate);
 }
 
 void Shapes(benchmark::internal::Benchmark* bench) {

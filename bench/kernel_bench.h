@@ -3,6 +3,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 
 #include "base/thread_pool.h"
 #include "kernels/gemm_block.h"
+#include "kernels/gemm_int8.h"
 #include "kernels/targets.h"
 
 namespace sardonyx {
@@ -36,6 +38,20 @@ inline AlignedFloats RandomFloats(int64_t count) {
 
 inline Parallel Threads(int threads) { return {&ThreadPool::Process(), threads}; }
 
+// Calls of `block`, which takes about a microsecond, that one thread makes in a second at best.
+template <typename Block>
+double BestRate(const Block& block) {
+  constexpr int kCalls = 100;
+  double best = 1e9;
+  for (int i = 0; i < 200; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int j = 0; j < kCalls; ++j) block();
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, seconds.count());
+  }
+  return kCalls / best;
+}
+
 // Float32 operations a second that one thread reaches at best: the register tile on data in the
 // first-level cache.
 inline double PeakFlops() {
@@ -52,14 +68,29 @@ inline double PeakFlops() {
     args.k_total = args.kc = k;
     args.n_total = args.n1 = args.ldc = width;
     args.c = c.get();
-    double best = 1e9;
-    for (int i = 0; i < 200; ++i) {
-      const auto begin = std::chrono::steady_clock::now();
-      for (int j = 0; j < 100; ++j) GemmBlock(args);
-      const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-      best = std::min(best, seconds.count());
-    }
-    return 200.0 * static_cast<double>(rows * width * k) / best;
+    return 2.0 * static_cast<double>(rows * width * k) * BestRate([&] { GemmBlock(args); });
+  }();
+  return peak;
+}
+
+// Likewise of bytes, summed in int32.
+inline double PeakByteOperations() {
+  static const double peak = [] {
+    ApplyTargetFromEnvironment();
+    const int64_t rows = Int8TileRows(), width = Int8PanelWidth(), groups = 256;
+    const AlignedFloats a = RandomFloats(rows * (groups + 16)), b = RandomFloats(width * groups);
+    const AlignedFloats y = RandomFloats(rows * width), init = RandomFloats(2 * width);
+    Int8BlockArgs args{};
+    args.a = a.get();
+    args.a_bytes = (groups + 16) * 4;
+    args.rows = rows;
+    args.b = b.get();
+    args.groups = groups;
+    args.n1 = args.store.y_stride = width;
+    args.init = reinterpret_cast<const int32_t*>(init.get());
+    args.store.y = y.get();
+    return 2.0 * static_cast<double>(rows * width * groups * Int8GroupSize()) *
+           BestRate([&] { Int8Block(args); });
   }();
   return peak;
 }

@@ -1,5 +1,6 @@
 // What the machine itself can do: the limits that models are compared with.
-//   Arithmetic: float32 operations a second on data in the first-level cache, by thread.
+//   Arithmetic, Bytes: operations a second on data in the first-level cache, of float32 and of
+//   bytes that are summed in int32, by threads.
 //   Reading: bytes a second that threads read from memory, each its part of a large block.
 //   SmallSteps, LargeSteps: bytes a second where each thread reads 512 KiB or 4 MiB again and
 //   again, as the steps of a recurrent cell read its weights.
@@ -22,6 +23,11 @@ void Arithmetic(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize(PeakFlops());
   state.counters["per_second"] = PeakFlops() * static_cast<double>(state.range(0));
 }
+void Bytes(benchmark::State& state) {
+  for (auto _ : state) benchmark::DoNotOptimize(PeakByteOperations());
+  state.counters["per_second"] = PeakByteOperations() * static_cast<double>(state.range(0));
+}
+BENCHMARK(Bytes)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->Iterations(1);
 BENCHMARK(Arithmetic)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->Iterations(1);
 
 // Threads read `parts` parts of so many KiB, each `turns` times: a word of each line, which moves

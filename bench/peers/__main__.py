@@ -123,8 +123,9 @@ def main() -> int:
     }
     for (name, case, threads), results in measure_all(options, raw).items():
         entry: dict[str, Any] = {"model": name, "case": case, "threads": threads}
-        if goals.goal(name).float32 and (floor := roofline.work(ensure(name), cases(name)[case])):
-            entry["work"] = floor
+        if goals.goal(name).has_limits:
+            floor = roofline.work(ensure(name), cases(name)[case])
+            entry |= {} if floor is None else {"work": floor}
         entry["results"] = {engine: result.to_json() for engine, result in results.items()}
         raw["entries"].append(entry)
         raw["versions"] |= {e: r.version for e, r in results.items() if r.version}

@@ -18,18 +18,18 @@ class Goal:
         Latency over that of the fastest peer, at most.
     models
         Patterns of their names; the first goal with a pattern that fits is a model's goal.
-    float32
-        Whether their arithmetic is that of float32, which the machine's limits are known for.
+    has_limits
+        Whether their arithmetic is that of float32 or of bytes, whose limits are known.
     """
 
     group: str
     ratio: float
     models: tuple[str, ...]
-    float32: bool = False
+    has_limits: bool = False
 
 
 GOALS = (
-    Goal("int8", 0.85, ("*int8*", "*qoperator*", "*qdq*")),
+    Goal("int8", 0.85, ("*int8*", "*qoperator*", "*qdq*"), True),
     Goal("overhead", 0.50, ("one_add",)),
     Goal("trees", 0.50, ("*forest*", "*boosted*", "trees_*")),
     Goal("decode", 1.00, ("*decode*",), True),

@@ -152,8 +152,11 @@ def of_run(entry: Entry, run: int, runs: int) -> Entry:
 
 def least(entry: Entry, limit: dict[str, float]) -> list[float]:
     """Milliseconds that the machine's limits leave for a model: arithmetic, reading, steps."""
-    flops, size, step_flops, small, large, _ = entry["work"]
+    every, size, step_flops, small, large, of_bytes, _ = entry["work"]
+    flops = every - of_bytes
     times = [flops / limit["arithmetic"], size / limit["reading"], 0.0]
+    if of_bytes:
+        times[0] += of_bytes / limit["bytes"]
     if step_flops:
         stepping = small / limit["smallsteps"] + large / limit["largesteps"]
         stepping = max(step_flops / limit["arithmetic"], stepping)
@@ -257,8 +260,8 @@ def beside_limits(raw: dict[str, Any], threads: int) -> list[str]:
     """By model: its work, the time that the machine's limits leave for it, and its time."""
     limit = raw["limits"][str(threads)]
     lines = [
-        f"| {threads} thread{'s' * (threads > 1)} | GFLOP | constants, MB | arithmetic, ms "
-        "| reading, ms | steps, ms | Sardonyx, ms | limit / Sardonyx |",
+        f"| {threads} thread{'s' * (threads > 1)} | 10^9 operations | constants, MB "
+        "| arithmetic, ms | reading, ms | steps, ms | Sardonyx, ms | limit / Sardonyx |",
         "|---|" + "---:|" * 7,
     ]
     for entry in raw["entries"]:
@@ -331,16 +334,16 @@ def markdown(raw: dict[str, Any], plot: str) -> str:
             "",
             "## Beside the machine's limits",
             "",
-            "Models in float32. Their work is what the direct algorithm multiplies and adds, and "
-            "the constants it reads; the limits were measured in the same run: "
-            "float32 arithmetic on data in the first-level cache, and reading from memory "
-            "(`./dev bench machine`). Recurrent cells read all their weights in each step, from "
-            "the caches: steps are the arithmetic of the rest and this reading, at the speed at "
-            "which a thread reads 512 KiB (weights up to 1 MiB) or 4 MiB again and again. Above "
-            "100 %: Winograd's convolutions, which take fewer operations: ResNet-50's 16 layers of "
-            "3x3 fall from 3.70 to 1.33 GFLOP (tiles of 4x4 pixels, of 2x2 where the output has "
-            "7x7; edges counted), and the model from 8.18 to 5.81, the transforms' additions not "
-            "counted.",
+            "Models in float32 and int8. Their work is what the direct algorithm multiplies and "
+            "adds, and the constants it reads; the limits were measured in the same run: "
+            "arithmetic on data in the first-level cache, of float32 and of bytes, and reading "
+            "from memory (`./dev bench machine`). Recurrent cells read all their weights in each "
+            "step, from the caches: steps are the arithmetic of the rest and this reading, at the "
+            "speed at which a thread reads 512 KiB (weights up to 1 MiB) or 4 MiB again and "
+            "again. Above 100 %: Winograd's convolutions, which take fewer operations: "
+            "ResNet-50's 16 layers of 3x3 fall from 3.70 to 1.33 GFLOP (tiles of 4x4 pixels, of "
+            "2x2 where the output has 7x7; edges counted), and the model from 8.18 to 5.81, the "
+            "transforms' additions not counted.",
             *floors,
         ]
     for title, rows in (

@@ -1,4 +1,4 @@
-"""The least time that a machine's arithmetic and memory leave for a model in float32."""
+"""The least time that a machine's arithmetic and memory leave for a model in float32 or int8."""
 
 from __future__ import annotations
 
@@ -18,10 +18,20 @@ from bench.peers.measure import ROOT
 
 BUILD = Path(os.environ.get("SARDONYX_BUILD_DIR", ROOT / "build" / "release"))
 RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}  # gates by operator
+# Operators on bytes: which they are of float32, and where their operands stand.
+BYTES = {
+    "QLinearConv": ("Conv", (0, 3)),
+    "ConvInteger": ("Conv", (0, 1)),
+    "QLinearMatMul": ("MatMul", (0, 3)),
+    "MatMulInteger": ("MatMul", (0, 1)),
+    "QGemm": ("Gemm", (0, 3)),
+}
+KINDS = {"Conv", "ConvTranspose", "MatMul", "Gemm", *RECURRENT, *BYTES}
 
 
 def limits(threads: int) -> dict[str, float]:
-    """Float32 operations, and bytes read from memory and again from caches, a second: best of 5."""
+    """What the machine does in a second, best of 5: operations of float32 and of bytes, bytes read
+    from memory and again from caches."""
     with tempfile.NamedTemporaryFile() as report:
         command = [
             BUILD / "bin" / "machine_bench",
@@ -46,13 +56,14 @@ def limits(threads: int) -> dict[str, float]:
 def operations(node: onnx.NodeProto, shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> int:
     """Multiplications and additions of one node by the direct algorithm."""
     size = math.prod(out)
-    if node.op_type == "Conv":
+    kind, _ = BYTES.get(node.op_type, (node.op_type, ()))
+    if kind == "Conv":
         return 2 * size * math.prod(shapes[1][1:])
-    if node.op_type == "ConvTranspose":
+    if kind == "ConvTranspose":
         return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])
-    if node.op_type == "MatMul":
+    if kind == "MatMul":
         return 2 * size * shapes[0][-1]
-    if node.op_type == "Gemm":
+    if kind == "Gemm":
         transposed = any(a.name == "transA" and a.i for a in node.attribute)
         return 2 * size * shapes[0][0 if transposed else 1]
     if node.op_type in RECURRENT:
@@ -92,21 +103,39 @@ def work(path: Path, feeds: Mapping[str, np.ndarray]) -> tuple[int, ...] | None:
     Returns
     -------
     operations
-        Float32 operations of products, convolutions and recurrent cells by the direct algorithm.
+        Operations of products, convolutions and recurrent cells by the direct algorithm.
     bytes
-        Size of the constants that they read.
+        Size of the constants that they read, quantised ones as they are stored.
     step operations, small bytes, large bytes
         Of the operations, those of the steps of recurrent cells; and how much these read of their
         weights, all of them in each step.
+    byte operations
+        Of the operations, those on bytes: of operators that take such, and of others between
+        DequantizeLinear.
     fewest operations
         With Winograd's algorithm wherever it can be taken, its transforms not counted.
     """
     model = onnx.load(path)
-    kinds = {"Conv", "ConvTranspose", "MatMul", "Gemm", *RECURRENT}
-    nodes = [node for node in model.graph.node if node.op_type in kinds]
+    nodes = [node for node in model.graph.node if node.op_type in KINDS]
     if not nodes:
         return None
-    wanted = {n for node in nodes for n in [*node.input[:3], node.output[0]] if n}
+    dequantised = {
+        node.output[0]: node.input[0]
+        for node in model.graph.node
+        if node.op_type == "DequantizeLinear"
+    }
+    given = [
+        [node.input[i] for i in BYTES[node.op_type][1]]
+        if node.op_type in BYTES
+        else [name for name in node.input[:3] if name]
+        for node in nodes
+    ]
+    operands = [[dequantised.get(name, name) for name in names] for names in given]
+    on_bytes = [
+        node.op_type in BYTES or all(name in dequantised for name in names[:2])
+        for node, names in zip(nodes, given, strict=True)
+    ]
+    wanted = {n for names in operands for n in names} | {node.output[0] for node in nodes}
     constants = {c.name: c for c in model.graph.initializer}
     values = wanted - constants.keys() - feeds.keys()
     outputs = {value.name for value in model.graph.output}
@@ -121,15 +150,21 @@ def work(path: Path, feeds: Mapping[str, np.ndarray]) -> tuple[int, ...] | None:
         shapes = dict(zip(names, (a.shape for a in session.run(names, dict(feeds))), strict=True))
     shapes |= {name: array.shape for name, array in feeds.items()}
     shapes |= {name: tuple(c.dims) for name, c in constants.items()}
-    shapes_of = [[shapes[n] for n in node.input[:3] if n] for node in nodes]
+    shapes_of = [[shapes[name] for name in names] for names in operands]
     counts = [
         operations(node, known, shapes[node.output[0]])
         for node, known in zip(nodes, shapes_of, strict=True)
     ]
+    byte_count = sum(count for count, is_byte in zip(counts, on_bytes, strict=True) if is_byte)
     fewest = sum(
-        count // 4 if is_winograd(node, known) else count
-        for node, known, count in zip(nodes, shapes_of, counts, strict=True)
+        count // 4 if is_winograd(node, known) and not is_byte else count
+        for node, known, count, is_byte in zip(nodes, shapes_of, counts, on_bytes, strict=True)
     )
-    read = sum(4 * math.prod(shapes[name]) for name in wanted & constants.keys())
+    read = sum(
+        math.prod(shapes[name])
+        * onnx.helper.tensor_dtype_to_np_dtype(constants[name].data_type).itemsize
+        for name in wanted & constants.keys()
+    )
     stepping = [steps(node, known) for node, known in zip(nodes, shapes_of, strict=True)]
-    return sum(counts), read, *(sum(column) for column in zip(*stepping, strict=True)), fewest
+    of_steps = [sum(column) for column in zip(*stepping, strict=True)]
+    return sum(counts), read, *of_steps, byte_count, fewest

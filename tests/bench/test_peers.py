@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 
 import numpy as np
+import onnx
 import pytest
 
 from bench.models import cases, ensure
@@ -86,7 +87,7 @@ def test_goals():
 )
 def test_a_goal_beyond_the_machine_is_met_at_its_limit(share, reached):
     entry = _entry(_result(10.0), _result(10.0)) | {"model": "vit_s"}
-    raw = _raw(entry | {"work": [2e7, 0, 0, 0, 0, share * 1e7]})
+    raw = _raw(entry | {"work": [2e7, 0, 0, 0, 0, 0, share * 1e7]})
     raw["limits"] = {"1": {"arithmetic": 1e9, "reading": 1e9}}
     assert f"| transformers | 0.92 | 1.00 | vit_s 1 1.00 | {reached} |" in report.verdicts(raw, 1)
 
@@ -113,30 +114,54 @@ def test_twins_and_threads():
 
 
 def test_work_of_the_direct_algorithm_and_the_limits():
-    flops, size, *steps, fewest = roofline.work(ensure("two_conv"), cases("two_conv")["3x33x47"])
+    floor = roofline.work(ensure("two_conv"), cases("two_conv")["3x33x47"])
+    flops, size, *steps, of_bytes, fewest = floor
     first, second = 3 * 16 * 33 * 47 * (3 * 9), 3 * 8 * 17 * 24 * (16 * 9)  # 3 of 33x47, halved
     assert flops == 2 * (first + second)
     assert size == 4 * (16 * 28 + 8 * 145)
-    assert steps == [0, 0, 0]
+    assert [*steps, of_bytes] == [0, 0, 0, 0]
     assert fewest == 2 * (first // 4 + second)  # the second has strides of 2
-    entry = _entry(_result(20.0), _result(30.0)) | {"work": [flops, size, 0, 0, 0, fewest]}
+    entry = _entry(_result(20.0), _result(30.0)) | {"work": [*floor]}
     raw = {"entries": [entry], "limits": {"1": {"arithmetic": 1e9, "reading": 1e9}}}
     row = "| m | 0.00684 | 0.00643 | 6.84 | 0.00643 | 0 | 20.0 | 34% |"
     assert row in report.beside_limits(raw, 1)
 
 
 def test_recurrent_steps_read_their_weights_again():
-    flops, size, step_flops, small, large, _ = roofline.work(ensure("gru"), cases("gru")["1x100"])
+    floor = roofline.work(ensure("gru"), cases("gru")["1x100"])
+    flops, _, step_flops, small, large, *_ = floor
     recurrent = 3 * 256 * 256  # of each of two layers
     assert step_flops == 2 * 100 * 2 * recurrent
     assert (small, large) == (4 * 100 * 2 * recurrent, 0)
-    entry = _entry(_result(20.0), _result(30.0)) | {
-        "work": [flops, size, step_flops, small, 0, flops]
-    }
+    entry = _entry(_result(20.0), _result(30.0)) | {"work": [*floor]}
     limit = {"arithmetic": 1e11, "reading": 1e10, "smallsteps": 1e11, "largesteps": 1e10}
     raw = {"entries": [entry], "limits": {"1": limit}}
     least = 1e3 * (flops - step_flops + small) / 1e11
     assert report.beside_limits(raw, 1)[-1].endswith(f"| 20.0 | {least / 20:.0%} |")
+
+
+@pytest.mark.parametrize("form", ["QDQ", "QLinearConv"])
+def test_work_on_bytes(tmp_path, form):
+    """A convolution of bytes in both forms: 3x3, 4 channels to 8 over 5x6 pixels."""
+    text = """
+    <ir_version: 8, opset_import: ["" : 17]> g (uint8[1,4,5,6] x) => (%s y)
+    <float s = {0.5}, uint8 z = {3}, int8 zw = {0}> {%s}
+    """
+    qdq = "f = DequantizeLinear(x, s, z) v = DequantizeLinear(w, s, zw) y = Conv(f, v)"
+    linear = "y = QLinearConv(x, s, z, w, s, zw, s, z)"
+    model = onnx.parser.parse_model(
+        text % (("float[1,8,3,4]", qdq) if form == "QDQ" else ("uint8[1,8,3,4]", linear))
+    )
+    model.graph.initializer.append(
+        onnx.numpy_helper.from_array(np.ones((8, 4, 3, 3), np.int8), "w")
+    )
+    onnx.save(model, tmp_path / "m.onnx")
+    floor = roofline.work(tmp_path / "m.onnx", {"x": np.ones((1, 4, 5, 6), np.uint8)})
+    count = 2 * 8 * 3 * 4 * 4 * 9
+    assert floor == (count, 8 * 4 * 9, 0, 0, 0, count, count)
+    entry = _entry(_result(20.0), _result(30.0)) | {"work": [*floor]}
+    limit = {"arithmetic": 1e6, "bytes": 4e6, "reading": 1e9}
+    assert report.least(entry, limit)[0] == pytest.approx(1e3 * count / 4e6)
 
 
 def test_work_inside_branches_is_not_counted():
