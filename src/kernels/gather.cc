@@ -1,6 +1,7 @@
 #include "kernels/gather.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <limits>
@@ -20,22 +21,50 @@ inline int64_t Wrap(int64_t index, int64_t axis) {
 }
 
 template <typename Index>
+struct Extremes {
+  Index least = 0, most = 0;
+
+  Extremes(const Index* indices, int64_t count, Index first = 0) : least(first), most(first) {
+    for (int64_t i = 0; i < count; ++i) {
+      least = std::min(least, indices[i]);
+      most = std::max(most, indices[i]);
+    }
+  }
+};
+
+template <typename Index>
 int64_t FirstBad(const Index* indices, int64_t count, int64_t axis) {
   // Blocks are checked as a whole, which vectorises.
   constexpr int64_t kBlock = 256;
   for (int64_t begin = 0; begin < count; begin += kBlock) {
     const int64_t end = std::min(count, begin + kBlock);
-    Index least = 0, most = 0;
-    for (int64_t i = begin; i < end; ++i) {
-      least = std::min(least, indices[i]);
-      most = std::max(most, indices[i]);
-    }
-    if (least >= -axis && most < axis) continue;
+    const Extremes block(indices + begin, end - begin);
+    if (block.least >= -axis && block.most < axis) continue;
     for (int64_t i = begin; i < end; ++i) {
       if (Wrap(indices[i], axis) < 0) return i;
     }
   }
   return -1;
+}
+
+// Whether no index is negative and each slice's are below those of the next: so do indices go up
+// that a pool has found, plane after plane.
+template <typename Index>
+bool AreApart(const Index* indices, int64_t count, const Slices& slices, const Parallel& par) {
+  constexpr int64_t kMost = 32;
+  std::array<Index, kMost> least, most;
+  if (slices.tasks > kMost) return false;
+  par.For(slices.tasks, [&](int64_t task) {
+    const int64_t begin = slices.Begin(task);
+    const Extremes slice(indices + begin, slices.End(task, count) - begin, indices[begin]);
+    least[task] = slice.least;
+    most[task] = slice.most;
+  });
+  if (least[0] < 0) return false;
+  for (int64_t task = 1; task < slices.tasks; ++task) {
+    if (least[task] <= most[task - 1]) return false;
+  }
+  return true;
 }
 
 constexpr int64_t kFewIndices = 256;
@@ -293,10 +322,11 @@ int64_t ScatterElements(T* out, const Index* indices, const T* updates,
   const IndexRows rows(data_dims, index_dims, axis);
   const int64_t size = data_dims[axis];
   BadPlace bad;
+  const bool by_rows = rows.element_step == 0;
   const auto scatter = [&](int64_t first_row, int64_t last_row, int64_t first, int64_t last) {
-    WithReduction(reduction, [&](auto fixed) {
+    const auto with = [&](auto fixed, auto along_rows) {
       // Copies of what elements that are written might otherwise change.
-      const int64_t length = rows.length, stride = rows.axis_stride, step = rows.element_step;
+      const int64_t length = rows.length, stride = rows.axis_stride;
       rows.ForEach(first_row, last_row, [=, &bad](int64_t row, int64_t base) {
         const Index* index = indices + row * length;
         const T* update = updates + row * length;
@@ -306,15 +336,23 @@ int64_t ScatterElements(T* out, const Index* indices, const T* updates,
             bad.Report(row * length + i);
             return false;
           }
-          T& target = out[base + at * stride + i * step];
+          T& target = out[base + (along_rows ? at : at * stride + i)];
           target = Combine(fixed.value, target, update[i]);
         }
         return true;
       });
+    };
+    WithReduction(reduction, [&](auto fixed) {
+      by_rows ? with(fixed, std::true_type{}) : with(fixed, std::false_type{});
     });
   };
   // Updates along the axis may meet: a task takes whole rows, or some columns of all of them.
-  const bool by_rows = rows.element_step == 0;
+  const Slices parts = Slice(rows.length, 2);
+  if (par.threads > 1 && rows.count == 1 && by_rows && AreApart(indices, rows.length, parts, par)) {
+    par.For(parts.tasks,
+            [&](int64_t task) { scatter(0, 1, parts.Begin(task), parts.End(task, rows.length)); });
+    return bad.OrNone();
+  }
   const int64_t lines = by_rows ? rows.count : rows.length;
   const Slices slices =
       par.threads <= 1 ? Slices{1, lines}

@@ -412,6 +412,7 @@ int TileGraph::Mul(int a, int b) {
 int TileGraph::Float(TileOpcode op, const int* args) {
   const int a = args[0];
   const int b = args[1];
+  double value = 0;
   switch (op) {
     case TileOpcode::kAdd: return Add(a, b);
     case TileOpcode::kMul: return Mul(a, b);
@@ -432,6 +433,11 @@ int TileGraph::Float(TileOpcode op, const int* args) {
         if (Absorbable(a, TileOpcode::kHardSwish) && size > 1e-30 && size < 1e30) {
           return Scaled(a, 1 / nodes[b].value);
         }
+      } else if (int magnitude = -1; WithConstant(b, TileOpcode::kAdd, &magnitude, &value) &&
+                                     value == 1 && Absorbable(b, TileOpcode::kAdd) &&
+                                     Absorbable(magnitude, TileOpcode::kAbs) &&
+                                     nodes[magnitude].args[0] == a) {
+        return FloatOp(TileOpcode::kSoftsign, {a});
       }
       break;
     case TileOpcode::kMax:

@@ -19,6 +19,7 @@ enum class TileOpcode : uint8_t {
   kCube,
   kGelu,  // x / 2 * (1 + erf(factor * x)), two operands
   kGeluTanh,
+  kSoftsign,
   kSwish,          // x / (1 + exp(minus_alpha * x)), two operands
   kLeakyRelu,      // x < 0 ? x * y : x
   kThreshold,      // x > y ? x : 0

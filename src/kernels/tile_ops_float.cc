@@ -158,6 +158,7 @@ SARDONYX_MAP1(Sigmoid, VecSigmoid(d, x))
 SARDONYX_MAP1(Relu, AtLeast(d, hn::Zero(d), x))
 SARDONYX_MAP1(Cube, hn::Mul(hn::Mul(x, x), x))
 SARDONYX_MAP1(GeluTanh, VecGeluTanh(d, x))
+SARDONYX_MAP1(Softsign, hn::Div(x, hn::Add(hn::Set(d, 1.0f), hn::Abs(x))))
 #undef SARDONYX_MAP1
 
 struct RoundOf {
@@ -255,6 +256,7 @@ TileFn Find(TileOpcode op, unsigned uniform) {
       SARDONYX_CASE1(Relu)
       SARDONYX_CASE1(Cube)
       SARDONYX_CASE1(GeluTanh)
+      SARDONYX_CASE1(Softsign)
 #undef SARDONYX_CASE1
       case kAdd: return Map2<AddOf, 0>;
       case kSub: return Map2<SubOf, 0>;

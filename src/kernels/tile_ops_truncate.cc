@@ -21,7 +21,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // As ConvertElements does it: truncated, NaN to 0, beyond the range to its end.
 template <class D, typename To, typename From>
-HWY_INLINE void TruncateVector(D d, const From* in, To* out) {
+HWY_INLINE void TruncateVector(D d, const From* HWY_RESTRICT in, To* HWY_RESTRICT out) {
   hn::Vec<D> x;
   if constexpr (std::is_same_v<From, hn::TFromD<D>>) {
     x = hn::LoadU(d, in);

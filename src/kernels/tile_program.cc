@@ -380,6 +380,7 @@ float TileCost(TileOpcode op, DType type) {
     case kPow:
     case kMod:
     case kFMod: return 8.0f;
+    case kSoftsign:
     case kDiv: return IsInteger(type) ? 2.0f : 0.2f;
     default: return type == DType::kFloat32 ? 0.1f : 0.2f;
   }

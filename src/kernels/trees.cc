@@ -29,8 +29,13 @@ Grid CutWork(const Ensemble& ensemble, int64_t rows) {
   grid.row_floats = ensemble.features + 1;
   const int64_t row_bytes = 4 * grid.row_floats + 8 * ensemble.targets;
   grid.rows = std::max<int64_t>(kLanes, kBlockBytes / row_bytes / kLanes * kLanes);
-  grid.rows = std::min(grid.rows, (rows + kLanes - 1) / kLanes * kLanes);
-  grid.row_blocks = (rows + grid.rows - 1) / grid.rows;
+  grid.rows = std::min(grid.rows, RoundUp(rows, kLanes));
+  grid.row_blocks = CeilDiv(rows, grid.rows);
+  if (grid.row_blocks > 1) {  // threads that share them end together
+    const int64_t blocks = RoundUp(grid.row_blocks, 4);
+    grid.rows = RoundUp(CeilDiv(rows, blocks), kLanes);
+    grid.row_blocks = CeilDiv(rows, grid.rows);
+  }
   const auto trees = static_cast<int64_t>(ensemble.trees.size());
   const double cost = static_cast<double>(std::min(rows, grid.rows) * ensemble.steps) * kStep;
   // With many rows each task takes all trees, with few a part of them.

@@ -466,6 +466,8 @@ TEST(Elementwise, ActivationsInAllSpellings) {
       {"(float; 3:float, 0:float, 6:float) add(0,1):float max(4,2):float min(5,3):float "
        "mul(0,6):float div(7,3):float",
        hard},
+      {"(float; 1:float) abs(0):float add(2,1):float div(0,3):float",
+       [](double x) { return x / (1 + std::abs(x)); }},
       {"(float; 6:float) min(0,1):float relu(2):float",
        [](double x) { return std::min(std::max(x, 0.0), 6.0); }},
   };

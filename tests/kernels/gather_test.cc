@@ -171,6 +171,33 @@ TYPED_TEST(Scatter, LongSlicesMeet) {
   }
 }
 
+TYPED_TEST(Scatter, OneLongRow) {
+  constexpr int64_t kCount = 60000;
+  const Sizes data_dims = {2 * kCount}, index_dims = {kCount};
+  std::vector<int64_t> ascending(kCount);
+  for (int64_t i = 0; i < kCount; ++i) ascending[i] = 2 * i + i % 2;
+  auto back = ascending;
+  back[kCount - 1] = ascending[0];  // the last one wins
+  std::vector<TypeParam> updates(kCount);
+  for (int64_t i = 0; i < kCount; ++i) updates[i] = static_cast<TypeParam>(i % 97);
+  for (auto* indices : {&ascending, &back}) {
+    std::vector<TypeParam> expected(2 * kCount);
+    for (int64_t i = 0; i < kCount; ++i) expected[(*indices)[i]] = updates[i];
+    for (int threads : {1, 2}) {
+      std::vector<TypeParam> y(2 * kCount);
+      ASSERT_EQ(ScatterElements(y.data(), indices->data(), updates.data(), data_dims, index_dims, 0,
+                                ScatterReduction::kNone, test::Threads(threads)),
+                -1);
+      EXPECT_EQ(y, expected) << threads;
+    }
+  }
+  ascending[kCount - 1] = 2 * kCount;
+  std::vector<TypeParam> y(2 * kCount);
+  EXPECT_EQ(ScatterElements(y.data(), ascending.data(), updates.data(), data_dims, index_dims, 0,
+                            ScatterReduction::kNone, test::Threads(2)),
+            kCount - 1);
+}
+
 TYPED_TEST(Scatter, ElementsAndNd) {
   const Sizes data_dims = {3, 4, 5}, index_dims = {2, 4, 5};
   for (auto reduction : {ScatterReduction::kNone, ScatterReduction::kAdd, ScatterReduction::kMul,
