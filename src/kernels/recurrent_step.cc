@@ -18,7 +18,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::CappedTag<float, kUnits>;
 using V = hn::Vec<D>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
-constexpr int64_t kGroup = 4;  // rows that are multiplied at once
+constexpr int64_t kGroup = 4;     // rows that are multiplied at once
+constexpr int64_t kTogether = 4;  // panels whose units are then finished together: less waiting
 
 // Vectors of a panel of `vectors` that a block of `rows` rows takes at once: accumulators are 8 to
 // 16 of the 32 registers of AVX-512 and NEON, 8 of 16 elsewhere.
@@ -216,41 +217,66 @@ struct GruState {
   }
 };
 
+// Blocks [first, last), at most kTogether, of up to kGroup items that go on.
 template <class Cell>
-void Blocks(const RecurrentPhase& phase, int64_t first, int64_t last, bool backwards) {
+HWY_INLINE void RunBlocks(const RecurrentPhase& phase, const int64_t* items, int64_t group,
+                          int64_t first, int64_t last) {
   constexpr int kWidth = Cell::kGates * static_cast<int>(kUnits);
   const int64_t hidden = phase.options->hidden_size;
-  const float* const state = phase.multiplies_second ? phase.second : phase.h;
-  HWY_ALIGN float sums[kGroup * kWidth];
-  for (int64_t i = first; i < last; ++i) {
-    const int64_t block = backwards ? first + last - 1 - i : i, unit = block * kUnits;
-    const int64_t count = std::min(kUnits, hidden - unit);
+  const float* rows[kGroup];
+  for (int64_t r = 0; r < group; ++r) {
+    rows[r] = (phase.multiplies_second ? phase.second : phase.h) + items[r] * hidden;
+  }
+  for (int64_t r = 0; r < group; ++r) {
+    for (int64_t gate = 0; gate < phase.gates; ++gate) {
+      const float* z = phase.z + (items[r] * phase.gates + gate) * hidden;
+      for (int64_t block = first; block < last; ++block) __builtin_prefetch(z + block * kUnits);
+    }
+  }
+  HWY_ALIGN float sums[kTogether * kGroup * kWidth];
+  float* to = sums;
+  for (int64_t block = first; block < last; ++block, to += kGroup * kWidth) {
     const float* const panel = phase.panels + block * hidden * kWidth;
+    switch (group) {
+      case 4: PanelRows<4, kWidth>(rows, hidden, panel, to); break;
+      case 3: PanelRows<3, kWidth>(rows, hidden, panel, to); break;
+      case 2: PanelRows<2, kWidth>(rows, hidden, panel, to); break;
+      case 1: PanelRows<1, kWidth>(rows, hidden, panel, to); break;
+      default: break;
+    }
+  }
+  const int64_t end = std::min(last * kUnits, hidden);
+  for (int64_t r = 0; r < group; ++r) {
+    const float* from = sums + r * kWidth;
+    for (int64_t unit = first * kUnits; unit < end; unit += kUnits, from += kGroup * kWidth) {
+      for (int64_t j = 0; j < kUnits && unit + j < end; j += kLanes) {
+        Cell::Run({phase, items[r], unit + j, end - unit - j, from + j});
+      }
+    }
+  }
+}
+
+template <class Cell>
+void Blocks(const RecurrentPhase& phase, int64_t first, int64_t last, bool backwards) {
+  const int64_t hidden = phase.options->hidden_size;
+  // Panels that several groups of items read stay in the cache one at a time.
+  const int64_t together = phase.batch > kGroup ? 1 : kTogether;
+  for (int64_t done = 0; done < last - first; done += together) {
+    const int64_t count = std::min(together, last - first - done);
+    const int64_t begin = backwards ? last - done - count : first + done;
+    const int64_t unit = begin * kUnits, units = std::min(count * kUnits, hidden - unit);
     for (int64_t item = 0; item < phase.batch;) {
-      const float* rows[kGroup];
       int64_t items[kGroup], group = 0;
       for (; item < phase.batch && group < kGroup; ++item) {
         const int64_t at = item * hidden + unit;
         if (phase.sequence_lens == nullptr || phase.t < phase.sequence_lens[item]) {
-          rows[group] = state + item * hidden;
           items[group++] = item;
         } else if (Cell::kFinishes) {
-          std::copy_n(phase.h + at, count, phase.h_next + at);
-          if (phase.y != nullptr) std::fill_n(phase.y + at, count, 0.0f);
+          std::copy_n(phase.h + at, units, phase.h_next + at);
+          if (phase.y != nullptr) std::fill_n(phase.y + at, units, 0.0f);
         }
       }
-      switch (group) {
-        case 4: PanelRows<4, kWidth>(rows, hidden, panel, sums); break;
-        case 3: PanelRows<3, kWidth>(rows, hidden, panel, sums); break;
-        case 2: PanelRows<2, kWidth>(rows, hidden, panel, sums); break;
-        case 1: PanelRows<1, kWidth>(rows, hidden, panel, sums); break;
-        default: break;
-      }
-      for (int64_t r = 0; r < group; ++r) {
-        for (int64_t j = 0; j < count; j += kLanes) {
-          Cell::Run({phase, items[r], unit + j, count - j, sums + r * kWidth + j});
-        }
-      }
+      RunBlocks<Cell>(phase, items, group, begin, begin + count);
     }
   }
 }
