@@ -102,6 +102,30 @@ HWY_INLINE float Score(const AttentionBlock& block, const AttentionRow& row, flo
   return MaxLane(d, max);
 }
 
+// Score for the usual mask: x = x * scale + terms, scale > 0.
+HWY_INLINE float AddTerms(float* x, const float* terms, int64_t n, float scale) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const V factor = hn::Set(d, scale);
+  V m0 = hn::Set(d, kHidden), m1 = m0;
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const V a = hn::MulAdd(hn::LoadU(d, x + i), factor, hn::LoadU(d, terms + i));
+    const V b = hn::MulAdd(hn::LoadU(d, x + i + lanes), factor, hn::LoadU(d, terms + i + lanes));
+    hn::StoreU(a, d, x + i);
+    hn::StoreU(b, d, x + i + lanes);
+    m0 = hn::Max(m0, a);
+    m1 = hn::Max(m1, b);
+  }
+  for (; i < n; i += lanes) {
+    const V a =
+        hn::MulAdd(LoadSome(x + i, n - i, kHidden), factor, LoadSome(terms + i, n - i, 0.0f));
+    StoreSome(a, x + i, n - i);
+    m0 = hn::Max(m0, a);
+  }
+  return MaxLane(d, hn::Max(m0, m1));
+}
+
 // x = e^(x * scale - max); returns the sum.
 HWY_INLINE float Exponentials(float* x, int64_t n, float scale, float max) {
   const D d;
@@ -145,8 +169,13 @@ void Soften(const AttentionBlock& block) {
     if (n == 0) continue;
     // Products that are scaled alone need no sweep of their own.
     const bool rounds = block.rounding != DType::kFloat32;
-    const bool bare = row.mask == nullptr && !(block.softcap > 0) && block.scale > 0 && !rounds;
-    const float largest = bare ? RowMax(x, n) * block.scale : Score(block, row, x, n);
+    const bool plain = !(block.softcap > 0) && block.scale > 0 && !rounds;
+    const bool bare = plain && row.mask == nullptr;
+    const bool adds = plain && !bare && !block.mask_is_bytes && block.mask_step == 1;
+    const float largest =
+        bare   ? RowMax(x, n) * block.scale
+        : adds ? AddTerms(x, static_cast<const float*>(row.mask) + block.first, n, block.scale)
+               : Score(block, row, x, n);
     const float max = std::max(row.max, largest);
     const float sum = Exponentials(x, n, bare ? block.scale : 1.0f, max);
     if (rounds) {
