@@ -36,9 +36,6 @@ bool IsRecurrent(const Node& node) {
   return IsOneOf(node.op, {&core::lstm, &core::gru, &core::rnn});
 }
 bool IsProduct(const Node& node) { return IsConvolution(node) || node.op == &core::matmul; }
-bool IsProductOfValues(const Node& node) {
-  return node.op == &core::matmul && !node.input(1)->is_constant();
-}
 
 bool IsNearest(const Node& node) {
   return node.op == &core::resize && node.attributes.String("mode", "nearest") == "nearest";
@@ -199,16 +196,16 @@ class Widening {
   }
 
   // Float16 kept in float32 stays as exact as it is computed, but where something else than float32
-  // arithmetic sees it: then all see the same, back to the product or sum that made it.
+  // arithmetic sees it: then all see the same, back to the product with weights or the sum that
+  // made it. So attention that is seen rounds within as the standard's body does.
   void FindRounded(const Node& node) {
-    const bool hands_on = Moves(node) || IsOneOf(node.op, {&core::max_pool, &core::reduce}) ||
+    const bool hands_on = Moves(node) ||
+                          IsOneOf(node.op, {&core::max_pool, &core::reduce, &core::softmax}) ||
+                          (node.op == &core::matmul && !node.input(1)->is_constant()) ||
                           (IsElementwise(node) && IsFloat(node.output()->fact.type.dtype));
     const bool is_seen = std::any_of(node.outputs.begin(), node.outputs.end(),
                                      [&](const Value* v) { return rounded_.contains(v); });
-    // Attention in three nodes rounds as the standard's body does.
-    const bool is_attention = node.op == &core::softmax || IsProductOfValues(node);
-    if (is_attention) KeepRounded(node.outputs);
-    if (hands_on ? is_seen : is_attention || !(Computes(node) || node.op == &core::shape)) {
+    if (hands_on ? is_seen : !(Computes(node) || node.op == &core::shape)) {
       KeepRounded(node.inputs);
     }
   }
@@ -291,7 +288,7 @@ class Widening {
       // What is added to a product with weights is its bias, which Gemm and Conv add before they
       // round; what is added to one of two values, a mask of scores, comes after.
       WideExpression wide(epilogue, std::vector<bool>(epilogue.inputs.size()),
-                          !node.inputs[1]->is_constant());
+                          !node.inputs[1]->is_constant() && Rounds(node.output()));
       if (IsHalf(type)) wide.Finish(type, WideEnd(node.output()));
       if (!wide.fits()) return false;
       if (wide.IsIdentity()) {
@@ -300,7 +297,8 @@ class Widening {
         attributes.Set("epilogue", wide.Take());
       }
     }
-    if (node.op == &core::softmax && type == DType::kFloat16 && attributes.Int("log") == 0) {
+    if (node.op == &core::softmax && type == DType::kFloat16 && Rounds(node.output()) &&
+        attributes.Int("log") == 0) {
       attributes.Set("rounding", static_cast<int64_t>(type));
     }
     const bool is_attention = node.op == &core::attention && type == DType::kBFloat16;
