@@ -111,6 +111,37 @@ TEST(Allocation, AStaticRunAllocatesItsOutputsAlone) {
   }
 }
 
+// Products of bytes whose scale a run finds out, with a sweep over sums and without.
+TEST(Allocation, QuantisedProductsAllocateNothing) {
+  for (const int threads : {1, 2}) {
+    std::vector<int64_t> counts;
+    for (const int blocks : {1, 5}) {
+      std::string text =
+          "graph g\ninput x: uint8[6,8]\ninput s: float[]\ninput w: int8[8,40]\n"
+          "const b: float[40] = random\nconst c: float[40] = random\n";
+      for (int i = 0; i < blocks; ++i) {
+        text += fmt::format(
+            "p{0} = integer_matmul(x, w, _, _, s, b, c) {{epilogue=<(int32, float, float, float) "
+            "cast(0):float mul(1,2):float mul(4,5):float add(6,3):float>}}\n"
+            "q{0} = integer_matmul(x, w, _, _, s, b) {{epilogue=<(int32, float, float) "
+            "cast(0):float mul(3,1):float tanh(4):float add(5,2):float>}}\n"
+            "r{0} = add(p{0}, q{0})\n{1}\n",
+            i, i == 0 ? "y0 = tanh(r0)" : fmt::format("y{} = add(y{}, r{})", i, i - 1, i));
+      }
+      const auto program = MakeProgram(text + fmt::format("output y{}\n", blocks - 1), threads);
+      std::mt19937 random(1);
+      Tensor x(DType::kUInt8, {6, 8}), w(DType::kInt8, {8, 40});
+      for (const Tensor& bytes : {x, w}) {
+        for (int64_t i = 0; i < bytes.size(); ++i) static_cast<uint8_t*>(bytes.raw())[i] = i % 7;
+      }
+      const std::vector<Datum> inputs = {x, RandomTensor(DType::kFloat32, {}, random), w};
+      ExpectSameAll(program->Run(inputs), Evaluate(program->graph(), inputs));
+      counts.push_back(AllocationsOf(*program, inputs));
+    }
+    EXPECT_EQ(counts[0], counts[1]) << "with " << threads << " threads";
+  }
+}
+
 // A step, slices of a sequence, a carried state and a stacked output: iterations allocate nothing.
 TEST(Allocation, IterationsAllocateNothing) {
   const auto program = MakeProgram(R"(graph g

@@ -1,7 +1,9 @@
 #include "devices/cpu/int8_rescale.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 namespace sardonyx::cpu {
@@ -9,13 +11,40 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-using Column = std::vector<float>;  // one element, or one a column
+// Registers of an expression at most; longer ones are no rescaling.
+constexpr int kMostRegisters = 32;
+
+using Column = std::span<const float>;  // one element, or one a column
+constexpr float kOne[] = {1}, kZero[] = {0};
+
+// Where columns are put, one behind the other.
+class Columns {
+ public:
+  explicit Columns(std::span<float> memory) : memory_(memory) {}
+
+  size_t used() const { return used_; }
+  std::span<float> Take(size_t count) {
+    used_ += count;
+    return memory_.subspan(used_ - count, count);
+  }
+  template <typename Combine>
+  Column Combined(Column a, Column b, Combine&& combine) {
+    const std::span<float> result = Take(std::max(a.size(), b.size()));
+    const size_t a_step = a.size() > 1, b_step = b.size() > 1;
+    for (size_t i = 0; i < result.size(); ++i) result[i] = combine(a[i * a_step], b[i * b_step]);
+    return result;
+  }
+
+ private:
+  std::span<float> memory_;
+  size_t used_ = 0;
+};
 
 bool IsByte(DType type) { return type == DType::kInt8 || type == DType::kUInt8; }
 
 // A value that follows from the sum: in the order of Int8Rescale, as far as it has come.
 struct Linear {
-  Column scale = {1}, offset = {0};
+  Column scale = kOne, offset = kZero;
   bool rounds = false;
   float round_low = -kInfinity, round_high = kInfinity, again = 1, again_offset = 0;
   int residual = -1;
@@ -34,15 +63,6 @@ struct Register {
   int residual = -1;  // residual * scale + offset
   float scale = 1, offset = 0;
 };
-
-template <typename Combine>
-Column Combined(const Column& a, const Column& b, Combine&& combine) {
-  Column result(std::max(a.size(), b.size()));
-  for (size_t i = 0; i < result.size(); ++i) {
-    result[i] = combine(a[a.size() == 1 ? 0 : i], b[b.size() == 1 ? 0 : i]);
-  }
-  return result;
-}
 
 float Apply(Fn fn, float a, float b) {
   switch (fn) {
@@ -70,7 +90,7 @@ bool ClampBeforeRounding(Linear& v) {
   return true;
 }
 
-bool Multiply(Linear& v, const Column& factor) {
+bool Multiply(Linear& v, Column factor, Columns& columns) {
   if (v.finished) return false;
   if (factor.size() > 1 && (v.rounds || v.residual >= 0 || v.clamps())) return false;
   ClampBeforeRounding(v);  // while the factor behind the rounding is 1
@@ -85,13 +105,13 @@ bool Multiply(Linear& v, const Column& factor) {
     v.again *= f;
     v.again_offset *= f;
   } else {
-    v.scale = Combined(v.scale, factor, [](float a, float b) { return a * b; });
-    v.offset = Combined(v.offset, factor, [](float a, float b) { return a * b; });
+    v.scale = columns.Combined(v.scale, factor, std::multiplies<float>());
+    v.offset = columns.Combined(v.offset, factor, std::multiplies<float>());
   }
   return true;
 }
 
-bool Shift(Linear& v, const Column& by) {
+bool Shift(Linear& v, Column by, Columns& columns) {
   if (by.size() > 1 && (v.rounds || v.finished || v.clamps())) return false;
   v.low += by[0];
   v.high += by[0];
@@ -100,16 +120,16 @@ bool Shift(Linear& v, const Column& by) {
   } else if (v.rounds) {
     v.again_offset += by[0];
   } else {
-    v.offset = Combined(v.offset, by, [](float a, float b) { return a + b; });
+    v.offset = columns.Combined(v.offset, by, std::plus<float>());
   }
   return true;
 }
 
-bool AddResidual(Linear& v, const Register& r) {
+bool AddResidual(Linear& v, const Register& r, Columns& columns) {
   if (v.residual >= 0 || v.finished || !ClampBeforeRounding(v) || v.clamps()) return false;
   v.residual = r.residual;
   v.residual_scale = r.scale;
-  return Shift(v, {r.offset});
+  return Shift(v, std::span(&r.offset, 1), columns);
 }
 
 bool Round(Linear& v) {
@@ -135,25 +155,19 @@ bool ToByte(const Linear& v, DType type) {
 }
 
 // A function of a sum or a residual and a column; `first`: the column is the left operand.
-bool ApplyColumn(Fn fn, Register& r, const Column& column, bool first) {
-  Column by = column;
+bool ApplyColumn(Fn fn, Register& r, Column by, bool first, Columns& columns) {
+  if (first && (fn == Fn::kSub || fn == Fn::kDiv)) return false;
   switch (fn) {
     case Fn::kSub:
     case Fn::kAdd:
-      if (fn == Fn::kSub) {
-        if (first) return false;
-        for (float& value : by) value = -value;
-      }
-      if (r.kind == Register::Kind::kSum) return Shift(r.sum, by);
+      if (fn == Fn::kSub) by = columns.Combined(kZero, by, std::minus<float>());
+      if (r.kind == Register::Kind::kSum) return Shift(r.sum, by, columns);
       r.offset += by[0];
       return by.size() == 1;
     case Fn::kDiv:
     case Fn::kMul:
-      if (fn == Fn::kDiv) {
-        if (first) return false;
-        for (float& value : by) value = 1 / value;
-      }
-      if (r.kind == Register::Kind::kSum) return Multiply(r.sum, by);
+      if (fn == Fn::kDiv) by = columns.Combined(kOne, by, std::divides<float>());
+      if (r.kind == Register::Kind::kSum) return Multiply(r.sum, by, columns);
       r.scale *= by[0];
       r.offset *= by[0];
       return by.size() == 1;
@@ -167,7 +181,7 @@ bool ApplyColumn(Fn fn, Register& r, const Column& column, bool first) {
   }
 }
 
-bool ApplyUnary(const Instruction& instruction, DType from, Register& r) {
+bool ApplyUnary(const Instruction& instruction, DType from, Register& r, Columns& columns) {
   if (instruction.fn == Fn::kCast) {
     const bool real = instruction.type == DType::kFloat32;
     const bool whole = instruction.type == DType::kInt32 && (IsByte(from) || from == DType::kInt32);
@@ -183,48 +197,48 @@ bool ApplyUnary(const Instruction& instruction, DType from, Register& r) {
   }
   if (r.kind != Register::Kind::kSum) return false;
   if (instruction.fn == Fn::kRound) return Round(r.sum);
-  return instruction.fn == Fn::kRelu && ApplyColumn(Fn::kMax, r, {0}, false);
+  return instruction.fn == Fn::kRelu && ApplyColumn(Fn::kMax, r, kZero, false, columns);
 }
 
-bool ApplyBinary(Fn fn, const Register& a, const Register& b, Register* result) {
+bool ApplyBinary(Fn fn, const Register& a, const Register& b, Register* result, Columns& columns) {
   using Kind = Register::Kind;
   if (a.kind == Kind::kColumn && b.kind == Kind::kColumn) {
     const bool known = fn == Fn::kAdd || fn == Fn::kSub || fn == Fn::kMul || fn == Fn::kDiv ||
                        fn == Fn::kMin || fn == Fn::kMax;
     result->column =
-        Combined(a.column, b.column, [fn](float x, float y) { return Apply(fn, x, y); });
+        columns.Combined(a.column, b.column, [fn](float x, float y) { return Apply(fn, x, y); });
     return known;
   }
   if (a.kind == Kind::kColumn || b.kind == Kind::kColumn) {
     const bool first = a.kind == Kind::kColumn;
     *result = first ? b : a;
-    return ApplyColumn(fn, *result, first ? a.column : b.column, first);
+    return ApplyColumn(fn, *result, first ? a.column : b.column, first, columns);
   }
   if (fn != Fn::kAdd || a.kind == b.kind) return false;
   *result = a.kind == Kind::kSum ? a : b;
-  return AddResidual(result->sum, a.kind == Kind::kSum ? b : a);
+  return AddResidual(result->sum, a.kind == Kind::kSum ? b : a, columns);
 }
 
-Column Read(const RescaleOperand& operand, int64_t columns) {
-  Column column(operand.kind == RescaleOperand::Kind::kScalar ? 1 : static_cast<size_t>(columns),
-                1);
-  if (operand.data == nullptr) return column;
-  for (size_t i = 0; i < column.size(); ++i) {
-    switch (operand.type) {
-      case DType::kInt32:
-        column[i] = static_cast<float>(static_cast<const int32_t*>(operand.data)[i]);
-        break;
-      case DType::kInt8: column[i] = static_cast<const int8_t*>(operand.data)[i]; break;
-      case DType::kUInt8: column[i] = static_cast<const uint8_t*>(operand.data)[i]; break;
-      default: column[i] = static_cast<const float*>(operand.data)[i];
-    }
+Column Read(const RescaleOperand& operand, const void* data, int64_t count, Columns& columns) {
+  const std::span<float> column =
+      columns.Take(operand.kind == RescaleOperand::Kind::kScalar ? 1 : static_cast<size_t>(count));
+  if (data == nullptr) {
+    std::fill(column.begin(), column.end(), 1.0f);
+    return column;
+  }
+  const auto copy = [&](const auto* from) { std::copy_n(from, column.size(), column.data()); };
+  switch (operand.type) {
+    case DType::kInt32: copy(static_cast<const int32_t*>(data)); break;
+    case DType::kInt8: copy(static_cast<const int8_t*>(data)); break;
+    case DType::kUInt8: copy(static_cast<const uint8_t*>(data)); break;
+    default: copy(static_cast<const float*>(data));
   }
   return column;
 }
 
 bool Takes(DType type) { return IsByte(type) || type == DType::kInt32 || type == DType::kFloat32; }
 
-Rescaling Finish(Linear v, DType type, int64_t columns) {
+Rescaling Finish(Linear v, DType type, int64_t count, Columns& columns) {
   if (IsByte(type) && !v.finished) {  // the one rounding is that of the store
     v.zero = v.again_offset;
     v.low = std::max(v.low, v.round_low + v.zero);
@@ -233,14 +247,16 @@ Rescaling Finish(Linear v, DType type, int64_t columns) {
   }
   Rescaling result;
   Int8Rescale& rescale = result.rescale;
-  const auto spread = [columns](const Column& column, std::vector<float>& to) {
-    to.assign(static_cast<size_t>(columns + kInt8ColumnSlack), 0);
-    for (int64_t j = 0; j < columns; ++j) {
-      to[static_cast<size_t>(j)] = column[column.size() == 1 ? 0 : static_cast<size_t>(j)];
+  const auto spread = [&](Column column) {
+    const std::span<float> all = columns.Take(static_cast<size_t>(count + kInt8ColumnSlack));
+    for (int64_t j = 0; j < count; ++j) {
+      all[static_cast<size_t>(j)] = column[column.size() == 1 ? 0 : static_cast<size_t>(j)];
     }
+    std::fill(all.begin() + count, all.end(), 0.0f);
+    return all.data();
   };
-  spread(v.scale, result.scale);
-  spread(v.offset, result.offset);
+  rescale.scale = spread(v.scale);
+  rescale.offset = spread(v.offset);
   rescale.rounds = v.rounds;
   rescale.round_low = v.round_low;
   rescale.round_high = v.round_high;
@@ -254,18 +270,29 @@ Rescaling Finish(Linear v, DType type, int64_t columns) {
   rescale.type = type;
   rescale.zero_point = static_cast<int32_t>(v.zero);
   result.residual = v.residual;
+  result.used = columns.used();
   return result;
 }
 
 }  // namespace
 
+size_t RescaleFloats(const Expression& expression, int64_t columns) {
+  // A column for each register, two more of an instruction, and the two of the result.
+  const size_t count = static_cast<size_t>(expression.registers()) + 2 * expression.code.size() + 2;
+  return count * static_cast<size_t>(columns + kInt8ColumnSlack);
+}
+
 std::optional<Rescaling> AnalyseRescale(const Expression& expression, int64_t columns,
-                                        std::span<const RescaleOperand> operands) {
+                                        std::span<const RescaleOperand> operands,
+                                        const void* const* data, std::span<float> memory) {
   using Kind = Register::Kind;
   const DType type = expression.ResultType();
   if (!IsByte(type) && type != DType::kFloat32) return {};
-  std::vector<Register> registers(1);
-  registers[0].kind = Kind::kSum;
+  if (expression.registers() > kMostRegisters) return {};
+  Columns made(memory);
+  std::array<Register, kMostRegisters> registers;
+  size_t count = 0;
+  registers[count++].kind = Kind::kSum;
   for (size_t i = 0; i < operands.size(); ++i) {
     Register r;
     if (!Takes(operands[i].type)) return {};
@@ -274,32 +301,36 @@ std::optional<Rescaling> AnalyseRescale(const Expression& expression, int64_t co
       r.kind = Kind::kResidual;
       r.residual = static_cast<int>(i);
     } else {
-      r.column = Read(operands[i], columns);
+      r.column = Read(operands[i], data[i], columns, made);
     }
-    registers.push_back(std::move(r));
+    registers[count++] = r;
   }
   for (const Expression::Constant& constant : expression.constants) {
     if (!Takes(constant.type)) return {};
     Register r;
-    r.column = {static_cast<float>(constant.value)};
-    registers.push_back(std::move(r));
+    const std::span<float> value = made.Take(1);
+    value[0] = static_cast<float>(constant.value);
+    r.column = value;
+    registers[count++] = r;
   }
   for (const Instruction& instruction : expression.code) {
     Register r;
     if (Arity(instruction.fn) == 1) {
       r = registers[instruction.args[0]];
-      if (!ApplyUnary(instruction, expression.RegisterType(instruction.args[0]), r)) return {};
+      if (!ApplyUnary(instruction, expression.RegisterType(instruction.args[0]), r, made)) {
+        return {};
+      }
     } else if (Arity(instruction.fn) != 2 ||
                !ApplyBinary(instruction.fn, registers[instruction.args[0]],
-                            registers[instruction.args[1]], &r)) {
+                            registers[instruction.args[1]], &r, made)) {
       return {};
     }
-    registers.push_back(std::move(r));
+    registers[count++] = r;
   }
-  const Register& last = registers.back();
+  const Register& last = registers[count - 1];
   if (expression.code.empty() || last.kind != Kind::kSum) return {};
   if (type == DType::kFloat32 && last.sum.finished) return {};
-  Rescaling result = Finish(last.sum, type, columns);
+  Rescaling result = Finish(last.sum, type, columns, made);
   if (result.residual >= 0) {
     result.rescale.residual_type = operands[static_cast<size_t>(result.residual)].type;
   }

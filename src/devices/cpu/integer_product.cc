@@ -1,5 +1,8 @@
 // Products of bytes, with an epilogue that the kernel applies to sums, or else a second sweep.
 
+#include <algorithm>
+#include <array>
+
 #include "base/round.h"
 #include "devices/cpu/families.h"
 #include "devices/cpu/int8_rescale.h"
@@ -37,16 +40,19 @@ class SumEpilogue {
   int residual() const {
     return known_.residual < 0 ? -1 : static_cast<int>(kOwnInputs) + known_.residual;
   }
-  // The rescaling with the operands of a run.
-  const Rescaling& At(const StepArgs& args, Rescaling* made) const;
+  // The rescaling with the operands of a run; its columns are known or lie in `scratch`.
+  Rescaling At(const StepArgs& args, void* scratch) const;
+  size_t scratch_bytes() const { return scratch_floats_ * sizeof(float); }
   void Sweep(const StepArgs& args, const void* sums) const;
 
  private:
   std::shared_ptr<const Expression> expression_;
   std::vector<RescaleOperand> operands_;
   int64_t columns_;
+  std::vector<float> columns_of_known_;
   Rescaling known_;  // if all operands but the residual are constant
   bool is_known_ = true;
+  size_t scratch_floats_ = 0;
   ElementwiseKernel sweep_;
 };
 
@@ -65,22 +71,35 @@ SumEpilogue::SumEpilogue(const BindRequest& request, int64_t columns) : columns_
   const Operand& y = request.outputs[0];
   bool fits = true;
   std::vector<Tensor> constants;
+  std::vector<const void*> data;
   for (size_t i = kOwnInputs; i < request.inputs.size(); ++i) {
     const Operand& operand = request.inputs[i];
-    RescaleOperand own{KindOf(operand, y, columns, &fits), operand.dtype, nullptr};
+    const RescaleOperand own{KindOf(operand, y, columns, &fits), operand.dtype};
+    const void*& known = data.emplace_back(nullptr);
     if (own.kind != RescaleOperand::Kind::kResidual) {
       if (operand.constant != nullptr && operand.constant->raw() != nullptr) {
-        own.data = constants.emplace_back(Aligned(*operand.constant)).raw();
+        known = constants.emplace_back(Aligned(*operand.constant)).raw();
       }
-      is_known_ = is_known_ && own.data != nullptr;
+      is_known_ = is_known_ && known != nullptr;
     }
     operands_.push_back(own);
   }
   if (fits) {
     // Where operands are not known yet, only the plain form is the same for all their values.
-    std::optional<Rescaling> found = AnalyseRescale(*expression, columns, operands_);
+    std::vector<float> memory(RescaleFloats(*expression, columns));
+    const auto found = AnalyseRescale(*expression, columns, operands_, data.data(), memory);
     if (found && (is_known_ || (!found->rescale.rounds && y.dtype == DType::kFloat32))) {
-      known_ = std::move(*found);
+      known_ = *found;
+      scratch_floats_ = found->used;
+      if (is_known_) {
+        const auto one = static_cast<size_t>(columns + kInt8ColumnSlack);
+        columns_of_known_.assign(known_.rescale.scale, known_.rescale.scale + one);
+        columns_of_known_.insert(columns_of_known_.end(), known_.rescale.offset,
+                                 known_.rescale.offset + one);
+        known_.rescale.scale = columns_of_known_.data();
+        known_.rescale.offset = columns_of_known_.data() + one;
+        scratch_floats_ = 0;
+      }
       return;
     }
   }
@@ -94,17 +113,16 @@ SumEpilogue::SumEpilogue(const BindRequest& request, int64_t columns) : columns_
   if (!sweep_) Fail(ErrorCode::kInternal, "an epilogue cannot run: {}", why);
 }
 
-const Rescaling& SumEpilogue::At(const StepArgs& args, Rescaling* made) const {
+Rescaling SumEpilogue::At(const StepArgs& args, void* scratch) const {
   if (is_known_) return known_;
-  std::vector<RescaleOperand> operands = operands_;
-  for (size_t i = 0; i < operands.size(); ++i) operands[i].data = args.in[kOwnInputs + i];
-  *made = *AnalyseRescale(*expression_, columns_, operands);
-  return *made;
+  return *AnalyseRescale(*expression_, columns_, operands_, args.in + kOwnInputs,
+                         {static_cast<float*>(scratch), scratch_floats_});
 }
 
 void SumEpilogue::Sweep(const StepArgs& args, const void* sums) const {
-  std::vector<const void*> in{sums};
-  for (size_t i = 0; i < operands_.size(); ++i) in.push_back(args.in[kOwnInputs + i]);
+  std::array<const void*, 256> in;  // an expression has fewer registers
+  in[0] = sums;
+  std::copy_n(args.in + kOwnInputs, operands_.size(), in.begin() + 1);
   RunElementwise(sweep_, in.data(), args.out[0], args.parallel);
 }
 
@@ -119,7 +137,8 @@ struct BoundProblem {
   int64_t w_zero_count;
   std::shared_ptr<const void> packed;  // null: w is packed in every run
   std::shared_ptr<const SumEpilogue> epilogue;
-  int64_t packed_at, sums_at;  // in the scratch, behind what the kernel wants
+  // In the scratch, behind what the kernel wants.
+  int64_t packed_at, rescaling_at, sums_at;
 
   Int8ConvArgs Factors(const StepArgs& args, const Problem::Item& item) const;
   void Run(const StepArgs& args) const;
@@ -146,26 +165,21 @@ Int8ConvArgs BoundProblem::Factors(const StepArgs& args, const Problem::Item& it
 
 void BoundProblem::Run(const StepArgs& args) const {
   char* const sums = static_cast<char*>(args.scratch) + sums_at;
-  Rescaling made;
-  const Rescaling* rescaling = nullptr;
-  Int8Rescale rescale;
-  if (!epilogue->plain() && !epilogue->sweeps()) {
-    rescaling = &epilogue->At(args, &made);
-    rescale = rescaling->rescale;
-    rescale.scale = rescaling->scale.data();
-    rescale.offset = rescaling->offset.data();
-  }
+  const bool rescales = !epilogue->plain() && !epilogue->sweeps();
+  Rescaling rescaling;
+  if (rescales) rescaling = epilogue->At(args, static_cast<char*>(args.scratch) + rescaling_at);
+  const Int8Rescale& rescale = rescaling.rescale;
   for (const Problem::Item& item : problem.items) {
     Int8ConvArgs conv = Factors(args, item);
     char* y = epilogue->sweeps() ? sums : static_cast<char*>(args.out[0]);
-    if (rescaling == nullptr) {
+    if (!rescales) {
       conv.y = y + item.y * 4;
     } else {
       conv.rescale = &rescale;
       conv.y = y + item.y * (rescale.type == DType::kFloat32 ? 4 : 1);
-      if (rescaling->residual >= 0) {
+      if (rescaling.residual >= 0) {
         const bool real = rescale.residual_type == DType::kFloat32;
-        const size_t input = kOwnInputs + static_cast<size_t>(rescaling->residual);
+        const size_t input = kOwnInputs + static_cast<size_t>(rescaling.residual);
         conv.residual = static_cast<const char*>(args.in[input]) + item.y * (real ? 4 : 1);
         conv.residual_stride = problem.shape.cout;
       }
@@ -209,9 +223,11 @@ BindResult BindProblem(const BindRequest& request, Problem problem) {
                     .packed = PackConstant(request, problem),
                     .epilogue = std::make_shared<const SumEpilogue>(request, shape.cout),
                     .packed_at = AlignUp(ConvInt8ScratchBytes(shape, request.threads)),
+                    .rescaling_at = 0,
                     .sums_at = 0};
-  step.sums_at =
+  step.rescaling_at =
       step.packed_at + (step.packed == nullptr ? AlignUp(ConvInt8PackedBytes(shape)) : 0);
+  step.sums_at = step.rescaling_at + AlignUp(step.epilogue->scratch_bytes());
   Bound bound;
   if (step.packed != nullptr) bound.packed = 1u << 1;
   if (step.epilogue->residual() >= 0) bound.inplace = 1u << step.epilogue->residual();
