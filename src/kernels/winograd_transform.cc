@@ -328,6 +328,17 @@ HWY_INLINE int64_t InputChannels(D d, const float* x, int64_t line, int64_t pixe
   return c;
 }
 
+// Fetches what the next tile of the line reads, and the one at `from` does not.
+template <WinogradForm kForm>
+HWY_INLINE void FetchNext(const float* from, int64_t line, int64_t pixel) {
+  constexpr int kT = kForm.Side();
+  for (int i = 0; i < kT; ++i, from += line) {
+    for (int64_t c = kT * pixel; c < (kT + kForm.m * kForm.stride) * pixel; c += 16) {
+      __builtin_prefetch(from + c, 0, 2);
+    }
+  }
+}
+
 template <WinogradForm kForm>
 HWY_NOINLINE void Input(const ConvShape& s, const float* x, int64_t first, int64_t count,
                         const WinogradValues& values) {
@@ -344,6 +355,7 @@ HWY_NOINLINE void Input(const ConvShape& s, const float* x, int64_t first, int64
     const int h0 = Clip(-h), h1 = Clip(s.in[1] - h), w0 = Clip(-w), w1 = Clip(s.in[2] - w);
     const float* from = x + (place.item * s.in[1] + h) * line + w * s.x_stride;
     float* to = values.data + r * values.ld;
+    FetchNext<kForm>(from, line, s.x_stride);
     const auto some = [&]<Extent kExtent>(auto d, int64_t c) HWY_ATTR {
       return InputChannels<kForm, kExtent>(d, from, line, s.x_stride, c, s.cin, h0, h1, w0, w1,
                                            place.rows, place.columns, to, values.t_stride);
