@@ -125,14 +125,16 @@ void Columns(const Type* x_in, Type* y_out, int64_t n, int64_t inner, int64_t co
   }
 }
 
-// Some rows side by side, since each addition waits for the one before it.
+// Some rows side by side, where each step waits long for the one before it: integers are added
+// within a cycle, and one row after the other is what memory gives fastest.
 template <bool kProduct, bool kExclusive, typename T>
 void Rows(const T* x, T* y, int64_t n, int64_t count, bool reverse) {
   using A = Accumulator<T>;
   const A start = kProduct ? A{1} : A{0};
   const int64_t first = reverse ? n - 1 : 0, step = reverse ? -1 : 1;
+  constexpr bool kIsSlow = kProduct || std::is_floating_point_v<T>;
   int64_t row = 0;
-  for (; row + 4 <= count; row += 4) {
+  for (; kIsSlow && row + 4 <= count; row += 4) {
     const T* from = x + row * n + first;
     T* to = y + row * n + first;
     A a = start, b = start, c = start, d = start;
