@@ -3,6 +3,7 @@
 #include "base/round.h"
 #include "devices/cpu/epilogue_binding.h"
 #include "devices/cpu/families.h"
+#include "kernels/conv_typed.h"
 #include "ops/core/window.h"
 
 namespace sardonyx::cpu {
@@ -159,6 +160,43 @@ BindResult BindTransposed(const BindRequest& request) {
                      .run = ConvTranspose});
 }
 
+BindResult BindTyped(const BindRequest& request) {
+  const DType type = request.inputs[0].dtype;
+  const Operand& weights = request.inputs[1];
+  if (!IsGemmType(type) || request.outputs[0].dtype != type || weights.dtype != type) {
+    return Refuse("element type is {}", Name(type));
+  }
+  if (request.node.attributes.Expr("epilogue") != nullptr) return Refuse("it has an epilogue");
+  ConvShape shape;
+  if (std::string why = ConvShapeOf(request, false, &shape); !why.empty()) return why;
+  const auto packed_bytes = static_cast<int64_t>(AlignBytes(ConvTypedPackedBytes(type, shape)));
+  const int64_t weight_bytes = AlignBytes(ByteSize(type, weights.size()));
+  std::shared_ptr<const void> packed;
+  if (weights.constant != nullptr) {
+    packed = request.packs.Get(*weights.constant, weights.id, LayoutName("typed", shape),
+                               packed_bytes, [&](const Tensor& source, void* to) {
+                                 std::vector<std::byte> turned(weight_bytes);
+                                 ConvTypedPack(type, shape, source.raw(), turned.data(), to,
+                                               Parallel{&ThreadPool::Process(), request.threads});
+                               });
+  }
+  Bound bound;
+  if (packed != nullptr) bound.packed = 1u << 1;
+  const auto own =
+      static_cast<int64_t>(AlignBytes(ConvTypedScratchBytes(type, shape, request.threads)));
+  bound.scratch_bytes = own + (packed == nullptr ? packed_bytes + weight_bytes : 0);
+  bound.run = [=](const StepArgs& args) {
+    const void* ready = packed.get();
+    if (ready == nullptr) {
+      char* to = static_cast<char*>(args.scratch) + own;
+      ConvTypedPack(type, shape, args.in[1], to + packed_bytes, to, args.parallel);
+      ready = to;
+    }
+    ConvTyped(type, shape, args.in[0], ready, args.out[0], args.scratch, args.parallel);
+  };
+  return bound;
+}
+
 template <ConvAlgorithm kAlgorithm>
 constexpr Implementation kBy = {Name(kAlgorithm), Bind<kAlgorithm>};
 
@@ -166,7 +204,8 @@ constexpr Implementation kConv[] = {kBy<ConvAlgorithm::kDepthwise>,
 #define SARDONYX_ROW(algorithm, name, m, stride, kernel) kBy<ConvAlgorithm::algorithm>,
                                     SARDONYX_WINOGRAD_FORMS(SARDONYX_ROW)
 #undef SARDONYX_ROW
-                                        kBy<ConvAlgorithm::kGemm>};
+                                        kBy<ConvAlgorithm::kGemm>,
+                                    {"gemm, typed", BindTyped}};
 constexpr Implementation kTransposed[] = {{"gemm", BindTransposed}};
 
 }  // namespace
