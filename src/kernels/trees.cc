@@ -6,6 +6,7 @@
 
 #include "base/round.h"
 #include "kernels/scratch_slots.h"
+#include "kernels/slices.h"
 
 namespace sardonyx {
 namespace {
@@ -13,8 +14,7 @@ namespace {
 constexpr int kLanes = 16;                // walks side by side
 constexpr int64_t kTreeBytes = 1 << 14;   // of trees that all rows of a block go down in turn
 constexpr int64_t kBlockBytes = 1 << 18;  // of a block of rows
-constexpr double kStep = 0.8;             // nanoseconds
-constexpr int64_t kLeastCost = 40'000;    // of a task
+constexpr double kStepUs = 8e-4;          // microseconds
 
 // How rows and trees are cut into tasks.
 struct Grid {
@@ -37,14 +37,13 @@ Grid CutWork(const Ensemble& ensemble, int64_t rows) {
     grid.row_blocks = CeilDiv(rows, grid.rows);
   }
   const auto trees = static_cast<int64_t>(ensemble.trees.size());
-  const double cost = static_cast<double>(std::min(rows, grid.rows) * ensemble.steps) * kStep;
-  // With many rows each task takes all trees, with few a part of them.
-  const int64_t groups =
-      grid.row_blocks >= kMostGroups
-          ? 1
-          : std::clamp<int64_t>(static_cast<int64_t>(cost / kLeastCost), 1, kMostGroups);
-  grid.trees = std::max<int64_t>(kLanes, (trees + groups - 1) / groups);
-  grid.tree_groups = std::max<int64_t>(1, (trees + grid.trees - 1) / grid.trees);
+  const double us = static_cast<double>(std::min(rows, grid.rows) * ensemble.steps) * kStepUs;
+  // With many rows each task takes all trees, with few a part of them, that is worth copying the
+  // rows for.
+  int64_t groups = grid.row_blocks >= kMostGroups ? 1 : TaskCount(us / 4, kMostGroups);
+  while (groups > 1 && trees < groups * kLanes) groups /= 2;
+  grid.trees = std::max<int64_t>(1, CeilDiv(trees, groups));
+  grid.tree_groups = std::max<int64_t>(1, CeilDiv(trees, grid.trees));
   return grid;
 }
 
