@@ -7,6 +7,7 @@
 #include "kernels/crew.h"
 #include "kernels/gemm.h"
 #include "kernels/recurrent_step.h"
+#include "kernels/targets.h"
 
 namespace sardonyx {
 namespace {
@@ -43,19 +44,23 @@ int64_t FirstGates(const RecurrentOptions& options) {
 
 struct PackedDirection {
   float* w;            // GemmPackB of [input, G * H]
-  float* r_first;      // panels
-  float* r_second;     // panels of GRU's h, or none
+  void* r_first;       // panels
+  void* r_second;      // panels of GRU's h, or none
   float* bias;         // [G * H]: of w and r; of w alone for GRU's h if linear_before_reset
   float* bias_second;  // [H]: GRU's Rbh if linear_before_reset
   float* peepholes;    // [3 * H], LSTM alone
 };
 
+size_t PanelBytes(const RecurrentOptions& options, int64_t gates) {
+  const int64_t count = PanelElements(options.hidden_size, gates);
+  return AlignBytes(static_cast<size_t>(count * BitWidth(options.r_type) / 8));
+}
+
 size_t DirectionBytes(const RecurrentOptions& options) {
   const int64_t hidden = options.hidden_size, columns = Gates(options.cell) * hidden;
   const int64_t first = FirstGates(options), second = Gates(options.cell) - first;
   size_t bytes = AlignBytes(GemmPackedBytes(options.input_size, columns)) +
-                 FloatBytes(PanelFloats(hidden, first)) + FloatBytes(PanelFloats(hidden, second)) +
-                 FloatBytes(columns);
+                 PanelBytes(options, first) + PanelBytes(options, second) + FloatBytes(columns);
   if (options.cell == RecurrentCell::kGru) bytes += FloatBytes(hidden);
   if (options.cell == RecurrentCell::kLstm) bytes += FloatBytes(3 * hidden);
   return bytes;
@@ -67,8 +72,8 @@ PackedDirection Layout(const RecurrentOptions& options, void* packed, int64_t di
   Pieces pieces(static_cast<char*>(packed) + direction * DirectionBytes(options));
   PackedDirection layout{};
   layout.w = pieces.Take(GemmPackedBytes(options.input_size, columns));
-  layout.r_first = pieces.Take(FloatBytes(PanelFloats(hidden, first)));
-  layout.r_second = pieces.Take(FloatBytes(PanelFloats(hidden, second)));
+  layout.r_first = pieces.Take<void>(PanelBytes(options, first));
+  layout.r_second = pieces.Take<void>(PanelBytes(options, second));
   layout.bias = pieces.Take(FloatBytes(columns));
   if (options.cell == RecurrentCell::kGru) layout.bias_second = pieces.Take(FloatBytes(hidden));
   if (options.cell == RecurrentCell::kLstm) layout.peepholes = pieces.Take(FloatBytes(3 * hidden));
@@ -76,17 +81,18 @@ PackedDirection Layout(const RecurrentOptions& options, void* packed, int64_t di
 }
 
 // Rows [hidden, hidden] of r, those of one gate of so many, in the panels of RecurrentBlocks.
-void PackPanels(const float* r, int64_t hidden, int64_t gate, int64_t gates, float* packed) {
+template <typename T>
+void PackPanels(const T* r, int64_t hidden, int64_t gate, int64_t gates, T* packed) {
   constexpr int64_t kTogether = 32;  // inputs whose columns stay in the cache
   for (int64_t block = 0; block < UnitBlocks(hidden); ++block) {
     for (int64_t first = 0; first < hidden; first += kTogether) {
       const int64_t count = std::min(kTogether, hidden - first);
       for (int64_t lane = 0; lane < kUnits; ++lane) {
         const int64_t unit = block * kUnits + lane;
-        const float* from = r + unit * hidden + first;
-        float* to = packed + gate * kUnits + lane;
+        const T* from = r + unit * hidden + first;
+        T* to = packed + gate * kUnits + lane;
         for (int64_t i = 0; i < count; ++i) {
-          to[i * gates * kUnits] = unit < hidden ? from[i] : 0.0f;
+          to[i * gates * kUnits] = unit < hidden ? from[i] : T{0};
         }
       }
       packed += count * gates * kUnits;
@@ -290,14 +296,21 @@ void RecurrentPack(const RecurrentOptions& options, const RecurrentRows& w, cons
     const PackedDirection to = Layout(options, packed, direction);
     for (int64_t column = 0; column < columns; column += step) {
       const int64_t count = std::min(step, columns - column);
-      GemmPackB(input, count, w(direction * columns + column, count), input, true,
-                to.w + column * input, par);
+      const void* rows = w(direction * columns + column, count);
+      GemmPackB(input, count, static_cast<const float*>(rows), input, true, to.w + column * input,
+                par);
     }
     for (int64_t gate = 0; gate < gates; ++gate) {
-      const float* rows = r(direction * columns + gate * hidden, hidden);
+      const void* rows = r(direction * columns + gate * hidden, hidden);
       const bool is_first = gate < first;
-      PackPanels(rows, hidden, is_first ? gate : gate - first, is_first ? first : gates - first,
-                 is_first ? to.r_first : to.r_second);
+      void* const panels = is_first ? to.r_first : to.r_second;
+      const int64_t among = is_first ? first : gates - first, at = is_first ? gate : gate - first;
+      if (options.r_type == DType::kFloat16) {
+        PackPanels(static_cast<const uint16_t*>(rows), hidden, at, among,
+                   static_cast<uint16_t*>(panels));
+      } else {
+        PackPanels(static_cast<const float*>(rows), hidden, at, among, static_cast<float*>(panels));
+      }
     }
     const float* bias = b == nullptr ? nullptr : b + direction * 2 * columns;
     const int64_t third = options.cell == RecurrentCell::kGru ? 2 * hidden : columns;
@@ -313,6 +326,8 @@ void RecurrentPack(const RecurrentOptions& options, const RecurrentRows& w, cons
     }
   }
 }
+
+bool RecurrentKeepsHalves(int64_t batch) { return batch < 4 && TargetName() != "baseline"; }
 
 size_t RecurrentScratchBytes(const RecurrentOptions& options, int64_t steps, int64_t batch,
                              int threads) {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 
+#include "base/dtype.h"
 #include "base/thread_pool.h"
 
 namespace sardonyx {
@@ -38,6 +39,7 @@ struct RecurrentOptions {
   RecurrentCell cell = RecurrentCell::kLstm;
   RecurrentDirection direction = RecurrentDirection::kForward;
   int64_t input_size = 0, hidden_size = 0;
+  DType r_type = DType::kFloat32;  // of recurrent weights, also as they are packed; or float16
   bool has_clip = false;
   float clip = 0.0f;                 // bounds the argument of every activation to [-clip, clip]
   bool input_forget = false;         // LSTM: f = 1 - i
@@ -50,14 +52,18 @@ RecurrentOptions DefaultRecurrentOptions(RecurrentCell cell, RecurrentDirection 
                                          int64_t input_size, int64_t hidden_size);
 
 // Rows [first, first + count) of a matrix that is read once, in parts; valid until the next call.
-using RecurrentRows = std::function<const float*(int64_t first, int64_t count)>;
+using RecurrentRows = std::function<const void*(int64_t first, int64_t count)>;
 
-// Packing, once for constant weights: w [D * G * H, input_size], r [D * G * H, H], b [D, 2 * G * H]
-// or null, peepholes [D, 3 * H] (i, o, f) or null (LSTM alone). The packed form depends on the SIMD
-// target that runs; 64-byte aligned.
+// Packing, once for constant weights: w [D * G * H, input_size] of float32, r [D * G * H, H] of
+// r_type, b [D, 2 * G * H] or null, peepholes [D, 3 * H] (i, o, f) or null (LSTM alone). The packed
+// form depends on the SIMD target that runs; 64-byte aligned.
 size_t RecurrentPackedBytes(const RecurrentOptions& options);
 void RecurrentPack(const RecurrentOptions& options, const RecurrentRows& w, const RecurrentRows& r,
                    const float* b, const float* peepholes, void* packed, const Parallel& par);
+
+// Whether it pays to keep recurrent weights of float16 for so many sequences: steps of few are
+// bound by reading them, and widening takes an instruction.
+bool RecurrentKeepsHalves(int64_t batch);
 
 struct RecurrentRun {
   int64_t steps = 0, batch = 0;            // T, B

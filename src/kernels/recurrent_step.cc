@@ -35,11 +35,17 @@ constexpr int BlockVectors(int rows, int vectors) {
 #endif
 }
 
+HWY_INLINE V Weight(const float* from) { return hn::Load(D(), from); }
+HWY_INLINE V Weight(const uint16_t* from) {
+  const hn::Rebind<hwy::float16_t, D> half;
+  return hn::PromoteTo(D(), hn::Load(half, reinterpret_cast<const hwy::float16_t*>(from)));
+}
+
 // sums[r][v] = state[r] times kCount neighbouring vectors of a panel, all accumulators in
 // registers. The k loop runs kSplit times interleaved, each with accumulators of its own, where few
 // rows alone would wait for the latency of the additions.
-template <int kRows, int kCount, int kWidth>
-HWY_INLINE void PanelBlock(const float* const* state, int64_t k, const float* panel, float* sums) {
+template <int kRows, int kCount, int kWidth, typename W>
+HWY_INLINE void PanelBlock(const float* const* state, int64_t k, const W* panel, float* sums) {
   constexpr int kSplit = std::max(1, 8 / (kRows * kCount));
   const D d;
   V acc[kSplit][kRows][kCount];
@@ -52,10 +58,10 @@ HWY_INLINE void PanelBlock(const float* const* state, int64_t k, const float* pa
     }
   }
   const auto step = [&](auto& to, int64_t i) HWY_ATTR {
-    const float* HWY_RESTRICT weights = panel + i * kWidth;
+    const W* HWY_RESTRICT weights = panel + i * kWidth;
     V weight[kCount];
 #pragma GCC unroll 16
-    for (int v = 0; v < kCount; ++v) weight[v] = hn::Load(d, weights + v * kLanes);
+    for (int v = 0; v < kCount; ++v) weight[v] = Weight(weights + v * kLanes);
 #pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
       const V value = hn::Set(d, state[r][i]);
@@ -84,8 +90,8 @@ HWY_INLINE void PanelBlock(const float* const* state, int64_t k, const float* pa
 }
 
 // sums [kRows, kWidth] of a whole panel.
-template <int kRows, int kWidth>
-void PanelRows(const float* const* state, int64_t k, const float* panel, float* sums) {
+template <int kRows, int kWidth, typename W>
+void PanelRows(const float* const* state, int64_t k, const W* panel, float* sums) {
   constexpr int kVectors = static_cast<int>(kWidth / kLanes);
   constexpr int kCount = BlockVectors(kRows, kVectors);
   static_assert(kVectors % kCount == 0);
@@ -218,7 +224,7 @@ struct GruState {
 };
 
 // Blocks [first, last), at most kTogether, of up to kGroup items that go on.
-template <class Cell>
+template <class Cell, typename W>
 HWY_INLINE void RunBlocks(const RecurrentPhase& phase, const int64_t* items, int64_t group,
                           int64_t first, int64_t last) {
   constexpr int kWidth = Cell::kGates * static_cast<int>(kUnits);
@@ -236,7 +242,7 @@ HWY_INLINE void RunBlocks(const RecurrentPhase& phase, const int64_t* items, int
   HWY_ALIGN float sums[kTogether * kGroup * kWidth];
   float* to = sums;
   for (int64_t block = first; block < last; ++block, to += kGroup * kWidth) {
-    const float* const panel = phase.panels + block * hidden * kWidth;
+    const W* const panel = static_cast<const W*>(phase.panels) + block * hidden * kWidth;
     switch (group) {
       case 4: PanelRows<4, kWidth>(rows, hidden, panel, to); break;
       case 3: PanelRows<3, kWidth>(rows, hidden, panel, to); break;
@@ -256,7 +262,7 @@ HWY_INLINE void RunBlocks(const RecurrentPhase& phase, const int64_t* items, int
   }
 }
 
-template <class Cell>
+template <class Cell, typename W>
 void Blocks(const RecurrentPhase& phase, int64_t first, int64_t last, bool backwards) {
   const int64_t hidden = phase.options->hidden_size;
   // Panels that several groups of items read stay in the cache one at a time.
@@ -276,19 +282,26 @@ void Blocks(const RecurrentPhase& phase, int64_t first, int64_t last, bool backw
           if (phase.y != nullptr) std::fill_n(phase.y + at, units, 0.0f);
         }
       }
-      RunBlocks<Cell>(phase, items, group, begin, begin + count);
+      RunBlocks<Cell, W>(phase, items, group, begin, begin + count);
     }
   }
 }
 
-void BlocksImpl(const RecurrentPhase& phase, int64_t first, int64_t last, bool backwards) {
+template <typename W>
+void BlocksOf(const RecurrentPhase& phase, int64_t first, int64_t last, bool backwards) {
+  using Kind = RecurrentPhase::Kind;
   switch (phase.kind) {
-    case RecurrentPhase::Kind::kLstm: return Blocks<Lstm>(phase, first, last, backwards);
-    case RecurrentPhase::Kind::kRnn: return Blocks<Rnn>(phase, first, last, backwards);
-    case RecurrentPhase::Kind::kLinearGru: return Blocks<LinearGru>(phase, first, last, backwards);
-    case RecurrentPhase::Kind::kGruGates: return Blocks<GruGates>(phase, first, last, backwards);
-    case RecurrentPhase::Kind::kGruState: return Blocks<GruState>(phase, first, last, backwards);
+    case Kind::kLstm: return Blocks<Lstm, W>(phase, first, last, backwards);
+    case Kind::kRnn: return Blocks<Rnn, W>(phase, first, last, backwards);
+    case Kind::kLinearGru: return Blocks<LinearGru, W>(phase, first, last, backwards);
+    case Kind::kGruGates: return Blocks<GruGates, W>(phase, first, last, backwards);
+    case Kind::kGruState: return Blocks<GruState, W>(phase, first, last, backwards);
   }
+}
+
+void BlocksImpl(const RecurrentPhase& phase, int64_t first, int64_t last, bool backwards) {
+  const bool halves = phase.options->r_type == DType::kFloat16;
+  (halves ? BlocksOf<uint16_t> : BlocksOf<float>)(phase, first, last, backwards);
 }
 
 }  // namespace sardonyx::HWY_NAMESPACE

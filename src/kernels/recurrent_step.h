@@ -12,7 +12,7 @@ namespace sardonyx {
 // kUnits], the columns gate by gate, those beyond the last unit zero.
 inline constexpr int64_t kUnits = 16;
 inline int64_t UnitBlocks(int64_t hidden) { return (hidden + kUnits - 1) / kUnits; }
-inline int64_t PanelFloats(int64_t hidden, int64_t gates) {
+inline int64_t PanelElements(int64_t hidden, int64_t gates) {
   return UnitBlocks(hidden) * kUnits * gates * hidden;
 }
 
@@ -25,7 +25,7 @@ struct RecurrentPhase {
   const RecurrentActivation* activations = nullptr;
   int64_t batch = 0, gates = 0, t = 0;
   const int32_t* sequence_lens = nullptr;  // items that are over keep their state
-  const float* panels = nullptr;
+  const void* panels = nullptr;            // of options->r_type
   float* z = nullptr;  // [batch, gates, H]: x W^T and biases; kGruGates leaves its first gate there
   const float* h = nullptr;
   float* h_next = nullptr;

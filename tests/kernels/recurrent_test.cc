@@ -46,6 +46,9 @@ Data MakeData(const RecurrentOptions& o, int64_t steps, int64_t batch, bool with
   data.x = test::RandomFloats(steps * batch * o.input_size, 1);
   data.w = test::RandomFloats(rows * o.input_size, 2, -size, size);
   data.r = test::RandomFloats(rows * o.hidden_size, 3, -size, size);
+  if (o.r_type == DType::kFloat16) {
+    for (float& weight : data.r) weight = Half(weight);
+  }
   data.b = test::RandomFloats(2 * rows, 4);
   data.p = test::RandomFloats(data.directions * 3 * o.hidden_size, 5);
   data.h = test::RandomFloats(data.directions * batch * o.hidden_size, 6);
@@ -139,10 +142,11 @@ void ExpectNear(const std::vector<float>& got, const std::vector<double>& expect
 }
 
 // Rows of a matrix, as a buffer that each call overwrites.
+template <typename T = float>
 RecurrentRows RowsOf(const std::vector<float>& matrix, int64_t width) {
-  return [&matrix, width, part = std::vector<float>()](int64_t first, int64_t count) mutable {
+  return [&matrix, width, part = std::vector<T>()](int64_t first, int64_t count) mutable {
     part.assign(matrix.begin() + first * width, matrix.begin() + (first + count) * width);
-    return static_cast<const float*>(part.data());
+    return part.data();
   };
 }
 
@@ -153,8 +157,10 @@ void Check(const RecurrentOptions& o, int64_t steps, int64_t batch, bool with_le
   std::vector<float> first;
   for (const Parallel& par : {OneThread(), TwoThreads()}) {
     const Floats packed(RecurrentPackedBytes(o) / 4);
-    RecurrentPack(o, RowsOf(data.w, o.input_size), RowsOf(data.r, o.hidden_size), data.b.data(),
-                  is_lstm ? data.p.data() : nullptr, packed.get(), par);
+    RecurrentPack(o, RowsOf(data.w, o.input_size),
+                  o.r_type == DType::kFloat16 ? RowsOf<Half>(data.r, o.hidden_size)
+                                              : RowsOf(data.r, o.hidden_size),
+                  data.b.data(), is_lstm ? data.p.data() : nullptr, packed.get(), par);
     const Floats scratch(RecurrentScratchBytes(o, steps, batch, par.threads) / 4);
     std::vector<float> y(expected.y.size()), h(expected.h.size()), c(expected.c.size());
     RecurrentRun run;
@@ -191,6 +197,24 @@ TEST(Recurrent, AgreesWithDouble) {
             Check(options, 4, batch, false);
             options.linear_before_reset = true;
             options.input_forget = true;
+            Check(options, 5, batch, true);
+          }
+        }
+      }
+    }
+  });
+}
+
+TEST(Recurrent, KeepsHalves) {
+  test::ForEachTarget([] {
+    for (RecurrentCell cell : kCells) {
+      for (bool linear_before_reset : {false, true}) {
+        for (int64_t hidden : {1, 37, 128}) {
+          for (int64_t batch : {1, 2, 3, 4, 7}) {
+            auto options =
+                DefaultRecurrentOptions(cell, RecurrentDirection::kBidirectional, 9, hidden);
+            options.linear_before_reset = linear_before_reset;
+            options.r_type = DType::kFloat16;
             Check(options, 5, batch, true);
           }
         }

@@ -124,24 +124,24 @@ std::shared_ptr<const void> PackWeights(const BindRequest& request,
   };
   return request.packs.Make(
       request.inputs[kRecurrence].id,
-      fmt::format("{} {} {} {}", request.node.op->name, name(kWeights), name(kBias),
-                  name(kPeepholes)),
+      fmt::format("{} {} {} {} {}", request.node.op->name, name(kWeights), name(kBias),
+                  name(kPeepholes), Name(options.r_type)),
       static_cast<int64_t>(RecurrentPackedBytes(options)), [&](void* to) {
         PackCache::Reader w(request.packs, matrix(kWeights)), r(request.packs, matrix(kRecurrence));
         const Parallel par{&ThreadPool::Process(), request.threads};
         Tensor part, wide;
-        const auto read_from = [&](PackCache::Reader& from) {
-          return [&](int64_t first, int64_t count) -> const float* {
+        const auto read_from = [&](PackCache::Reader& from, DType as) {
+          return [&from, as, &part, &wide, &par](int64_t first, int64_t count) -> const void* {
             part = from.Rows(first, count);
-            if (part.dtype() == DType::kFloat32) return part.data<float>();
+            if (part.dtype() == as) return part.raw();
             if (wide.size() < part.size()) wide = Tensor(DType::kFloat32, {part.size()});
             WidenHalves(part.dtype(), part.raw(), part.size(), wide.data<float>(), par);
             return wide.data<float>();
           };
         };
         const Tensor b = values(kBias), p = values(kPeepholes);
-        RecurrentPack(options, read_from(w), read_from(r), b.data<float>(), p.data<float>(), to,
-                      par);
+        RecurrentPack(options, read_from(w, DType::kFloat32), read_from(r, options.r_type),
+                      b.data<float>(), p.data<float>(), to, par);
       });
 }
 
@@ -164,6 +164,9 @@ BindResult BindSteps(const BindRequest& request) {
   const int64_t steps = x.dims[0], batch = x.dims[1];
   const size_t outputs = request.outputs.size();
   const bool lens = request.has(4), has_h = request.has(5), has_c = Given(request, 6);
+  if (request.inputs[kRecurrence].dtype == DType::kFloat16 && RecurrentKeepsHalves(batch)) {
+    options.r_type = DType::kFloat16;
+  }
   Bound bound;
   bound.packed = 1u << kWeights | 1u << kRecurrence | 1u << kBias | 1u << kPeepholes;
   bound.scratch_bytes =
