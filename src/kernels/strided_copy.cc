@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "kernels/slices.h"
 #include "kernels/strided_copy.h"
@@ -285,6 +286,42 @@ void StridedCopy(const StridedCopyPlan& plan, const void* in, void* out, const P
         }
       }
     });
+  });
+}
+
+namespace {
+
+// each(part, offset in the part, offset in the whole, bytes).
+template <typename Each>
+void EachRowOfParts(std::span<const int64_t> bytes, int64_t rows, const Parallel& par,
+                    const Each& each) {
+  const int64_t whole = std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
+  const int64_t tasks = std::min(rows, TasksForBytes(rows * whole));
+  par.For(tasks, [&](int64_t task) {
+    for (int64_t row = rows * task / tasks; row < rows * (task + 1) / tasks; ++row) {
+      int64_t at = row * whole;
+      for (size_t part = 0; part < bytes.size(); at += bytes[part++]) {
+        each(part, row * bytes[part], at, static_cast<size_t>(bytes[part]));
+      }
+    }
+  });
+}
+
+}  // namespace
+
+void JoinRows(std::span<const int64_t> bytes, int64_t rows, const void* const* parts, void* whole,
+              const Parallel& par) {
+  EachRowOfParts(bytes, rows, par, [&](size_t part, int64_t from, int64_t to, size_t count) {
+    std::memcpy(static_cast<char*>(whole) + to, static_cast<const char*>(parts[part]) + from,
+                count);
+  });
+}
+
+void SplitRows(std::span<const int64_t> bytes, int64_t rows, const void* whole, void* const* parts,
+               const Parallel& par) {
+  EachRowOfParts(bytes, rows, par, [&](size_t part, int64_t to, int64_t from, size_t count) {
+    std::memcpy(static_cast<char*>(parts[part]) + to, static_cast<const char*>(whole) + from,
+                count);
   });
 }
 

@@ -48,6 +48,14 @@ StridedCopyPlan PrepareStridedCopy(std::span<const int64_t> dims,
 // overlap. No alignment is needed.
 void StridedCopy(const StridedCopyPlan& plan, const void* in, void* out, const Parallel& par);
 
+// Joins dense arrays of so many rows to one: part i has bytes[i] of each row, as parts lie side by
+// side. A task takes all parts of its rows, which its thread often has in its cache.
+void JoinRows(std::span<const int64_t> bytes, int64_t rows, const void* const* parts, void* whole,
+              const Parallel& par);
+// The same the other way.
+void SplitRows(std::span<const int64_t> bytes, int64_t rows, const void* whole, void* const* parts,
+               const Parallel& par);
+
 // Writes `count` copies of the element of 1, 2, 4, 8 or 16 bytes at `value`.
 void Fill(void* out, int64_t count, const void* value, int element_bytes, const Parallel& par);
 

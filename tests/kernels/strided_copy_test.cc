@@ -142,6 +142,24 @@ TEST(StridedCopy, NothingAndScalars) {
   StridedCopy(PrepareStridedCopy(dims, strides, strides, 4), nullptr, nullptr, test::Threads(1));
 }
 
+TEST(StridedCopy, JoinsAndSplitsRows) {
+  const std::vector<int64_t> bytes = {64, 100, 1, 3000};
+  const int64_t whole = 3165;
+  for (int64_t rows : {1, 7, 500}) {
+    std::vector<uint8_t> all(rows * whole), again(rows * whole);
+    std::iota(all.begin(), all.end(), uint8_t{0});
+    std::vector<std::vector<uint8_t>> parts;
+    for (int64_t part : bytes) parts.emplace_back(rows * part);
+    void* to[] = {parts[0].data(), parts[1].data(), parts[2].data(), parts[3].data()};
+    SplitRows(bytes, rows, all.data(), to, test::Threads(2));
+    for (int64_t row = 0; row < rows; ++row) {
+      EXPECT_EQ(parts[1][row * 100 + 99], all[row * whole + 163]);
+    }
+    JoinRows(bytes, rows, to, again.data(), test::Threads(2));
+    EXPECT_EQ(again, all);
+  }
+}
+
 TEST(StridedCopy, Fills) {
   const uint8_t value[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
   for (int bytes : kWidths) {

@@ -109,6 +109,9 @@ BindResult BindSlice(const BindRequest& request) {
       {{PrepareStridedCopy(dims, strides, RowMajorStrides(dims), width), 0, 0, from * width}});
 }
 
+// From here on all parts of a row are moved together; fewer rows or shorter ones part by part.
+constexpr int64_t kManyRows = 32, kLongRow = 64;
+
 // Between a whole and its parts, which lie one behind the other along an axis: [outer, part] of
 // [outer, whole].
 BindResult BindParts(const BindRequest& request, std::span<const Operand> parts,
@@ -121,6 +124,20 @@ BindResult BindParts(const BindRequest& request, std::span<const Operand> parts,
     const std::span dims(x.dims);
     return std::pair(ElementCount(dims.first(axis)), ElementCount(dims.subspan(axis)));
   };
+  std::vector<int64_t> row_bytes;
+  for (const Operand& part : parts) row_bytes.push_back(split(part).second * width);
+  const int64_t rows = split(whole).first;
+  if (rows >= kManyRows && std::ranges::min(row_bytes) >= kLongRow) {
+    Bound bound;
+    bound.run = [row_bytes, rows, joins](const StepArgs& args) {
+      if (joins) {
+        JoinRows(row_bytes, rows, args.in, args.out[0], args.parallel);
+      } else {
+        SplitRows(row_bytes, rows, args.in[0], args.out, args.parallel);
+      }
+    };
+    return bound;
+  }
   std::vector<Move> moves;
   int64_t at = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
