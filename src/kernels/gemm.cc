@@ -257,6 +257,19 @@ void GemmPackB(int64_t k, int64_t n, const float* b, int64_t ldb, bool b_transpo
   });
 }
 
+void GemmPackRows(int64_t k, int64_t n, int64_t first, int64_t count, const float* rows,
+                  int64_t ldb, float* packed, const Parallel& par) {
+  const int64_t panel = GemmPanelWidth(), panels = CeilDiv(n, panel);
+  const int64_t parts = std::clamp<int64_t>(count * n / 65536, 1, std::min<int64_t>(panels, 32));
+  par.For(parts, [&](int64_t part) {
+    for (int64_t p = panels * part / parts; p < panels * (part + 1) / parts; ++p) {
+      const int64_t begin = p * panel, columns = std::min(panel, n - begin);
+      PackPanels(count, columns, rows + begin, ldb, false, 0, columns,
+                 packed + begin * k + first * RoundUp(columns, kPanelGranule));
+    }
+  });
+}
+
 size_t GemmScratchBytes(const GemmShape& shape, bool packed, int threads) {
   if (shape.m == 0 || shape.n == 0 || shape.batch[0] * shape.batch[1] == 0) return 0;
   const Cut cut = CutGemm(shape, packed);

@@ -36,6 +36,10 @@ size_t GemmPackedBytes(int64_t k, int64_t n);
 void GemmPackB(int64_t k, int64_t n, const float* b, int64_t ldb, bool b_transposed, float* packed,
                const Parallel& par);
 
+// The same for rows [first, first + count) of B alone, which begin at `rows`, not transposed.
+void GemmPackRows(int64_t k, int64_t n, int64_t first, int64_t count, const float* rows,
+                  int64_t ldb, float* packed, const Parallel& par);
+
 // Bytes of scratch that Gemm needs with this many threads; 64-byte aligned; may be 0.
 // `packed` says whether Gemm gets B packed.
 size_t GemmScratchBytes(const GemmShape& shape, bool packed, int threads);

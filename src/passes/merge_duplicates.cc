@@ -11,7 +11,7 @@
 namespace sardonyx::passes {
 namespace {
 
-constexpr int64_t kComparedElements = 1024;  // of constants
+constexpr int64_t kHashedBytes = 4 << 10;  // of a constant: more of a file is not read for this
 
 size_t Hash(const Node& node) {
   size_t hash = std::hash<const void*>()(node.op);
@@ -24,10 +24,7 @@ int MergeConstants(Graph& graph) {
   std::vector<Value*> constants;
   for (const auto& node : graph.nodes()) {
     for (Value* input : node->inputs) {
-      if (input != nullptr && input->is_constant() && !input->is_input &&
-          input->fact.constant.size() <= kComparedElements) {
-        constants.push_back(input);
-      }
+      if (input != nullptr && input->is_constant() && !input->is_input) constants.push_back(input);
     }
   }
   int changes = 0;
@@ -37,8 +34,8 @@ int MergeConstants(Graph& graph) {
     size_t hash = static_cast<size_t>(tensor.dtype());
     for (int64_t dim : tensor.dims()) hash = hash * 31 + static_cast<size_t>(dim);
     if (tensor.dtype() != DType::kString) {
-      hash ^= std::hash<std::string_view>()(
-          {static_cast<const char*>(tensor.raw()), static_cast<size_t>(tensor.bytes())});
+      const auto hashed = static_cast<size_t>(std::min(tensor.bytes(), kHashedBytes));
+      hash ^= std::hash<std::string_view>()({static_cast<const char*>(tensor.raw()), hashed});
     }
     std::vector<Value*>& bucket = seen[hash];
     auto it = std::find_if(bucket.begin(), bucket.end(), [&](const Value* other) {

@@ -322,11 +322,12 @@ class PlanMaker {
     }
   }
 
-  // Weights that only this step uses, and only packed, need no memory of their own any more.
+  // Weights that are only used packed need no memory of their own any more.
   void DropPacked(const Step& step) {
     for (size_t i = 0; i < step.inputs.size() && i < 32; ++i) {
       const int id = step.inputs[i];
-      if (id < 0 || ((step.binding->bound.packed >> i) & 1) == 0 || !program_.Drop(id)) continue;
+      if (id < 0 || ((step.binding->bound.packed >> i) & 1) == 0) continue;
+      if (!program_.Drop(id, *step.node, i)) continue;
       memo_.facts[id] = program_.values()[id]->fact;
       SetConstant(id, memo_.facts[id].constant);
     }

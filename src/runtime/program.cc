@@ -86,18 +86,22 @@ ConstantId Program::constant_id(int id) const {
   return {(uint64_t{1} << 63) | (serial_ << 32) | static_cast<uint64_t>(id), 0};
 }
 
-bool Program::Drop(int id) {
+bool Program::Drop(int id, const Node& node, size_t index) {
   Value* value = values_[id];
-  if (!options_.restore || external_[id] || !value->is_constant() || value->users.size() != 1 ||
+  if (!options_.restore || external_[id] || !value->is_constant() ||
       value->fact.constant.bytes() < kLeastDropped || graph_->IsOutput(value)) {
     return false;
   }
+  auto& uses = packed_uses_[id];
+  uses.emplace(&node, index);
+  if (uses.size() < value->users.size()) return false;
   const Tensor& constant = value->fact.constant;
   value->fact.constant = Tensor(constant.dtype(), constant.dims(), nullptr, nullptr);
   return true;
 }
 
 void Program::Restore() {
+  packed_uses_.clear();  // a use that packed it may want it as it is by now
   const std::shared_ptr<Graph> again = options_.restore();
   const std::vector<Value*> values = Number(*again);
   if (values.size() != values_.size()) {

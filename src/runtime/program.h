@@ -8,10 +8,12 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "ir/graph.h"
@@ -78,9 +80,10 @@ class Program {
   const std::vector<int>& output_ids() const { return output_ids_; }
   // The name of a constant in the pack cache.
   ConstantId constant_id(int id) const;
-  // Gives the memory of a constant back if it is large, the program's own and used by one node;
-  // what remains of it has no data. False if it is kept. Only while a plan is made.
-  bool Drop(int id);
+  // Tells that a node has packed its input `index`, which is this constant. If it is large and the
+  // program's own, its memory is given back once all its uses are packed; what remains of it has no
+  // data. False if it is kept. Only while a plan is made.
+  bool Drop(int id, const Node& node, size_t index);
 
   // The program of a body of one of this program's nodes.
   Program& Body(const Graph& body);
@@ -115,7 +118,9 @@ class Program {
   ProgramOptions options_;
   std::vector<Value*> values_;
   std::vector<bool> external_;  // by id: a constant whose memory is not the program's
-  uint64_t serial_;             // never given twice in a process
+  // By id: nodes' inputs that packed the constant.
+  std::unordered_map<int, std::set<std::pair<const Node*, size_t>>> packed_uses_;
+  uint64_t serial_;  // never given twice in a process
   std::vector<NodeIds> node_ids_;
   std::vector<int> output_ids_;
   std::unordered_map<const Graph*, std::unique_ptr<Program>> bodies_;

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <string>
 
+#include "base/round.h"
 #include "each_target.h"
 
 namespace sardonyx {
@@ -244,6 +245,24 @@ TEST(Gemm, Epilogues) {
     }
     CheckAll({150, 130, 700, false, false, {1, 2}, false, 0, text});
   }
+}
+
+TEST(Gemm, PacksSomeRowsAtATime) {
+  ForEachTarget([] {
+    for (const int64_t n : {1, 31, 100, 3000}) {
+      const int64_t k = 37, ldb = n + 3;
+      const Floats b = Floats::Random(k * ldb, 1);
+      const auto bytes = static_cast<int64_t>(GemmPackedBytes(k, n));
+      const Floats whole(bytes / 4), parts(bytes / 4);
+      GemmPackB(k, n, b.get(), ldb, false, whole.get(), OneThread());
+      for (const int64_t first : {0, 5, 30}) {
+        const int64_t count = first == 0 ? 5 : first == 5 ? 25 : 7;
+        GemmPackRows(k, n, first, count, b.get() + first * ldb, ldb, parts.get(), OneThread());
+      }
+      const auto filled = static_cast<size_t>(k * RoundUp(n, 8) * 4);
+      EXPECT_EQ(std::memcmp(whole.get(), parts.get(), filled), 0) << n;
+    }
+  });
 }
 
 TEST(Gemm, NotANumberPassesThroughClamp) {

@@ -258,12 +258,15 @@ output z
 TEST(Program, DroppedWeightsComeBack) {
   const std::string text = R"(graph g
 input x: float[n,128]
+input y: float[m,128]
 const w: float[128,256] = random
 const v: float[128,256] = random
 a = matmul(x, w)
 b = matmul(x, v)
+c = matmul(y, w)
 output a
 output b
+output c
 )";
   const std::shared_ptr<Graph> plain = Parse(text);
   int restored = 0;
@@ -275,8 +278,12 @@ output b
   Program program(Parse(text), CpuDevice(), std::make_shared<PackCache>(), options);
   std::mt19937 random(2);
   for (const int64_t n : {64, 1, 3, 64, 1, 200}) {
-    const std::vector<Datum> inputs = {RandomTensor(DType::kFloat32, {n, 128}, random)};
+    const std::vector<Datum> inputs = {RandomTensor(DType::kFloat32, {n, 128}, random),
+                                       RandomTensor(DType::kFloat32, {9, 128}, random)};
     ExpectSameAll(program.Run(inputs), Evaluate(*plain, inputs));
+    for (const Value* value : program.values()) {
+      if (restored == 0 && value->is_constant()) EXPECT_EQ(value->fact.constant.raw(), nullptr);
+    }
   }
   EXPECT_LE(restored, 2);
 }

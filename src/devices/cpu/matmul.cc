@@ -286,18 +286,24 @@ BindResult BindGemm(const BindRequest& request) {
     const std::string name = fmt::format("gemm {}x{} ld{}{} batch {}x{} {},{}", shape.k, shape.n,
                                          shape.ldb, shape.b_transposed ? "t" : "", counts[0],
                                          counts[1], shape.b_stride[0], shape.b_stride[1]);
-    // A matrix whose columns lie one after the other is packed some of them at a time.
-    const bool by_columns =
-        shape.b_transposed && b->dims() == std::vector<int64_t>{shape.n, shape.k};
-    const int64_t columns = std::max<int64_t>((int64_t{4} << 20) / (shape.k * 4 + 1) / 64 * 64, 64);
+    // One matrix is packed some columns or rows at a time, those that lie one behind the other.
+    const int64_t lines = shape.b_transposed ? shape.n : shape.k,
+                  length = shape.k + shape.n - lines;
+    const bool by_lines =
+        b->dims() == std::vector<int64_t>{lines, length} && shape.ldb == length && lines > 0;
+    const int64_t step = std::max<int64_t>((int64_t{4} << 20) / (length * 4 + 1) / 64 * 64, 64);
     packed = request.packs.GetByRows(
         *b, request.inputs[1].id, name, bytes * counts[0] * counts[1],
-        by_columns ? columns : b->dims()[0], [&](const Tensor& given, int64_t first, void* to) {
+        by_lines ? step : b->dims()[0], [&](const Tensor& given, int64_t first, void* to) {
           const Tensor matrix = WidenedHalves(given);
-          if (by_columns) {
+          const Parallel par{&ThreadPool::Process(), request.threads};
+          if (by_lines && shape.b_transposed) {
             return GemmPackB(shape.k, matrix.dims()[0], matrix.data<float>(), shape.ldb, true,
-                             static_cast<float*>(to) + first * shape.k,
-                             Parallel{&ThreadPool::Process(), request.threads});
+                             static_cast<float*>(to) + first * shape.k, par);
+          }
+          if (by_lines) {
+            return GemmPackRows(shape.k, shape.n, first, matrix.dims()[0], matrix.data<float>(),
+                                shape.ldb, static_cast<float*>(to), par);
           }
           for (int64_t p = 0; p < counts[0]; ++p) {
             for (int64_t q = 0; q < counts[1]; ++q) {
@@ -306,7 +312,7 @@ BindResult BindGemm(const BindRequest& request) {
                   matrix.data<float>() + p * shape.b_stride[0] + q * shape.b_stride[1], shape.ldb,
                   shape.b_transposed,
                   reinterpret_cast<float*>(static_cast<char*>(to) + (p * counts[1] + q) * bytes),
-                  Parallel{&ThreadPool::Process(), request.threads});
+                  par);
             }
           }
         });
