@@ -42,14 +42,17 @@ const Entry& EntryOf(ConvAlgorithm algorithm) { return kEntries[static_cast<int>
 // at each run, smaller ones mostly from the last-level cache.
 double WeightCost(double bytes) { return bytes * (bytes > (4 << 20) ? 4.0e-5 : 1.0e-5); }
 
-double WinogradCost(const ConvShape& s, WinogradForm form) {
-  const auto rows = static_cast<double>(WinogradTiles(s, form).Products(s));
-  const double matrices = form.Weights() * form.Weights();
+template <WinogradForm kForm>
+double WinogradCost(const ConvShape& s) {
+  const auto rows = static_cast<double>(WinogradTiles(s, kForm).Products(s));
+  const double matrices = kForm.Weights() * kForm.Weights();
+  const bool is_late = ConvWinograd<kForm>::TransformsLate(s);
   const auto cin = static_cast<double>(s.cin), cout = static_cast<double>(s.cout);
   const double size = cin * cout / static_cast<double>(s.groups);
-  const double product = 2 * rows * size * 1.0e-5;
+  // Each transformed weight takes as long as four products.
+  const double product = 2 * (rows + (is_late ? 4 * matrices : 0)) * size * 1.0e-5;
   const double transforms = rows * (cin + cout) * 4 * 4.0e-5;
-  const double weights = WeightCost(matrices * size * 4);
+  const double weights = WeightCost((is_late ? kForm.kernel * kForm.kernel : matrices) * size * 4);
   return std::max(product, weights) + 0.3 * std::min(product, weights) + transforms;
 }
 
@@ -76,7 +79,7 @@ ConvAlgorithm ChooseConv(const ConvShape& shape, int, bool allow_winograd) {
   double least = GemmCost(shape);
   const auto consider = [&]<WinogradForm kForm>(ConvAlgorithm algorithm) {
     if (!ConvWinograd<kForm>::Refusal(shape).empty()) return;
-    const double cost = WinogradCost(shape, kForm);
+    const double cost = WinogradCost<kForm>(shape);
     if (cost >= least) return;
     best = algorithm;
     least = cost;

@@ -19,17 +19,27 @@ namespace {
 constexpr int64_t kBlockBytes = 640 << 10;
 // Tiles that are multiplied by a panel before their products are transformed back.
 constexpr int64_t kProductTiles = 56;
+// Transformed weights of so many bytes are not kept.
+constexpr int64_t kLateBytes = 16 << 20;
+// What those of some channels of a panel may take of that cache.
+constexpr int64_t kWeightBytes = 640 << 10;
 
 // Panel by panel of the weights, whose products of all positions are transformed back at once. Two
 // ways of cutting: blocks of tiles, whose transformed input stays in the cache while all weights
 // pass; or all tiles are transformed first, and a task is a panel, so that weights are read once.
+//
+// Large weights, whose transform takes 4 times the memory, are kept as they were before: reading
+// less makes up for most of the time. A task transforms its panel, for few tiles some channels of
+// it at a time; or, for blocks, all are transformed at the beginning of a run.
 struct Cut {
   int64_t cin = 0, cout = 0, panels = 0;  // of a group
   bool blocks = true;
-  int64_t parts = 1;  // blocks, or parts of the tiles for each panel
-  int64_t tiles = 0;  // of those that are transformed together, at most
-  int64_t in_ld = 0, in_stride = 0, out_stride = 0;
-  size_t in_bytes = 0, out_bytes = 0;
+  bool late = false, piecewise = false;  // weights are transformed; some channels at a time
+  int64_t parts = 1;                     // blocks, or parts of the tiles for each panel
+  int64_t tiles = 0;                     // of those that are transformed together, at most
+  int64_t depth = 0;                     // channels that are multiplied at a time
+  int64_t in_ld = 0, in_stride = 0, out_stride = 0, w_stride = 0;
+  size_t in_bytes = 0, out_bytes = 0, w_bytes = 0;
 };
 
 // A stride at which consecutive rows do not fall into the same cache lines.
@@ -46,7 +56,10 @@ Cut CutTiles(const ConvShape& s, WinogradForm form) {
   cut.in_ld = s.cin % 512 == 0 ? s.cin + 16 : s.cin;
   const int64_t value_bytes = positions * cut.in_ld * 4;  // of a tile
   const int64_t fitting = std::min(kBlockBytes / value_bytes, kProductTiles) / tile * tile;
-  cut.blocks = fitting >= 2 * std::max<int64_t>(tile, 14) || all * value_bytes > (8 << 20);
+  const int64_t few = 2 * std::max<int64_t>(tile, 14);
+  const int64_t matrices = form.Weights() * form.Weights();
+  cut.late = form == WinogradForm{4, 1} && matrices * cut.cin * s.cout * 4 >= kLateBytes;
+  cut.blocks = fitting >= few || all * value_bytes > (8 << 20);
   if (cut.blocks) {
     // An even number, so that two threads get the same share.
     cut.parts = RoundUp(CeilDiv(all, std::max(fitting, RoundUp(12, tile))), 2);
@@ -54,20 +67,51 @@ Cut CutTiles(const ConvShape& s, WinogradForm form) {
   } else {
     const double flops = 2.0 * static_cast<double>(all * positions * cut.cin * s.cout);
     const int64_t wanted = CeilDiv(WantedTasks(flops, 0), s.groups * cut.panels);
-    cut.parts = std::clamp<int64_t>(wanted, 1, CeilDiv(all, 2 * tile));
+    cut.parts = std::clamp<int64_t>(wanted, 1, CeilDiv(all, cut.late ? kProductTiles : 2 * tile));
     cut.tiles = all;
   }
   cut.in_stride = Spread(cut.tiles * cut.in_ld);
   cut.out_stride = Spread(std::min(cut.tiles, kProductTiles) * panel);
   cut.in_bytes = AlignBytes(FloatBytes(positions * cut.in_stride));
   cut.out_bytes = AlignBytes(FloatBytes(positions * cut.out_stride));
+  cut.depth = GemmDepth(cut.cin);
+  if (!cut.late) return cut;
+  cut.piecewise = !cut.blocks && all <= few;
+  if (cut.piecewise) {
+    cut.depth = CeilDiv(cut.cin, CeilDiv(cut.cin * panel * matrices * 4, kWeightBytes));
+  }
+  cut.w_stride = Spread((cut.piecewise ? cut.depth : cut.cin) * panel);
+  cut.w_bytes = FloatBytes(matrices * cut.w_stride);
   return cut;
 }
 
-int64_t GroupFloats(const Cut& cut, WinogradForm form) {
+// Of the weights of a group: as they are, or transformed.
+int64_t KernelFloats(const Cut& cut, WinogradForm form) {
+  return static_cast<int64_t>(GemmPackedBytes(cut.cin * form.kernel * form.kernel, cut.cout) /
+                              sizeof(float));
+}
+int64_t TransformedFloats(const Cut& cut, WinogradForm form) {
   return form.Weights() * form.Weights() *
          static_cast<int64_t>(GemmPackedBytes(cut.cin, cut.cout) / sizeof(float));
 }
+
+// Where panel `index` of all groups begins among columns, and how many it has.
+struct Panel {
+  Panel(const Cut& cut, int64_t index)
+      : group(index / cut.panels),
+        n(index % cut.panels * GemmPanelWidth()),
+        columns(std::min(GemmPanelWidth(), cut.cout - n)),
+        width(RoundUp(columns, kPanelGranule)) {}
+  const float* Kernels(const Cut& cut, WinogradForm form, const float* packed) const {
+    return packed + group * KernelFloats(cut, form) + n * cut.cin * form.kernel * form.kernel;
+  }
+  template <typename Float>
+  Float* Transformed(const Cut& cut, WinogradForm form, Float* packed) const {
+    return packed + group * TransformedFloats(cut, form) +
+           n * cut.cin * form.Weights() * form.Weights();
+  }
+  int64_t group, n, columns, width;
+};
 
 // Transforms back and finishes tiles first ... first + count - 1 of columns [n, n + columns).
 void Finish(const ConvShape& s, WinogradForm form, const WinogradValues& products, int64_t first,
@@ -100,46 +144,42 @@ struct Work {
   const WinogradForm form;
   const WinogradTiles tiles;
   const Cut& cut;
-  const float* packed;
   float* y;
   const PreparedEpilogue& prepared;
 
-  // Tiles [first, last), whose values begin at in.data, times panel `index` of all groups.
-  void Multiply(const WinogradValues& in, int64_t first, int64_t last, int64_t index,
-                float* products) const {
-    const int64_t panel = GemmPanelWidth(), group = index / cut.panels;
-    const int64_t n = index % cut.panels * panel, columns = std::min(panel, cut.cout - n);
-    const int64_t width = RoundUp(columns, kPanelGranule);
-    const float* const weights =
-        packed + group * GroupFloats(cut, form) + n * cut.cin * form.Weights() * form.Weights();
-    const int64_t k_step = GemmDepth(cut.cin);
-    const WinogradValues out{products, cut.out_stride, width};
+  // Tiles [first, last), whose values begin at in.data, times a panel. weights_of(k0, kc)
+  // are the transformed weights of channels [k0, k0 + kc), matrices w_stride apart.
+  template <typename WeightsOf>
+  void Multiply(const WinogradValues& in, int64_t first, int64_t last, const Panel& panel,
+                const WeightsOf& weights_of, int64_t w_stride, float* products) const {
+    const WinogradValues out{products, cut.out_stride, panel.width};
     const int64_t chunks = CeilDiv(last - first, kProductTiles);
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
       const int64_t begin = (last - first) * chunk / chunks;
       const int64_t count = (last - first) * (chunk + 1) / chunks - begin;
-      for (int t = 0; t < form.Positions(); ++t) {
-        const int i = t / form.Side(), j = t % form.Side();
-        const auto [taking0, taking1] = tiles.Taking(i, j);
-        const int64_t row0 = std::max(first + begin, taking0);
-        const int64_t row1 = std::min(first + begin + count, taking1);
-        if (row0 >= row1) continue;
-        GemmBlockArgs args{};
-        args.lda = in.ld;
-        args.rows = row1 - row0;
-        args.b = weights + (form.WeightAt(i) * form.Weights() + form.WeightAt(j)) * cut.cin * width;
-        args.k_total = cut.cin;
-        args.n_total = args.n1 = args.ldc = width;
-        args.c = products + t * out.t_stride + (row0 - first - begin) * width;
-        for (int64_t k0 = 0; k0 < cut.cin; k0 += k_step) {
-          args.a = in.data + t * in.t_stride + (row0 - first) * in.ld + group * cut.cin + k0;
-          args.k0 = k0;
-          args.kc = std::min(k_step, cut.cin - k0);
+      for (int64_t k0 = 0; k0 < cut.cin; k0 += cut.depth) {
+        const int64_t kc = std::min(cut.depth, cut.cin - k0);
+        const float* const weights = weights_of(k0, kc);
+        for (int t = 0; t < form.Positions(); ++t) {
+          const int i = t / form.Side(), j = t % form.Side();
+          const auto [taking0, taking1] = tiles.Taking(i, j);
+          const int64_t row0 = std::max(first + begin, taking0);
+          const int64_t row1 = std::min(first + begin + count, taking1);
+          if (row0 >= row1) continue;
+          GemmBlockArgs args{};
+          args.a = in.data + t * in.t_stride + (row0 - first) * in.ld + panel.group * cut.cin + k0;
+          args.lda = in.ld;
+          args.rows = row1 - row0;
+          args.b = weights + (form.WeightAt(i) * form.Weights() + form.WeightAt(j)) * w_stride;
+          args.k_total = args.kc = kc;
+          args.n_total = args.n1 = args.ldc = panel.width;
+          args.c = products + t * out.t_stride + (row0 - first - begin) * panel.width;
           args.accumulate = k0 > 0;
           GemmBlock(args);
         }
       }
-      Finish(s, form, out, first + begin, count, group * cut.cout + n, columns, y, prepared);
+      Finish(s, form, out, first + begin, count, panel.group * cut.cout + panel.n, panel.columns, y,
+             prepared);
     }
   }
 };
@@ -161,21 +201,48 @@ std::string_view ConvWinograd<kForm>::Refusal(const ConvShape& s) {
 }
 
 template <WinogradForm kForm>
+bool ConvWinograd<kForm>::TransformsLate(const ConvShape& s) {
+  return CutTiles(s, kForm).late;
+}
+
+template <WinogradForm kForm>
 size_t ConvWinograd<kForm>::PackedBytes(const ConvShape& s) {
-  return FloatBytes(s.groups * GroupFloats(CutTiles(s, kForm), kForm));
+  const Cut cut = CutTiles(s, kForm);
+  return FloatBytes(s.groups *
+                    (cut.late ? KernelFloats(cut, kForm) : TransformedFloats(cut, kForm)));
 }
 
 template <WinogradForm kForm>
 void ConvWinograd<kForm>::Pack(const ConvShape& s, const float* weights, float* packed,
                                const Parallel& par) {
+  constexpr int64_t kArea = kForm.kernel * kForm.kernel;
   const Cut cut = CutTiles(s, kForm);
-  const int64_t panel = GemmPanelWidth();
-  par.For(s.groups * cut.panels, [&](int64_t i) {
-    const int64_t group = i / cut.panels, n = i % cut.panels * panel;
-    TransformsOf(kForm).weights(
-        cut.cin, std::min(panel, cut.cout - n),
-        weights + (group * cut.cout + n) * cut.cin * kForm.kernel * kForm.kernel,
-        packed + group * GroupFloats(cut, kForm) + n * cut.cin * kForm.Weights() * kForm.Weights());
+  const int64_t ld = cut.cin * kArea;
+  if (cut.late) {
+    for (int64_t group = 0; group < s.groups; ++group) {
+      GemmPackB(ld, cut.cout, weights + group * cut.cout * ld, ld, true,
+                packed + group * KernelFloats(cut, kForm), par);
+    }
+    return;
+  }
+  par.For(s.groups * cut.panels, [&](int64_t index) {
+    // Some channels at a time: what is written to each of the many matrices, whose distance is a
+    // power of two as often as not, are whole lines.
+    constexpr int64_t kTogether = 4, kWidest = 32, kMatrices = kForm.Weights() * kForm.Weights();
+    alignas(64) float kernels[kTogether * kArea * kWidest];
+    alignas(64) float transformed[kTogether * kMatrices * kWidest];
+    const Panel panel(cut, index);
+    const float* const from = weights + (panel.group * cut.cout + panel.n) * ld;
+    float* const to = panel.Transformed(cut, kForm, packed);
+    for (int64_t first = 0; first < cut.cin; first += kTogether) {
+      const int64_t count = std::min(kTogether, cut.cin - first), floats = count * panel.width;
+      PackPanels(count * kArea, panel.columns, from + first * kArea, ld, true, 0, panel.columns,
+                 kernels);
+      TransformsOf(kForm).weights(count, panel.width, kernels, transformed, floats);
+      for (int64_t t = 0; t < kMatrices; ++t) {
+        std::copy_n(transformed + t * floats, floats, to + (t * cut.cin + first) * panel.width);
+      }
+    }
   });
 }
 
@@ -183,7 +250,9 @@ template <WinogradForm kForm>
 size_t ConvWinograd<kForm>::ScratchBytes(const ConvShape& s, int threads) {
   const Cut cut = CutTiles(s, kForm);
   const auto slots = static_cast<size_t>(ScratchSlots::CountFor(threads));
-  return cut.in_bytes * (cut.blocks ? slots : 1) + cut.out_bytes * slots;
+  if (!cut.blocks) return cut.in_bytes + (cut.out_bytes + cut.w_bytes) * slots;
+  const size_t weights = cut.late ? cut.w_bytes * static_cast<size_t>(s.groups * cut.panels) : 0;
+  return weights + (cut.in_bytes + cut.out_bytes) * slots;
 }
 
 template <WinogradForm kForm>
@@ -191,10 +260,24 @@ void ConvWinograd<kForm>::Run(const ConvShape& s, const float* x, const float* p
                               const Epilogue& epilogue, void* scratch, const Parallel& par) {
   const Cut cut = CutTiles(s, kForm);
   const PreparedEpilogue prepared(epilogue);
-  const Work work{s, kForm, WinogradTiles(s, kForm), cut, packed, y, prepared};
+  const Work work{s, kForm, WinogradTiles(s, kForm), cut, y, prepared};
   const int64_t all = work.tiles.count(), panels = s.groups * cut.panels;
-  auto* const bytes = static_cast<std::byte*>(scratch);
+  auto* bytes = static_cast<std::byte*>(scratch);
+  const auto transform = [&](const Panel& panel, int64_t k0, int64_t kc, float* to) {
+    constexpr int64_t kArea = kForm.kernel * kForm.kernel;
+    TransformsOf(kForm).weights(kc, panel.width,
+                                panel.Kernels(cut, kForm, packed) + k0 * kArea * panel.width, to,
+                                cut.w_stride);
+  };
   if (cut.blocks) {
+    const auto transformed = [&](int64_t index) {
+      return reinterpret_cast<float*>(static_cast<std::byte*>(scratch) +
+                                      static_cast<size_t>(index) * cut.w_bytes);
+    };
+    if (cut.late) {
+      par.For(panels, [&](int64_t i) { transform(Panel(cut, i), 0, cut.cin, transformed(i)); });
+      bytes += cut.w_bytes * static_cast<size_t>(panels);
+    }
     ScratchSlots slots(bytes, cut.in_bytes + cut.out_bytes, ScratchSlots::CountFor(par.threads));
     par.For(cut.parts, [&](int64_t block) {
       const ScratchSlots::Lease lease(slots);
@@ -202,7 +285,14 @@ void ConvWinograd<kForm>::Run(const ConvShape& s, const float* x, const float* p
       const WinogradValues in{lease.floats(), cut.in_stride, cut.in_ld};
       float* const products = lease.floats() + cut.in_bytes / sizeof(float);
       TransformsOf(kForm).input(s, x, first, last - first, in);
-      for (int64_t i = 0; i < panels; ++i) work.Multiply(in, first, last, i, products);
+      for (int64_t i = 0; i < panels; ++i) {
+        const Panel panel(cut, i);
+        const float* const weights =
+            cut.late ? transformed(i) : panel.Transformed(cut, kForm, packed);
+        work.Multiply(
+            in, first, last, panel, [&](int64_t k0, int64_t) { return weights + k0 * panel.width; },
+            cut.late ? cut.w_stride : cut.cin * panel.width, products);
+      }
     });
     return;
   }
@@ -216,12 +306,29 @@ void ConvWinograd<kForm>::Run(const ConvShape& s, const float* x, const float* p
     const int64_t first = all * part / in_parts, last = all * (part + 1) / in_parts;
     TransformsOf(kForm).input(s, x, first, last - first, At(first));
   });
-  ScratchSlots slots(bytes + cut.in_bytes, cut.out_bytes, ScratchSlots::CountFor(par.threads));
+  ScratchSlots slots(bytes + cut.in_bytes, cut.out_bytes + cut.w_bytes,
+                     ScratchSlots::CountFor(par.threads));
   par.For(panels * cut.parts, [&](int64_t task) {
     const ScratchSlots::Lease lease(slots);
     const int64_t part = task % cut.parts;
     const int64_t first = all * part / cut.parts, last = all * (part + 1) / cut.parts;
-    if (first < last) work.Multiply(At(first), first, last, task / cut.parts, lease.floats());
+    if (first == last) return;
+    const Panel panel(cut, task / cut.parts);
+    const auto multiply = [&](int64_t w_stride, const auto& weights_of) {
+      work.Multiply(At(first), first, last, panel, weights_of, w_stride, lease.floats());
+    };
+    if (!cut.late) {
+      const float* const kept = panel.Transformed(cut, kForm, packed);
+      return multiply(cut.cin * panel.width,
+                      [&](int64_t k0, int64_t) { return kept + k0 * panel.width; });
+    }
+    float* const weights = lease.floats() + cut.out_bytes / sizeof(float);
+    if (!cut.piecewise) transform(panel, 0, cut.cin, weights);
+    multiply(cut.w_stride, [&](int64_t k0, int64_t kc) -> const float* {
+      if (!cut.piecewise) return weights + k0 * panel.width;
+      transform(panel, k0, kc, weights);
+      return weights;
+    });
   });
 }
 

@@ -455,60 +455,83 @@ HWY_NOINLINE void Output(const ConvShape& s, const WinogradValues& values, int64
   }
 }
 
-// Some channels at a time: their kernels are read in lines, and what is written to each of the many
-// positions, whose distance is a power of two as often as not, are whole lines.
+// The map of the weights of an axis. Two points that are each other's negative share the sum over
+// the even taps.
+template <WinogradForm kForm, class D, class V>
+HWY_INLINE void MapWeights(D d, const V* x, V* to) {
+  constexpr const auto& kMap = Map<kForm>::kWeights;
+  constexpr int kT = kForm.Weights(), kTaps = kForm.kernel;
+  V even = x[0];
+  bool has_even = false;
+#pragma GCC unroll 11
+  for (int i = 0; i < kT; ++i) {
+    const auto add = [&](int first, V sum, bool& has_sum) HWY_ATTR {
+#pragma GCC unroll 3
+      for (int tap = first; tap < kTaps; tap += 2) {
+        const float factor = kMap[i][tap];
+        if (factor == 0.0f) continue;
+        if (has_sum) {
+          sum = hn::MulAdd(hn::Set(d, factor), x[tap], sum);
+        } else {
+          sum = factor == 1.0f ? x[tap] : hn::Mul(hn::Set(d, factor), x[tap]);
+        }
+        has_sum = true;
+      }
+      return sum;
+    };
+    const bool is_mirrored = i > 0 && kMap[i][1] != 0.0f && kMap[i][1] == -kMap[i - 1][1] &&
+                             kMap[i][0] == kMap[i - 1][0];
+    if (!is_mirrored) {
+      has_even = false;
+      even = add(0, even, has_even);
+    }
+    bool has_sum = has_even;
+    to[i] = add(1, even, has_sum);
+  }
+}
+
+template <WinogradForm kForm, class D>
+HWY_INLINE int64_t WeightColumns(D d, const float* kernel, int64_t width, int64_t j, float* to,
+                                 int64_t t_stride) {
+  using V = hn::Vec<D>;
+  constexpr int kT = kForm.Weights(), kTaps = kForm.kernel;
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  for (; j + kL <= width; j += kL) {
+    V half[kT][kTaps];
+#pragma GCC unroll 5
+    for (int k = 0; k < kTaps; ++k) {
+      V column[kTaps], mapped[kT];
+#pragma GCC unroll 5
+      for (int tap = 0; tap < kTaps; ++tap) {
+        column[tap] = hn::LoadU(d, kernel + (tap * kTaps + k) * width + j);
+      }
+      MapWeights<kForm>(d, column, mapped);
+#pragma GCC unroll 11
+      for (int i = 0; i < kT; ++i) half[i][k] = mapped[i];
+    }
+#pragma GCC unroll 11
+    for (int i = 0; i < kT; ++i) {
+      V mapped[kT];
+      MapWeights<kForm>(d, half[i], mapped);
+#pragma GCC unroll 11
+      for (int k = 0; k < kT; ++k) hn::StoreU(mapped[k], d, to + (i * kT + k) * t_stride + j);
+    }
+  }
+  return j;
+}
+
+// Floats ahead that are fetched from memory.
+constexpr int64_t kAhead = 4096;
+
 template <WinogradForm kForm>
-HWY_NOINLINE void Weights(int64_t cin, int64_t columns, const float* weights, float* packed) {
-  constexpr int kT = kForm.Weights();
-  constexpr int kTaps = kForm.kernel, kArea = kTaps * kTaps;
-  constexpr int64_t kTogether = 4;
-  using Tag = hn::CappedTag<float, kPanelGranule>;
-  using V = hn::Vec<Tag>;
-  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(Tag()));
-  constexpr int64_t kWidest = std::max<int64_t>(2 * hn::MaxLanes(Wide()), kPanelGranule);
-  const Tag d;
-  const int64_t width = RoundUp(columns, kPanelGranule);
-  HWY_ALIGN float kernels[kTogether * kArea * kL];
-  HWY_ALIGN float staged[kT * kT * kTogether * kWidest];
-  for (int64_t first = 0; first < cin; first += kTogether) {
-    const int64_t count = std::min(kTogether, cin - first);
-    for (int64_t j = 0; j < width; j += kL) {
-      for (int64_t lane = 0; lane < kL; ++lane) {
-        const float* from = weights + ((j + lane) * cin + first) * kArea;
-        for (int64_t i = 0; i < kArea * count; ++i) {
-          kernels[i * kL + lane] = j + lane < columns ? from[i] : 0.0f;
-        }
-      }
-      for (int64_t c = 0; c < count; ++c) {
-        const float* kernel = kernels + c * kArea * kL;
-        V half[kT][kTaps];
-        for (int i = 0; i < kT; ++i) {
-          const auto& g = Map<kForm>::kWeights[i];
-          for (int k = 0; k < kTaps; ++k) {
-            V sum = hn::Mul(hn::Set(d, g[0]), hn::Load(d, kernel + k * kL));
-            for (int tap = 1; tap < kTaps; ++tap) {
-              sum =
-                  hn::MulAdd(hn::Set(d, g[tap]), hn::Load(d, kernel + (tap * kTaps + k) * kL), sum);
-            }
-            half[i][k] = sum;
-          }
-        }
-        for (int i = 0; i < kT; ++i) {
-          for (int k = 0; k < kT; ++k) {
-            const auto& g = Map<kForm>::kWeights[k];
-            V sum = hn::Mul(hn::Set(d, g[0]), half[i][0]);
-            for (int tap = 1; tap < kTaps; ++tap) {
-              sum = hn::MulAdd(hn::Set(d, g[tap]), half[i][tap], sum);
-            }
-            hn::StoreU(sum, d, staged + ((i * kT + k) * kTogether + c) * width + j);
-          }
-        }
-      }
-    }
-    for (int t = 0; t < kT * kT; ++t) {
-      std::copy_n(staged + t * kTogether * width, count * width,
-                  packed + (t * cin + first) * width);
-    }
+HWY_NOINLINE void Weights(int64_t count, int64_t width, const float* kernels, float* to,
+                          int64_t t_stride) {
+  for (int64_t c = 0; c < count; ++c, to += width) {
+    const int64_t area = kForm.kernel * kForm.kernel * width;
+    const float* kernel = kernels + c * area;
+    for (int64_t i = 0; i < area; i += 16) __builtin_prefetch(kernel + kAhead + i, 0, 2);
+    const int64_t j = WeightColumns<kForm>(Wide(), kernel, width, 0, to, t_stride);
+    WeightColumns<kForm>(hn::CappedTag<float, kPanelGranule>(), kernel, width, j, to, t_stride);
   }
 }
 

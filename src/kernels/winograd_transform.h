@@ -109,9 +109,9 @@ struct WinogradTransforms {
   // the epilogue; y and the epilogue begin at the first of these channels of pixel 0.
   void (*output)(const ConvShape& shape, const WinogradValues& from, int64_t first, int64_t count,
                  int64_t channels, float* y, const TileEpilogue& epilogue);
-  // Transforms weights [columns, cin, kernel, kernel] into Weights()^2 packed panels [cin,
-  // columns], one behind the other.
-  void (*weights)(int64_t cin, int64_t columns, const float* weights, float* packed);
+  // Transforms kernels [count, kernel, kernel, width] into Weights()^2 panels [count, width], each
+  // t_stride behind the one before. The width is a multiple of kPanelGranule.
+  void (*weights)(int64_t count, int64_t width, const float* kernels, float* to, int64_t t_stride);
 };
 
 // For the forms in SARDONYX_WINOGRAD_FORMS.

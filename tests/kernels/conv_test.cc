@@ -242,6 +242,18 @@ TEST(Conv, ThreeByThree) {
   CheckConv(Shape(1, 18, 20, {{11, 3, 1, 2, 2, 2}, {12, 3, 1, 3, 3, 3}}));
 }
 
+// Weights that are transformed in each run: some channels, a panel, all at a time.
+TEST(Conv, LargeWinogradWeights) {
+  const auto check = [](int64_t cin, int64_t cout, int64_t height, int64_t width) {
+    Check(Shape(1, cin, cout, {{height, 3, 1, 1, 1, 1}, {width, 3, 1, 1, 1, 1}}),
+          ConvAlgorithm::kWinograd4, false, Finish::kBiasRelu, false);
+  };
+  check(400, 292, 9, 7);
+  check(1030, 116, 5, 4);
+  check(400, 292, 25, 17);
+  check(1200, 100, 28, 28);
+}
+
 TEST(Conv, FirstLayers) {
   CheckConv(Shape(1, 3, 16, {{23, 7, 2, 1, 3, 3}, {22, 7, 2, 1, 3, 3}}));
   CheckConv(Shape(1, 1, 9, {{9, 3, 1, 1, 1, 1}, {30, 3, 1, 1, 1, 1}}));
