@@ -290,8 +290,8 @@ void RecurrentPack(const RecurrentOptions& options, const RecurrentRows& w, cons
   const int64_t hidden = options.hidden_size, input = options.input_size;
   const int64_t gates = Gates(options.cell), first = FirstGates(options);
   const int64_t columns = gates * hidden;
-  // Whole panels of some MiB.
-  const int64_t step = std::max<int64_t>((int64_t{1} << 20) / (input + 1) / 64 * 64, 64);
+  // Whole panels of about a MiB.
+  const int64_t step = std::max<int64_t>((int64_t{1} << 18) / (input + 1) / 64 * 64, 64);
   for (int64_t direction = 0; direction < Directions(options); ++direction) {
     const PackedDirection to = Layout(options, packed, direction);
     for (int64_t column = 0; column < columns; column += step) {
