@@ -63,11 +63,11 @@ Cut CutAttention(const AttentionShape& s) {
   }
   cut.scores = RoundUp(cut.group * cut.scores_ld, 16);
   cut.items = s.batch * s.heads * cut.parts;
-  // Nanoseconds at 50 products each, or 4 bytes.
+  // Nanoseconds at 50 products each, or 4 bytes; a task has 3 microseconds of them, as elsewhere.
   const int64_t cost =
       std::max<int64_t>(1, s.keys * (s.size + s.width) *
                                (cut.few ? s.queries + 3 : CeilDiv(s.queries, cut.parts)) / 50);
-  cut.per_task = std::clamp<int64_t>(CeilDiv(10'000, cost), 1, std::max<int64_t>(cut.items, 1));
+  cut.per_task = std::clamp<int64_t>(CeilDiv(3'000, cost), 1, std::max<int64_t>(cut.items, 1));
   return cut;
 }
 
