@@ -29,13 +29,13 @@ WITHOUT = {
     "contributed operators that Sardonyx does not have, or that have an equal in the standard": (
         "AttnLSTM BeamSearch BifurcationDetector BranchwiseRMSNorm CDist CausalConvWithState "
         "ConvTransposeWithDynamicPads CropAndResize DecoderMaskedMultiHeadAttention "
-        "DequantizeLinear DynamicQuantizeLSTM DynamicTimeWarping EngramGate GatedAdd GatedRMSNorm "
-        "GatherBlockQuantized GatherND GreedySearch GroupQueryAttention HyperConnectionPostMix "
-        "HyperConnectionPreMix LinearAttention LinearAttentionGate MRotaryEmbedding MatMulBnb4 "
-        "MatMulFpQ4 MatMulInteger16 MaxpoolWithMask MoE MurmurHash3 NGramHashMapping "
-        "NGramRepeatBlock QAttention QEmbedLayerNormalization QGemm QLinearConv QLinearWhere QMoE "
-        "QuantizeLinear Range SampleOp Sampling ScaledSiLU SparseAttention SparseToDenseMatMul "
-        "Tokenizer UnfoldTensor VarlenNGramHashMapping WhisperBeamSearch WordConvEmbedding"
+        "DequantizeLinear DynamicTimeWarping EngramGate GatedAdd GatedRMSNorm GatherND "
+        "GreedySearch HyperConnectionPostMix HyperConnectionPreMix LinearAttention "
+        "LinearAttentionGate MRotaryEmbedding MatMulBnb4 MatMulFpQ4 MaxpoolWithMask MoE "
+        "MurmurHash3 NGramHashMapping NGramRepeatBlock QAttention QEmbedLayerNormalization "
+        "QLinearConv QMoE QuantizeLinear Range SampleOp Sampling ScaledSiLU SparseAttention "
+        "SparseToDenseMatMul Tokenizer UnfoldTensor VarlenNGramHashMapping WhisperBeamSearch "
+        "WordConvEmbedding"
     ),
 }
 

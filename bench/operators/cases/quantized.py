@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bench.operators.case import C, Case, W, X, rows
+from bench.operators.case import NONE, C, Case, W, X, rows
 
 MS = "com.microsoft"
 
@@ -61,6 +61,23 @@ def table() -> Iterator[Case]:
             codes(512, 512, type="i8", constant=True),
         ]
         yield from rows("QLinearMatMul", name, [*product, scale(0.01), C(0, "i8"), scale(), zero])
+    gemm = [codes(256, 512), scale(), C(128, "u8"), codes(512, 512, type="i8", constant=True)]
+    gemm += [scale(0.01), C(0, "i8"), W(512, low=-99, high=99, type="i32"), scale(), C(128, "u8")]
+    yield from rows("QGemm", "u8", gemm, domain=MS)
+    table = [codes(4096, 256, constant=True), X(64, 32, low=0, high=4096, type="i64")]
+    table.append(W(4096, 8, low=0.1, high=1, type="f32"))
+    yield from rows("GatherBlockQuantized", "u8", table, domain=MS, bits=8, block_size=32)
+    where = [X(1024, 1024, type="bool"), codes(1024, 1024), scale(), C(128, "u8")]
+    where += [codes(1024, 1024), scale(), C(128, "u8"), scale(0.1), C(128, "u8")]
+    yield from rows("QLinearWhere", "u8", where, domain=MS)
+    wide = [X(256, 256, low=-99, high=99), X(256, 256, low=-99, high=99)]
+    yield from rows("MatMulInteger16", "i16", wide, domain=MS)
+    gates = codes(1, 256, 1024, type="i8", constant=True)
+    parameters = [C([0.001], "f32"), C([0], "i8")] * 2
+    lstm = [X(50, 8, 256), gates, gates, *[NONE] * 5, *parameters]
+    yield from rows(
+        "DynamicQuantizeLSTM", "f32", lstm, domain=MS, exact=False, outputs=2, hidden_size=256
+    )
     yield from rows("DynamicQuantizeLinear", "f32", [X(1024, 1024)], outputs=3)
     weights = codes(512, 512, type="i8", constant=True)
     yield from rows("MatMulInteger", "u8", [codes(256, 512), weights, C(128, "u8")])
