@@ -51,11 +51,14 @@ int64_t Averaged(const Node& node) {
   const std::vector<int64_t>& axes = node.attributes.Ints("axes");
   if (!dims || axes.empty() || axes.size() + 2 != dims->size()) return 0;
   const auto rank = static_cast<int64_t>(dims->size());
+  const auto axis_of = [&](size_t i) { return axes[i] < 0 ? axes[i] + rank : axes[i]; };
+  const int64_t first = axis_of(0);
+  if (first != 1 && first != 2) return 0;  // channels last or first
   int64_t count = 1;
-  for (int64_t axis = 2; axis < rank; ++axis) {
-    const int64_t given = axes[static_cast<size_t>(axis) - 2];
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const int64_t axis = first + static_cast<int64_t>(i);
     const Dim dim = (*dims)[static_cast<size_t>(axis)];
-    if ((given != axis && given != axis - rank) || !dim.known()) return 0;
+    if (axis_of(i) != axis || !dim.known()) return 0;
     count *= dim.value();
     if (count > 1 << 20) return 0;  // sums stay in int32
   }
