@@ -103,14 +103,9 @@ class Stacking {
 
 void Executor::RunControl(const Step& step) {
   const Node& node = *step.node;
+  if (node.op == &core::if_) return RunIf(step);
   std::vector<Datum> results;
-  if (node.op == &core::if_) {
-    const auto branch =
-        node.attributes.Body(Truth(Read(step.inputs[0])) ? "then_branch" : "else_branch");
-    std::vector<Datum> captures;
-    for (size_t i = 1; i < step.inputs.size(); ++i) captures.push_back(Read(step.inputs[i]));
-    results = program_.Body(*branch).Run(captures, Inner());
-  } else if (node.op == &core::loop) {
+  if (node.op == &core::loop) {
     results = RunLoop(step);
   } else if (node.op == &core::scan) {
     results = RunScan(step);
@@ -125,6 +120,28 @@ void Executor::RunControl(const Step& step) {
   }
   for (size_t i = 0; i < step.outputs.size() && i < results.size(); ++i) {
     Store(step.outputs[i], std::move(results[i]), step);
+  }
+}
+
+void Executor::RunIf(const Step& step) {
+  std::vector<Datum>&inputs = state_.branch_inputs, &outputs = state_.branch_outputs;
+  inputs.resize(std::max(inputs.size(), step.inputs.size()));
+  for (size_t i = 0; i < step.inputs.size(); ++i) ReadInto(step.inputs[i], &inputs[i]);
+  // What an earlier run left where nobody holds it any more is written over.
+  outputs.resize(step.outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    std::optional<Datum>& before = state_.branched[plan_.values[step.outputs[i]].dynamic];
+    if (!before) before.emplace();
+    outputs[i].value.swap(before->value);
+  }
+  const auto branch = step.node->attributes.Body(Truth(inputs[0]) ? "then_branch" : "else_branch");
+  Program::Series(program_.Body(*branch), Inner())
+      .Run(std::span(inputs).subspan(1, step.inputs.size() - 1), &outputs);
+  for (Datum& input : inputs) {
+    if (input.tensor() == nullptr || input.tensor()->owner()) input = Datum();
+  }
+  for (size_t i = 0; i < step.outputs.size(); ++i) {
+    Store(step.outputs[i], std::move(outputs[i]), step);
   }
 }
 

@@ -94,7 +94,7 @@ void Executor::Run(std::span<const Datum> inputs, std::vector<Datum>* outputs) {
       if (std::string_view(error.what()).find(name) != std::string_view::npos) throw;
       throw Error(error.code(), name + ": " + error.what());
     }
-    for (int dynamic : step.releases) state_.dynamic[dynamic] = Datum();
+    for (int dynamic : step.releases) Release(dynamic);
   }
   for (size_t i = 0; i < outputs->size(); ++i) {
     if (plan_.outputs[i].in_place) continue;
@@ -119,13 +119,14 @@ void Executor::Run(std::span<const Datum> inputs, std::vector<Datum>* outputs) {
       CopyTo(output.tensor()->raw(), *tensor, {&ThreadPool::Process(), program_.options().threads});
     }
   }
-  for (Datum& datum : state_.dynamic) datum = Datum();
+  for (int dynamic = 0; dynamic < plan_.dynamic_count; ++dynamic) Release(dynamic);
 }
 
 void Executor::Prepare(std::span<const Datum> inputs, std::vector<Datum>* outputs) {
   if (state_.arena.bytes() < plan_.arena_bytes) AllocateArena();
   state_.bases.assign(kBaseFirst + inputs.size() + outputs->size() + plan_.dynamic_count, nullptr);
   state_.dynamic.resize(plan_.dynamic_count);
+  state_.branched.resize(plan_.dynamic_count);
   state_.inputs.resize(std::max(state_.inputs.size(), plan_.max_operands));
   state_.outputs.resize(std::max(state_.outputs.size(), plan_.max_operands));
   state_.bases[kBaseArena] = static_cast<char*>(state_.arena.raw());
@@ -243,6 +244,30 @@ Datum Executor::Read(int id) const {
   if (value.constant.defined()) return Aligned(value.constant);
   if (value.dynamic >= 0) return state_.dynamic[value.dynamic];
   return Tensor(value.dtype, value.dims, Pointer(value.address), nullptr);
+}
+
+void Executor::ReadInto(int id, Datum* to) const {
+  const PlannedValue& value = plan_.values[id];
+  const Tensor* tensor = value.constant.defined() ? &value.constant : nullptr;
+  if (value.dynamic >= 0) tensor = state_.dynamic[value.dynamic].tensor();
+  if ((value.dynamic >= 0 && tensor == nullptr) || (tensor != nullptr && !IsAligned(*tensor))) {
+    *to = Read(id);  // a sequence, a map, or weights that must be copied
+    return;
+  }
+  std::vector<int64_t> dims;
+  // The list of dimensions that is there already moves on: `to` is given another tensor.
+  if (to->tensor() != nullptr)
+    dims = std::move(const_cast<std::vector<int64_t>&>(to->tensor()->dims()));
+  dims = tensor != nullptr ? tensor->dims() : value.dims;
+  void* const data = tensor != nullptr ? tensor->raw() : Pointer(value.address);
+  *to = Tensor(tensor != nullptr ? tensor->dtype() : value.dtype, std::move(dims), data, nullptr);
+}
+
+void Executor::Release(int dynamic) {
+  Datum& datum = state_.dynamic[dynamic];
+  std::optional<Datum>& branched = state_.branched[dynamic];
+  if (branched && IsSole(datum)) *branched = std::move(datum);
+  datum = Datum();
 }
 
 void Executor::Store(int id, Datum datum, const Step& step) {

@@ -31,6 +31,7 @@ class Executor {
   void RunReferenceStep(const Step& step);
   std::string_view RunDynamic(const Step& step);  // what it ran on
   void RunControl(const Step& step);              // control.cc
+  void RunIf(const Step& step);
   std::vector<Datum> RunLoop(const Step& step);
   std::vector<Datum> RunScan(const Step& step);
 
@@ -40,8 +41,11 @@ class Executor {
   // The value as a datum; tensors that are not dynamic are views of memory that the next steps may
   // overwrite.
   Datum Read(int id) const;
+  // The same without its owner, and without allocating if `to` has held such a tensor before.
+  void ReadInto(int id, Datum* to) const;
   // Takes over a computed output of a dynamic or control step; copies what does not own its memory.
   void Store(int id, Datum datum, const Step& step);
+  void Release(int dynamic);
   RunOptions Inner() const { return {options_.profiler, options_.depth + 1}; }
 
   Program& program_;

@@ -100,6 +100,9 @@ class Program {
     std::vector<const void*> inputs;
     std::vector<void*> outputs;
     std::vector<Datum> dynamic;
+    // What a branch gave in an earlier run, by dynamic value: it is written over in the next.
+    std::vector<std::optional<Datum>> branched;
+    std::vector<Datum> branch_inputs, branch_outputs;
   };
   // The piece in which a batch of these inputs is best run by plans for fewer rows; else 0.
   int64_t FindPiece(const Plan& plan, const std::vector<std::vector<int64_t>>& input_dims);

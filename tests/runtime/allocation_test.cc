@@ -180,6 +180,50 @@ output stack
   EXPECT_EQ(counts[0], counts[1]);
 }
 
+// Branches that use values of the graph.
+TEST(Allocation, BranchesAllocateNothing) {
+  for (const bool condition : {false, true}) {
+    std::vector<int64_t> counts;
+    for (const int blocks : {1, 5}) {
+      std::string text = "graph g\ninput go: bool[1]\ninput x0: float[n,40]\n";
+      for (int i = 0; i < blocks; ++i) {
+        text += fmt::format(R"(c{0} = tanh(x{0})
+a{0}, b{0} = if_(go, x{0}, c{0})
+  then_branch = {{
+    graph then
+    input x: float[n,40]
+    input c: float[n,40]
+    t = mul(x, c)
+    u = add(x, c)
+    output t
+    output u
+  }}
+  else_branch = {{
+    graph else
+    input x: float[n,40]
+    input c: float[n,40]
+    const w: float[40,40] = random
+    e = matmul(x, w)
+    f = add(e, c)
+    output e
+    output f
+  }}
+x{1} = add(a{0}, b{0})
+)",
+                            i, i + 1);
+      }
+      const auto program = MakeProgram(text + fmt::format("output x{}\n", blocks), 1);
+      std::mt19937 random(1);
+      Tensor go(DType::kBool, {1});
+      go.data<bool>()[0] = condition;
+      const std::vector<Datum> inputs = {go, RandomTensor(DType::kFloat32, {7, 40}, random)};
+      ExpectRuns(*program, inputs);
+      counts.push_back(AllocationsOf(*program, inputs));
+    }
+    EXPECT_EQ(counts[0], counts[1]) << "the condition is " << condition;
+  }
+}
+
 TEST(Allocation, AnotherPlanThatIsKnownAllocatesNoMore) {
   const auto program = MakeProgram(Network(2), 1);
   std::mt19937 random(1);
