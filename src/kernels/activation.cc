@@ -26,7 +26,7 @@ struct Function {
   V p0, p1, p2, p3;
   explicit Function(const Activation& a)
       : p0(hn::Set(d, a.p[0])),
-        p1(hn::Set(d, a.p[1])),
+        p1(kKind == Kind::kGelu ? VecGeluLimit(d, p0) : hn::Set(d, a.p[1])),
         p2(hn::Set(d, a.p[2])),
         p3(hn::Set(d, a.p[3])) {}
 
@@ -38,7 +38,7 @@ struct Function {
     }
     if constexpr (kKind == Kind::kSigmoid) return VecSigmoid(d, x);
     if constexpr (kKind == Kind::kTanh) return VecTanh(d, x);
-    if constexpr (kKind == Kind::kGelu) return VecGelu(d, x, p0);
+    if constexpr (kKind == Kind::kGelu) return VecGelu(d, x, p0, p1);
     if constexpr (kKind == Kind::kGeluTanh) return VecGeluTanh(d, x);
     return x;
   }

@@ -230,10 +230,14 @@ HWY_INLINE V VecErf(D d, V x) {
 }
 
 // x / 2 * (1 + erf(factor * x)), factor > 0, sqrt(1/2) for a GELU: max(x, 0) - |x| c / 2 with c = 1
-// - erf(a) = 2^polynomial, which suffices near 0 too. From a = 10.3 on c is 0.
+// - erf(a) = 2^polynomial, which suffices near 0 too. From a = 10.3 on, |x| = limit, c is 0.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V VecGelu(D d, V x, V factor) {
-  const V size = hn::Min(hn::Abs(x), hn::Div(hn::Set(d, 10.3f), factor));
+HWY_INLINE V VecGeluLimit(D d, V factor) {
+  return hn::Div(hn::Set(d, 10.3f), factor);
+}
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V VecGelu(D d, V x, V factor, V limit) {
+  const V size = hn::Min(hn::Abs(x), limit);
   const V a = hn::Mul(size, factor);
   const V log_c = hn::Mul(
       a, Polynomial(d, a,
