@@ -111,6 +111,21 @@ TEST(IntegerProduct, EpilogueOfAnotherKindIsASweep) {
         "mul(3,2):float add(4,1):float sigmoid(5):float>}\noutput y\n");
 }
 
+// A sweep wants memory for the sums.
+TEST(IntegerProduct, LongEpiloguesAreNoSweep) {
+  const auto arena = [](int factors) {
+    std::string code = "cast(0):float";
+    for (int i = 0; i < factors; ++i) code += " mul(" + std::to_string(i + 2) + ",1):float";
+    const std::string text = "graph g\ninput x: uint8[64,12]\n" + Bytes("w", "int8", {12, 34}) +
+                             "y = integer_matmul(x, w) {epilogue=<(int32; 1:float) " + code +
+                             " cast(" + std::to_string(factors + 2) + "):float>}\noutput y\n";
+    Check(text);
+    const auto program = MakeProgram(std::shared_ptr<Graph>(Parse(text)));
+    return program->PlanFor({{64, 12}})->arena_bytes;
+  };
+  EXPECT_EQ(arena(200), arena(1));
+}
+
 TEST(IntegerProduct, Depthwise) {
   Check("graph g\ninput x: uint8[2,7,6,70]\n" + Bytes("w", "int8", {70, 1, 3, 3}) +
         Bytes("a", "uint8", {}) + Bytes("b", "int8", {}) +

@@ -11,8 +11,8 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Registers of an expression at most; longer ones are no rescaling.
-constexpr int kMostRegisters = 32;
+// Of an expression, more than which it cannot have: instructions name them by a byte.
+constexpr int kMostRegisters = 256;
 
 using Column = std::span<const float>;  // one element, or one a column
 constexpr float kOne[] = {1}, kZero[] = {0};
@@ -288,7 +288,6 @@ std::optional<Rescaling> AnalyseRescale(const Expression& expression, int64_t co
   using Kind = Register::Kind;
   const DType type = expression.ResultType();
   if (!IsByte(type) && type != DType::kFloat32) return {};
-  if (expression.registers() > kMostRegisters) return {};
   Columns made(memory);
   std::array<Register, kMostRegisters> registers;
   size_t count = 0;
