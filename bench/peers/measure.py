@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
@@ -90,6 +91,7 @@ class Worker:
             cwd=ROOT,
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": str(threads)},
             preexec_fn=lambda: os.sched_setaffinity(0, mask),
+            start_new_session=True,
         )
 
     def answer(self) -> dict[str, Any]:
@@ -127,8 +129,9 @@ class Worker:
         return self.answer()
 
     def close(self) -> None:
-        """End the process."""
-        self._process.kill()
+        """End the process, and the converter that it may have started."""
+        with contextlib.suppress(ProcessLookupError):  # it has ended, and so has its converter
+            os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:

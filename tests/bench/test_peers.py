@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -241,3 +243,20 @@ def test_a_crash_is_a_result():
     settings = {"threads": 1, "loads": 1, "rounds": 1, "seconds": 0.01, "limit": 60}
     results = measure(engines, "onnxruntime", ensure("two_conv"), {}, **settings)
     assert results["onnxruntime"].error == "crashed (exit code 1): no message"
+
+
+def test_what_a_silent_worker_has_started_ends_with_it(tmp_path):
+    script, child = tmp_path / "python", tmp_path / "child"
+    script.write_text(f"#!/bin/sh\nsleep 1000 &\necho $! > {child}\nwait\n")
+    script.chmod(0o755)
+    settings = {"threads": 1, "loads": 1, "rounds": 1, "seconds": 0.01, "limit": 1}
+    results = measure(
+        {"onnxruntime": str(script)}, "onnxruntime", ensure("two_conv"), {}, **settings
+    )
+    assert results["onnxruntime"].error == "no answer within 1 s"
+    status = Path(f"/proc/{int(child.read_text())}/status")
+    for _ in range(100):
+        if not status.exists() or "State:\tZ" in status.read_text():
+            return
+        time.sleep(0.05)
+    pytest.fail("it still runs")
