@@ -53,7 +53,7 @@ template <typename Index>
 bool AreApart(const Index* indices, int64_t count, const Slices& slices, const Parallel& par) {
   constexpr int64_t kMost = 32;
   std::array<Index, kMost> least, most;
-  if (slices.tasks > kMost) return false;
+  if (slices.tasks < 2 || slices.tasks > kMost) return false;
   par.For(slices.tasks, [&](int64_t task) {
     const int64_t begin = slices.Begin(task);
     const Extremes slice(indices + begin, slices.End(task, count) - begin, indices[begin]);

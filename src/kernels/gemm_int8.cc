@@ -34,14 +34,16 @@ constexpr int64_t kWidth = 2 * kSumLanes;
 
 using Lanes = hn::Vec<Sums>;
 
-// Where a tile's sums go: to results straight from the registers, for the commonest kinds of them,
-// or to `sums` [rows, kWidth].
+// What is left to do to sums that were rescaled and rounded.
 struct ByteRange {
   int16_t zero = 0;           // the zero point, of int8 with 128 added
   uint8_t flip = 0;           // the bits in which int8 differs from it
   uint8_t low = 0, high = 0;  // of the clamp
   bool bare = false;          // nothing of this is to be done
 };
+
+// Where a tile's sums go: to results straight from the registers, for the commonest kinds of them,
+// or to `sums` [rows, kWidth].
 struct TileResult {
   enum class Kind : uint8_t { kSums, kFloats, kBytes, kBytesWithResidual } kind = Kind::kSums;
   int32_t* sums = nullptr;

@@ -1,6 +1,5 @@
 // h = matmul(x: bfloat16, w: bfloat16)      c = cast(x) {to=float}
-// y = softmax(h)                       ->   h = matmul(c, w) {epilogue = cast to bfloat16, to
-// float}
+// y = softmax(h)                       ->   h = matmul(c, w) {epilogue = rounds to bfloat16}
 //                                           s = softmax(h)
 //                                           y = cast(s) {to=bfloat16}
 //

@@ -11,9 +11,6 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Of an expression, more than which it cannot have: instructions name them by a byte.
-constexpr int kMostRegisters = 256;
-
 using Column = std::span<const float>;  // one element, or one a column
 constexpr float kOne[] = {1}, kZero[] = {0};
 
@@ -289,9 +286,16 @@ std::optional<Rescaling> AnalyseRescale(const Expression& expression, int64_t co
   const DType type = expression.ResultType();
   if (!IsByte(type) && type != DType::kFloat32) return {};
   Columns made(memory);
-  std::array<Register, kMostRegisters> registers;
+  // Not all are cleared in every run: only those that are there.
+  union Room {
+    Room() {}
+    std::array<Register, kMostRegisters> registers;
+  } room;
+  auto& registers = room.registers;
   size_t count = 0;
-  registers[count++].kind = Kind::kSum;
+  Register sum;
+  sum.kind = Kind::kSum;
+  registers[count++] = sum;
   for (size_t i = 0; i < operands.size(); ++i) {
     Register r;
     if (!Takes(operands[i].type)) return {};

@@ -9,6 +9,9 @@
 
 namespace sardonyx::cpu {
 
+// Of an expression, more than which it cannot have: instructions name them by a byte.
+inline constexpr size_t kMostRegisters = 256;
+
 // What an operand of the epilogue is to the result [rows, columns].
 struct RescaleOperand {
   enum class Kind : uint8_t { kScalar, kColumns, kResidual } kind = Kind::kScalar;

@@ -120,7 +120,7 @@ Rescaling SumEpilogue::At(const StepArgs& args, void* scratch) const {
 }
 
 void SumEpilogue::Sweep(const StepArgs& args, const void* sums) const {
-  std::array<const void*, 256> in;  // an expression has fewer registers
+  std::array<const void*, kMostRegisters> in;
   in[0] = sums;
   std::copy_n(args.in + kOwnInputs, operands_.size(), in.begin() + 1);
   RunElementwise(sweep_, in.data(), args.out[0], args.parallel);
