@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ from bench.models import cases, collection, ensure
 from bench.peers import goals, roofline
 from bench.peers.cores import checks
 from bench.peers.engines import ENGINES, REFERENCE
-from bench.peers.measure import ROOT, Result, measure
+from bench.peers.measure import ROOT, Failure, Result, measure, measure_side_by_side
 from bench.peers.outcome import check_names, comma_list, conditions, interpreters, publish
-from bench.peers.report import markdown
+from bench.peers.report import OURS, Entry, markdown
 
 
 def arguments() -> argparse.Namespace:
@@ -69,43 +70,69 @@ def summary(results: dict[str, Result]) -> str:
     return ", ".join(parts)
 
 
-def measure_all(
-    options: argparse.Namespace, raw: dict[str, Any]
-) -> dict[tuple[str, str, int], dict[str, Result]]:
-    """Every model at each number of threads, in as many runs as asked for."""
+def new_entry(name: str, case: str, threads: int) -> Entry:
+    """What is known of a model before anything is measured."""
+    entry: Entry = {"model": name, "case": case, "threads": threads}
+    if goals.goal(name).has_limits and (floor := roofline.work(ensure(name), cases(name)[case])):
+        entry["work"] = floor._asdict()
+    if collection()[name].twin:
+        entry["beside_twin"] = []
+    return entry
+
+
+def measure_model(
+    options: argparse.Namespace, pythons: dict[str, str], entry: Entry, before: dict[str, Result]
+) -> None:
+    """Measure one model with all engines, and add that to what earlier runs found."""
+    name = entry["model"]
+    path, feeds = ensure(name), cases(name)[entry["case"]]
+    for part in path.parent.glob(f"{path.name}*"):
+        part.read_bytes()  # the first engine must not be the one that waits for the disk
+    how = {
+        "threads": entry["threads"],
+        "rounds": options.rounds,
+        "seconds": options.seconds,
+        "limit": options.limit,
+    }
+    results = measure(pythons, REFERENCE, path, feeds, loads=options.loads, **how)
+    print(summary(results), flush=True)
+    for engine, result in results.items():
+        if engine in before:
+            before[engine].extend(result)
+        else:
+            before[engine] = result
+    entry["results"] = {engine: result.to_json() for engine, result in before.items()}
+    if "beside_twin" in entry and OURS in pythons:
+        both = [path, ensure(collection()[name].twin)]
+        with contextlib.suppress(Failure):  # the rows of the two tell of it
+            narrow, wide = measure_side_by_side(pythons[OURS], OURS, both, feeds, **how)
+            entry["beside_twin"] += [one / other for one, other in zip(narrow, wide, strict=True)]
+
+
+def measure_all(options: argparse.Namespace, raw: dict[str, Any]) -> None:
+    """Every model at each number of threads, in as many runs as asked for.
+
+    The outcome is published after each run, so one that is broken off leaves those before it.
+    """
     pythons = interpreters(options.engines)
-    settings = {name: raw["options"][name] for name in ("rounds", "seconds", "loads")}
-    total = len(options.models) * len(options.threads) * options.runs
-    count = 0
     raw["limits"] = {str(threads): {} for threads in raw["threads"]}
-    entries: dict[tuple[str, str, int], dict[str, Result]] = {}
-    for _ in range(options.runs):
+    pairs = [(name, threads) for name in options.models for threads in raw["threads"]]
+    raw["entries"] = [new_entry(name, next(iter(cases(name))), count) for name, count in pairs]
+    measured: list[dict[str, Result]] = [{} for _ in pairs]
+    for run in range(options.runs):
         for threads, best in raw["limits"].items():
             for kind, value in roofline.limits(int(threads)).items():
                 best[kind] = max(value, best.get(kind, 0.0))
-        for name in options.models:
-            path = ensure(name)
-            case, feeds = next(iter(cases(name).items()))
-            for part in path.parent.glob(f"{path.name}*"):
-                part.read_bytes()  # the first engine must not be the one that waits for the disk
-            for threads in raw["threads"]:
-                count += 1
-                print(f"[{count}/{total}] {name}, {threads} threads: ", end="", flush=True)
-                results = measure(
-                    pythons,
-                    REFERENCE,
-                    path,
-                    feeds,
-                    threads=threads,
-                    limit=options.limit,
-                    **settings,
-                )
-                print(summary(results), flush=True)
-                before = entries.setdefault((name, case, threads), results)
-                if before is not results:
-                    for engine, result in results.items():
-                        before[engine].extend(result)
-    return entries
+        for index, (entry, before) in enumerate(zip(raw["entries"], measured, strict=True)):
+            count = f"{run * len(pairs) + index + 1}/{options.runs * len(pairs)}"
+            what = f"{entry['model']}, {entry['threads']} threads"
+            print(f"[{count}] {what}: ", end="", flush=True)
+            measure_model(options, pythons, entry, before)
+            raw["versions"] |= {e: r.version for e, r in before.items() if r.version}
+        raw["options"]["runs"] = run + 1
+        raw["cores"] = dict(checks)
+        page = markdown(raw, "benchmarks.svg")
+        publish(raw, options.out / "benchmarks", page, "bench.peers.plot")
 
 
 def main() -> int:
@@ -115,23 +142,10 @@ def main() -> int:
         **conditions(),
         "engines": options.engines,
         "threads": [int(count) for count in options.threads],
-        "options": {
-            name: getattr(options, name) for name in ("runs", "rounds", "seconds", "loads")
-        },
+        "options": {name: getattr(options, name) for name in ("rounds", "seconds", "loads")},
         "versions": {},
-        "entries": [],
     }
-    for (name, case, threads), results in measure_all(options, raw).items():
-        entry: dict[str, Any] = {"model": name, "case": case, "threads": threads}
-        if goals.goal(name).has_limits:
-            floor = roofline.work(ensure(name), cases(name)[case])
-            entry |= {} if floor is None else {"work": floor}
-        entry["results"] = {engine: result.to_json() for engine, result in results.items()}
-        raw["entries"].append(entry)
-        raw["versions"] |= {e: r.version for e, r in results.items() if r.version}
-    raw["cores"] = dict(checks)
-    page = markdown(raw, "benchmarks.svg")
-    publish(raw, options.out / "benchmarks", page, "bench.peers.plot")
+    measure_all(options, raw)
     return 0
 
 

@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -138,6 +138,14 @@ class Worker:
                 pipe.close()
 
 
+def turn(worker: Worker, seconds: float, mask: set[int]) -> list[float]:
+    """The times of the runs of one turn in nanoseconds; then the machine rests."""
+    wait_until_apart(mask)
+    times = worker.ask(seconds=seconds)["times"]
+    time.sleep(REST)
+    return times
+
+
 def measure(
     pythons: Mapping[str, str],
     reference: str,
@@ -207,9 +215,8 @@ def measure(
                 time.sleep(REST)
             for _ in range(rounds):
                 for engine in filter(lambda name: ENGINES[name].is_timed, working()):
-                    wait_until_apart(mask)
                     try:
-                        times = workers[engine].ask(seconds=seconds)["times"]
+                        times = turn(workers[engine], seconds, mask)
                     except Failure as failure:
                         fail(engine, failure)
                         continue
@@ -217,7 +224,6 @@ def measure(
                     result.rounds_ms.append(statistics.median(times) / 1e6)
                     result.best_ms = min([*times, result.best_ms * 1e6 or times[0]]) / 1e6
                     result.runs += len(times)
-                    time.sleep(REST)
             for engine in working():
                 path = Path(scratch) / f"{engine}.npz"
                 try:
@@ -234,6 +240,43 @@ def measure(
         if reference in outputs:
             compare(results[engine], arrays, outputs[reference])
     return results
+
+
+def measure_side_by_side(
+    python: str,
+    engine: str,
+    models: Sequence[Path],
+    feeds: Mapping[str, np.ndarray],
+    *,
+    threads: int,
+    rounds: int,
+    seconds: float,
+    limit: float,
+) -> list[list[float]]:
+    """Measure models that take the same inputs with one engine in turns, as `measure` does engines.
+
+    Returns
+    -------
+    list of lists of float
+        By model the median latency of each turn in milliseconds.
+
+    Raises
+    ------
+    Failure
+        If the engine fails on one of them.
+    """
+    mask = cores(threads)
+    with tempfile.TemporaryDirectory() as scratch, contextlib.ExitStack() as ending:
+        inputs = Path(scratch) / "inputs.npz"
+        np.savez(inputs, **feeds)
+        workers = []
+        for model in models:
+            workers.append(Worker(python, engine, model, inputs, threads, 1, mask, limit))
+            ending.callback(workers[-1].close)
+            workers[-1].answer()
+        turns = [[turn(worker, seconds, mask) for worker in workers] for _ in range(rounds)]
+    by_model = zip(*turns, strict=True)
+    return [[statistics.median(times) / 1e6 for times in of_one] for of_one in by_model]
 
 
 def compare(result: Result, outputs: list[np.ndarray], expected: list[np.ndarray]) -> None:

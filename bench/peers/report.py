@@ -9,6 +9,7 @@ from typing import Any
 
 from bench.peers import goals
 from bench.peers.engines import ENGINES, REFERENCE
+from bench.peers.roofline import Work
 
 OURS = "sardonyx"
 COMPILED = "engine_file"
@@ -150,17 +151,17 @@ def of_run(entry: Entry, run: int, runs: int) -> Entry:
     return entry | {"results": results}
 
 
-def least(entry: Entry, limit: dict[str, float]) -> list[float]:
+def least(work: Work, limit: dict[str, float]) -> list[float]:
     """Milliseconds that the machine's limits leave for a model: arithmetic, reading, steps."""
-    every, size, step_flops, small, large, of_bytes, _ = entry["work"]
-    flops = every - of_bytes
-    times = [flops / limit["arithmetic"], size / limit["reading"], 0.0]
-    if of_bytes:
-        times[0] += of_bytes / limit["bytes"]
-    if step_flops:
-        stepping = small / limit["smallsteps"] + large / limit["largesteps"]
-        stepping = max(step_flops / limit["arithmetic"], stepping)
-        times[2] = (flops - step_flops) / limit["arithmetic"] + stepping
+    flops = work.operations - work.on_bytes
+    times = [(flops - work.narrow) / limit["arithmetic"], work.constants / limit["reading"], 0.0]
+    times[0] += work.narrow_constants / limit["reading"]
+    if work.on_bytes:
+        times[0] += work.on_bytes / limit["bytes"]
+    if work.of_steps:
+        stepping = work.small / limit["smallsteps"] + work.large / limit["largesteps"]
+        stepping = max(work.of_steps / limit["arithmetic"], stepping)
+        times[2] = (flops - work.of_steps) / limit["arithmetic"] + stepping
     return [1e3 * time for time in times]
 
 
@@ -171,8 +172,9 @@ def is_at_limit(entry: Entry, limit: dict[str, float]) -> bool:
     """
     if not limit or "work" not in entry:
         return False
-    fewest = entry | {"work": [entry["work"][-1], *entry["work"][1:]]}
-    return max(least(fewest, limit)) >= goals.NEAR * latency(entry["results"][OURS])
+    work = Work(**entry["work"])
+    work = work._replace(operations=work.fewest)
+    return max(least(work, limit)) >= goals.NEAR * latency(entry["results"][OURS])
 
 
 def verdicts(raw: dict[str, Any], threads: int) -> list[str]:
@@ -226,33 +228,32 @@ def verdicts(raw: dict[str, Any], threads: int) -> list[str]:
 
 
 def twins(entries: list[Entry]) -> list[str]:
-    """How long models in half precision take relative to the same model in float32."""
-    times = {
-        (entry["model"], entry["threads"]): latency(entry["results"][OURS])
-        for entry in entries
-        if OURS in entry["results"] and not entry["results"][OURS]["error"]
-    }
+    """How long models in half precision take, turn by turn relative to the same in float32."""
     lines = ["| model | threads | time / float32 twin's |", "|---|---|---:|"]
-    for (model, threads), value in times.items():
-        twin, _, suffix = model.rpartition("_")
-        if suffix in ("f16", "bf16") and (twin, threads) in times:
-            lines.append(f"| {model} | {threads} | {value / times[twin, threads]:.2f} |")
+    for entry in entries:
+        if shares := entry.get("beside_twin"):
+            share = statistics.median(shares)
+            lines.append(f"| {entry['model']} | {entry['threads']} | {share:.2f} |")
     return lines
 
 
-def threading(entries: list[Entry]) -> list[str]:
-    """What a second thread gives, for models of 10 ms and more."""
+def threading(raw: dict[str, Any]) -> list[str]:
+    """What a second thread gives, for models of 10 ms and more, and what the limits allow."""
     times: dict[tuple[str, str], dict[int, float]] = {}
-    for entry in entries:
+    floors: dict[tuple[str, str], dict[int, float]] = {}
+    for entry in raw["entries"]:
+        key, threads = (entry["model"], entry["case"]), entry["threads"]
         result = entry["results"].get(OURS)
         if result and not result["error"]:
-            times.setdefault((entry["model"], entry["case"]), {})[entry["threads"]] = latency(
-                result
-            )
-    lines = ["| model | input | 1 thread / 2 threads |", "|---|---|---:|"]
-    for (model, case), by_threads in times.items():
-        if by_threads.keys() >= {1, 2} and by_threads[1] >= 10:
-            lines.append(f"| {model} | {case} | {by_threads[1] / by_threads[2]:.2f} |")
+            times.setdefault(key, {})[threads] = latency(result)
+        if "work" in entry and (limit := raw.get("limits", {}).get(str(threads))):
+            floors.setdefault(key, {})[threads] = max(least(Work(**entry["work"]), limit))
+    lines = ["| model | input | 1 thread / 2 threads | of the limits |", "|---|---|---:|---:|"]
+    for (model, case), taken in times.items():
+        if taken.keys() >= {1, 2} and taken[1] >= 10:
+            floor = floors.get((model, case), {})
+            allowed = f"{floor[1] / floor[2]:.2f}" if floor.keys() >= {1, 2} else ""
+            lines.append(f"| {model} | {case} | {taken[1] / taken[2]:.2f} | {allowed} |")
     return lines
 
 
@@ -268,10 +269,10 @@ def beside_limits(raw: dict[str, Any], threads: int) -> list[str]:
         ours = entry["results"].get(OURS)
         if entry["threads"] != threads or "work" not in entry or not ours or ours["error"]:
             continue
-        flops, size, *_ = entry["work"]
-        times = least(entry, limit)
-        time = latency(ours)
-        cells = [entry["model"], *(number(v) for v in (flops / 1e9, size / 1e6, *times, time))]
+        work = Work(**entry["work"])
+        times, time = least(work, limit), latency(ours)
+        figures = (work.operations / 1e9, work.constants / 1e6, *times, time)
+        cells = [entry["model"], *(number(figure) for figure in figures)]
         lines.append(f"| {' | '.join(cells)} | {max(times) / time:.0%} |")
     return lines if len(lines) > 2 else []
 
@@ -337,17 +338,18 @@ def markdown(raw: dict[str, Any], plot: str) -> str:
             "Models in float32 and int8. Their work is what the direct algorithm multiplies and "
             "adds, and the constants it reads; the limits were measured in the same run: "
             "arithmetic on data in the first-level cache, of float32 and of bytes, and reading "
-            "from memory (`./dev bench machine`). Recurrent cells read all their weights in each "
-            "step, from the caches: steps are the arithmetic of the rest and this reading, at the "
-            "speed at which a thread reads 512 KiB (weights up to 1 MiB) or 4 MiB again and "
-            "again. Above 100 %: Winograd's convolutions, which take fewer operations: "
-            "ResNet-50's 16 layers of 3x3 fall from 3.70 to 1.33 GFLOP (tiles of 4x4 pixels, of "
-            "2x2 where the output has 7x7; edges counted), and the model from 8.18 to 5.81, the "
-            "transforms' additions not counted.",
+            "from memory (`./dev bench machine`). Arithmetic of products of one row or few is the "
+            "reading of their weights, where these come from memory. Recurrent cells read all "
+            "their weights in each step, from the caches: steps are the arithmetic of the rest and "
+            "this reading, at the speed at which a thread reads 512 KiB (weights up to 1 MiB) or "
+            "4 MiB again and again. Above 100 %: Winograd's convolutions, which take fewer "
+            "operations: ResNet-50's 16 layers of 3x3 fall from 3.70 to 1.33 GFLOP (tiles of 4x4 "
+            "pixels, of 2x2 where the output has 7x7; edges counted), and the model from 8.18 to "
+            "5.81, the transforms' additions not counted.",
             *floors,
         ]
     for title, rows in (
-        (f"What two threads give (goal: {goals.THREADS} from 10 ms on)", threading(raw["entries"])),
+        (f"What two threads give (goal: {goals.THREADS} from 10 ms on)", threading(raw)),
         ("Half precision beside float32 (goal: never slower)", twins(raw["entries"])),
     ):
         if len(rows) > 2:

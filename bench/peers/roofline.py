@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import onnx
@@ -26,7 +27,43 @@ BYTES = {
     "MatMulInteger": ("MatMul", (0, 1)),
     "QGemm": ("Gemm", (0, 3)),
 }
+NARROW = 2  # operations a byte: machines do more in the time in which memory gives one
+CACHED = 64 << 20  # bytes that caches may still hold from the run before
 KINDS = {"Conv", "ConvTranspose", "MatMul", "Gemm", *RECURRENT, *BYTES}
+
+
+class Work(NamedTuple):
+    """What a run takes at least.
+
+    Parameters
+    ----------
+    operations
+        Operations of products, convolutions and recurrent cells by the direct algorithm.
+    fewest
+        With Winograd's algorithm wherever it can be taken, its transforms not counted.
+    constants
+        Bytes that they read and that depend on no input, quantised ones as they are stored.
+    of_steps, small, large
+        Of the operations, those of the steps of recurrent cells; and the bytes that these read of
+        their weights, all of them in each step.
+    on_bytes
+        Of the operations, those on bytes: of operators that take such, and of others between
+        DequantizeLinear.
+    narrow, narrow_constants
+        Of the operations on float32, those of products that read their constants for so few rows
+        that memory, not arithmetic, is their limit, and the bytes of these constants; where the
+        model's are more than caches hold.
+    """
+
+    operations: int
+    fewest: int
+    constants: int
+    of_steps: int = 0
+    small: int = 0
+    large: int = 0
+    on_bytes: int = 0
+    narrow: int = 0
+    narrow_constants: int = 0
 
 
 def limits(threads: int) -> dict[str, float]:
@@ -97,24 +134,18 @@ def steps(node: onnx.NodeProto, shapes: list[tuple[int, ...]]) -> tuple[int, int
     return 2 * count * batch * weights, size * is_small, size * (not is_small)
 
 
-def work(path: Path, feeds: Mapping[str, np.ndarray]) -> tuple[int, ...] | None:
-    """What a run on these inputs takes at least; None if it is all inside branches and loops.
+def unchanging(graph: onnx.GraphProto) -> set[str]:
+    """The values that depend on no input of the graph."""
+    names = {constant.name for constant in graph.initializer}
+    for node in graph.node:
+        has_body = any(attribute.HasField("g") for attribute in node.attribute)  # which may capture
+        if not has_body and all(name in names for name in node.input if name):
+            names.update(node.output)
+    return names
 
-    Returns
-    -------
-    operations
-        Operations of products, convolutions and recurrent cells by the direct algorithm.
-    bytes
-        Size of the constants that they read, quantised ones as they are stored.
-    step operations, small bytes, large bytes
-        Of the operations, those of the steps of recurrent cells; and how much these read of their
-        weights, all of them in each step.
-    byte operations
-        Of the operations, those on bytes: of operators that take such, and of others between
-        DequantizeLinear.
-    fewest operations
-        With Winograd's algorithm wherever it can be taken, its transforms not counted.
-    """
+
+def work(path: Path, feeds: Mapping[str, np.ndarray]) -> Work | None:
+    """What a run on these inputs takes at least; None if it is all inside branches and loops."""
     model = onnx.load(path)
     nodes = [node for node in model.graph.node if node.op_type in KINDS]
     if not nodes:
@@ -147,8 +178,12 @@ def work(path: Path, feeds: Mapping[str, np.ndarray]) -> tuple[int, ...] | None:
         onnx.save(model, changed, save_as_external_data=True)
         session = onnxruntime.InferenceSession(changed, options)
         names = sorted(values)
-        shapes = dict(zip(names, (a.shape for a in session.run(names, dict(feeds))), strict=True))
-    shapes |= {name: array.shape for name, array in feeds.items()}
+        arrays = dict(zip(names, session.run(names, dict(feeds)), strict=True))
+    sizes = {name: array.nbytes for name, array in arrays.items()}
+    for name, c in constants.items():
+        width = onnx.helper.tensor_dtype_to_np_dtype(c.data_type).itemsize
+        sizes[name] = math.prod(c.dims) * width
+    shapes = {name: array.shape for name, array in (arrays | dict(feeds)).items()}
     shapes |= {name: tuple(c.dims) for name, c in constants.items()}
     shapes_of = [[shapes[name] for name in names] for names in operands]
     counts = [
@@ -160,11 +195,15 @@ def work(path: Path, feeds: Mapping[str, np.ndarray]) -> tuple[int, ...] | None:
         count // 4 if is_winograd(node, known) and not is_byte else count
         for node, known, count, is_byte in zip(nodes, shapes_of, counts, on_bytes, strict=True)
     )
-    read = sum(
-        math.prod(shapes[name])
-        * onnx.helper.tensor_dtype_to_np_dtype(constants[name].data_type).itemsize
-        for name in wanted & constants.keys()
-    )
+    constant = unchanging(model.graph)
+    read = sum(sizes[name] for name in wanted & constant)
+    narrow_count = narrow_size = 0
+    for node, names, count, is_byte in zip(nodes, operands, counts, on_bytes, strict=True):
+        size = sum(sizes[name] for name in names if name in constant)
+        if node.op_type not in RECURRENT and not is_byte and count < NARROW * size:
+            narrow_count, narrow_size = narrow_count + count, narrow_size + size
+    if read <= CACHED:
+        narrow_count = narrow_size = 0
     stepping = [steps(node, known) for node, known in zip(nodes, shapes_of, strict=True)]
     of_steps = [sum(column) for column in zip(*stepping, strict=True)]
-    return sum(counts), read, *of_steps, byte_count, fewest
+    return Work(sum(counts), fewest, read, *of_steps, byte_count, narrow_count, narrow_size)

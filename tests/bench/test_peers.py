@@ -14,9 +14,10 @@ import onnx
 import pytest
 
 from bench.models import cases, ensure
+from bench.peers import __main__ as program
 from bench.peers import cores as apart
 from bench.peers import goals, report, roofline
-from bench.peers.measure import Result, compare, measure
+from bench.peers.measure import Failure, Result, compare, measure, measure_side_by_side
 
 
 def _entry(ours: Result, reference: Result) -> dict:
@@ -89,7 +90,8 @@ def test_goals():
 )
 def test_a_goal_beyond_the_machine_is_met_at_its_limit(share, reached):
     entry = _entry(_result(10.0), _result(10.0)) | {"model": "vit_s"}
-    raw = _raw(entry | {"work": [2e7, 0, 0, 0, 0, 0, share * 1e7]})
+    work = roofline.Work(operations=2e7, fewest=share * 1e7, constants=0)
+    raw = _raw(entry | {"work": work._asdict()})
     raw["limits"] = {"1": {"arithmetic": 1e9, "reading": 1e9}}
     assert f"| transformers | 0.92 | 1.00 | vit_s 1 1.00 | {reached} |" in report.verdicts(raw, 1)
 
@@ -108,37 +110,63 @@ def test_several_runs_are_one_result_and_shown_apart():
 
 def test_twins_and_threads():
     single, twin, double = (_entry(_result(30.0), _result(1.0)) for _ in range(3))
-    twin |= {"model": "m_f16", "results": {"sardonyx": _result(33.0).to_json()}}
+    twin |= {"model": "m_f16", "beside_twin": [1.1, 2.0, 0.9]}
     double |= {"threads": 2, "results": {"sardonyx": _result(20.0).to_json()}}
     entries = [single, twin, double]
     assert report.twins(entries)[2:] == ["| m_f16 | 1 | 1.10 |"]
-    assert report.threading(entries)[2:] == ["| m | 1 | 1.50 |"]
+    assert report.threading(_raw(*entries))[2:] == ["| m | 1 | 1.50 |  |"]
+    single["work"] = double["work"] = roofline.Work(10**9, 10**9, 10**9)._asdict()
+    limits = {
+        "1": {"arithmetic": 1e11, "reading": 1e10},
+        "2": {"arithmetic": 2e11, "reading": 1.2e10},
+    }
+    raw = _raw(*entries) | {"limits": limits}
+    assert report.threading(raw)[2:] == ["| m | 1 | 1.50 | 1.20 |"]  # memory alone counts
 
 
 def test_work_of_the_direct_algorithm_and_the_limits():
     floor = roofline.work(ensure("two_conv"), cases("two_conv")["3x33x47"])
-    flops, size, *steps, of_bytes, fewest = floor
     first, second = 3 * 16 * 33 * 47 * (3 * 9), 3 * 8 * 17 * 24 * (16 * 9)  # 3 of 33x47, halved
-    assert flops == 2 * (first + second)
-    assert size == 4 * (16 * 28 + 8 * 145)
-    assert [*steps, of_bytes] == [0, 0, 0, 0]
-    assert fewest == 2 * (first // 4 + second)  # the second has strides of 2
-    entry = _entry(_result(20.0), _result(30.0)) | {"work": [*floor]}
+    fewest = 2 * (first // 4 + second)  # the second has strides of 2
+    assert floor == roofline.Work(2 * (first + second), fewest, 4 * (16 * 28 + 8 * 145))
+    entry = _entry(_result(20.0), _result(30.0)) | {"work": floor._asdict()}
     raw = {"entries": [entry], "limits": {"1": {"arithmetic": 1e9, "reading": 1e9}}}
     row = "| m | 0.00684 | 0.00643 | 6.84 | 0.00643 | 0 | 20.0 | 34% |"
     assert row in report.beside_limits(raw, 1)
 
 
+def test_constants_behind_nodes_are_read_too(tmp_path):
+    model = onnx.parser.parse_model("""
+    <ir_version: 8, opset_import: ["" : 17]> g (float[2,6] x) => (float[2,5] y)
+    <int64[2] s = {6, 5}> {
+      c = Constant <value_floats = [1.0, 2.0, 3.0, 4.0, 5.0]> ()
+      w = Expand(c, s)
+      y = MatMul(x, w)
+    }
+    """)
+    onnx.save(model, tmp_path / "m.onnx")
+    floor = roofline.work(tmp_path / "m.onnx", {"x": np.ones((2, 6), np.float32)})
+    count = 2 * 2 * 5 * 6
+    assert floor == roofline.Work(count, count, constants=4 * 6 * 5)
+
+
+def test_products_of_one_row_read_their_weights():
+    floor = roofline.work(ensure("gpt2_decode"), cases("gpt2_decode")["1x1x128"])
+    assert floor.narrow == pytest.approx(floor.narrow_constants / 2, rel=0.01)  # 2 for 4 bytes
+    assert floor.narrow_constants == floor.constants
+    times = report.least(floor, {"arithmetic": 1e15, "reading": 1e10})
+    assert times[0] == pytest.approx(times[1], rel=0.01)
+
+
 def test_recurrent_steps_read_their_weights_again():
     floor = roofline.work(ensure("gru"), cases("gru")["1x100"])
-    flops, _, step_flops, small, large, *_ = floor
     recurrent = 3 * 256 * 256  # of each of two layers
-    assert step_flops == 2 * 100 * 2 * recurrent
-    assert (small, large) == (4 * 100 * 2 * recurrent, 0)
-    entry = _entry(_result(20.0), _result(30.0)) | {"work": [*floor]}
+    assert floor.of_steps == 2 * 100 * 2 * recurrent
+    assert (floor.small, floor.large) == (4 * 100 * 2 * recurrent, 0)
+    entry = _entry(_result(20.0), _result(30.0)) | {"work": floor._asdict()}
     limit = {"arithmetic": 1e11, "reading": 1e10, "smallsteps": 1e11, "largesteps": 1e10}
     raw = {"entries": [entry], "limits": {"1": limit}}
-    least = 1e3 * (flops - step_flops + small) / 1e11
+    least = 1e3 * (floor.operations - floor.of_steps + floor.small) / 1e11
     assert report.beside_limits(raw, 1)[-1].endswith(f"| 20.0 | {least / 20:.0%} |")
 
 
@@ -160,10 +188,9 @@ def test_work_on_bytes(tmp_path, form):
     onnx.save(model, tmp_path / "m.onnx")
     floor = roofline.work(tmp_path / "m.onnx", {"x": np.ones((1, 4, 5, 6), np.uint8)})
     count = 2 * 8 * 3 * 4 * 4 * 9
-    assert floor == (count, 8 * 4 * 9, 0, 0, 0, count, count)
-    entry = _entry(_result(20.0), _result(30.0)) | {"work": [*floor]}
+    assert floor == roofline.Work(count, count, constants=8 * 4 * 9, on_bytes=count)
     limit = {"arithmetic": 1e6, "bytes": 4e6, "reading": 1e9}
-    assert report.least(entry, limit)[0] == pytest.approx(1e3 * count / 4e6)
+    assert report.least(floor, limit)[0] == pytest.approx(1e3 * count / 4e6)
 
 
 def test_work_inside_branches_is_not_counted():
@@ -236,6 +263,41 @@ def test_measures_in_turns():
         assert result.peak_mib[0] > 10
         assert result.excess <= 1
         json.dumps(result.to_json())
+
+
+def test_two_models_side_by_side():
+    models = [ensure("mobilenet_v2_f16"), ensure("mobilenet_v2")]
+    feeds = cases("mobilenet_v2")["1"]
+    settings = {"threads": 1, "rounds": 2, "seconds": 0.01, "limit": 60}
+    turns = measure_side_by_side(sys.executable, "sardonyx", models, feeds, **settings)
+    assert [len(of_one) for of_one in turns] == [2, 2]
+    assert all(time > 0 for of_one in turns for time in of_one)
+    with pytest.raises(Failure, match=r"none\.onnx"):
+        measure_side_by_side(sys.executable, "sardonyx", [Path("none.onnx")], feeds, **settings)
+
+
+def test_a_run_broken_off_leaves_those_before_it(monkeypatch, tmp_path):
+    counts = iter(range(2))
+
+    def measured(*args, **kwargs):
+        if next(counts):
+            raise KeyboardInterrupt
+        return {"sardonyx": _result(1.0), "onnxruntime": _result(2.0)}
+
+    monkeypatch.setattr(program, "measure", measured)
+    monkeypatch.setattr(program, "interpreters", lambda engines: dict.fromkeys(engines, ""))
+    monkeypatch.setattr(
+        program.roofline, "limits", lambda threads: {"arithmetic": 1e11, "reading": 1e10}
+    )
+    pages = []
+    monkeypatch.setattr(program, "publish", lambda raw, target, page, plot: pages.append(page))
+    options = "--models two_conv --engines sardonyx,onnxruntime --threads 1 --runs 2 --quick"
+    monkeypatch.setattr(sys, "argv", ["peers", *options.split(), "--out", str(tmp_path)])
+    with pytest.raises(KeyboardInterrupt):
+        program.main()
+    (page,) = pages
+    assert "(1 run with 3 turns" in page
+    assert "| two_conv | 1x128x128 | 1.00 | 2.00 | 0.50 | **0.50** |" in page
 
 
 def test_a_crash_is_a_result():
