@@ -159,7 +159,7 @@ void Block(const Bf16BlockArgs& args) {
         kFloatTiles[height - 1](args.a + begin * args.lda + 2 * args.p0, args.lda, k, panel, to,
                                 ldto, as);
       }
-      if (!whole) FinishPartial(buffer, kWidth, height, columns, c, args.ldc, store);
+      if (!whole) FinishTile(buffer, kWidth, height, columns, c, args.ldc, store);
       if (args.epilogue != nullptr && args.epilogue->activation.kind != Activation::Kind::kNone) {
         ApplyActivation(args.epilogue->activation, c, args.ldc, height, columns);
       }

@@ -51,25 +51,21 @@ struct Rows {
   const float* a;
   int64_t ld;
   int64_t k, run, step;
-  int64_t chain;  // pieces that are summed in one chain
   Ahead ahead;
 };
 
-// In pieces of memory, or cut into such where the sum would be long.
-Rows RowsOf(const GemmBlockArgs& args) {
-  Rows rows{};
-  rows.ld = args.lda;
-  rows.k = args.kc;
+// How many products are summed in one chain, whole pieces of `rows`, which get their sizes.
+int64_t ChainOf(const GemmBlockArgs& args, Rows* rows) {
   const int64_t chains = std::max<int64_t>(1, CeilDiv(args.kc, kLongestSum));
+  rows->ld = args.lda;
+  rows->k = args.kc;
   if (args.a_pieces > 1) {
-    rows.run = args.kc / args.a_pieces;
-    rows.step = args.a_step;
-    rows.chain = CeilDiv(args.a_pieces, chains);
-  } else {
-    rows.run = rows.step = RoundUp(CeilDiv(args.kc, chains), 4);
-    rows.chain = 1;
+    rows->run = args.kc / args.a_pieces;
+    rows->step = args.a_step;
+    return CeilDiv(args.a_pieces, chains) * rows->run;
   }
-  return rows;
+  rows->run = rows->step = RoundUp(CeilDiv(args.kc, chains), 4);
+  return rows->run;
 }
 
 template <class D, class V, int kSplit, int kM, int kNV>
@@ -95,34 +91,6 @@ HWY_INLINE void JoinSplits(V (&acc)[kSplit][kM][kNV]) {
       for (int v = 0; v < kNV; ++v) acc[0][r][v] = hn::Add(acc[0][r][v], acc[s][r][v]);
     }
   }
-}
-
-template <class D, class V, int kM, int kNV>
-HWY_INLINE void AddSums(D d, const float* sums, V (&acc)[kM][kNV]) {
-  constexpr int kL = static_cast<int>(hn::MaxLanes(D()));
-#pragma GCC unroll 16
-  for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kNV; ++v) {
-      acc[r][v] = hn::Add(acc[r][v], hn::Load(d, sums + (r * kNV + v) * kL));
-    }
-  }
-}
-
-template <class D, class V, int kM, int kNV>
-HWY_INLINE void StoreSums(D d, const V (&acc)[kM][kNV], float* sums) {
-  constexpr int kL = static_cast<int>(hn::MaxLanes(D()));
-#pragma GCC unroll 16
-  for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kNV; ++v) hn::Store(acc[r][v], d, sums + (r * kNV + v) * kL);
-  }
-}
-
-// A pointer in a register of its own: the compiler would make it up from others.
-HWY_INLINE const float* Kept(const float* pointer) {
-  asm("" : "+r"(pointer));
-  return pointer;
 }
 
 // acc += column s of A * row b. Every third row of A has a pointer.
@@ -181,57 +149,59 @@ HWY_INLINE void AddProducts(D d, const float* a, int64_t lda, int64_t steps,
   }
 }
 
-// C[kM, kNV vectors] = A * panel. The k loop runs kSplit times interleaved, each with accumulators
-// of its own, where a small tile alone would wait for the latency of the additions. Long sums are
-// made of chains: in one, each product would be rounded to the size of all before it.
-template <int kM, int kNV, int kSplit, class D>
-HWY_NOINLINE void Tile(D d, const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t ldc,
-                       const TileStore& store) {
-  using V = hn::Vec<D>;
-  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
-  V acc[kSplit][kM][kNV];
+// C[kM, kNV vectors] = A * panel.
+template <int kM, int kNV, class D>
+void Tile(const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t ldc,
+          const TileStore& store) {
+  constexpr D d;
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(d));
+  // The k loop of a small tile runs several times interleaved, each with accumulators of its own:
+  // alone it would wait for the latency of the additions. And GCC 12 would keep B of a tile of 7
+  // rows and one split on the stack, at half the speed.
+  constexpr int kSplit = kM == 1 ? 4 : kM <= 3 || (kM == 7 && kNV == 2) ? 2 : 1;
+  hn::Vec<D> acc[kSplit][kM][kNV];
   Clear(d, acc);
   for (int r = 0; r < kM && store.residual != nullptr; ++r) {
     for (int v = 0; v < kNV; ++v) {
       __builtin_prefetch(store.residual + r * store.residual_ld + v * kL);
     }
   }
-  HWY_ALIGN float sums[kM * kNV * kL];
-  bool has_sums = false;
   Ahead ahead = rows.ahead;
   const float* a = rows.a;
-  int64_t left = rows.k;
-  for (int64_t in_chain = rows.chain;; a += rows.step) {
+  for (int64_t left = rows.k; left > 0; left -= rows.run, a += rows.step) {
     const int64_t steps = std::min(rows.run, left);
     AddProducts(d, a, rows.ld, steps, b, ahead, acc);
     b += steps * kNV * kL;
-    left -= steps;
-    if (left == 0) break;
-    if (--in_chain > 0) continue;
-    JoinSplits(acc);
-    if (has_sums) AddSums(d, sums, acc[0]);
-    StoreSums(d, acc[0], sums);
-    has_sums = true;
-    Clear(d, acc);
-    in_chain = rows.chain;
   }
   JoinSplits(acc);
-  if (has_sums) AddSums(d, sums, acc[0]);
   StoreTile(d, acc[0], c, ldc, store);
 }
 
 using TileFunction = void (*)(const Rows&, const float*, float*, int64_t, const TileStore&);
 
-template <int kM, int kNV, class D>
-void CallTile(const Rows& rows, const float* b, float* c, int64_t ldc, const TileStore& store) {
-  // GCC 12 would keep B of a tile of 7 rows and one split on the stack, at half the speed.
-  constexpr int kSplit = kM == 1 ? 4 : kM <= 3 || (kM == 7 && kNV == 2) ? 2 : 1;
-  Tile<kM, kNV, kSplit>(D(), rows, b, c, ldc, store);
+// A tile whose sums are made of chains: in one that is longer, each product would be rounded to the
+// size of all before it.
+HWY_NOINLINE void ChainTile(TileFunction tile, int64_t chain, Rows rows, const float* b,
+                            int64_t width, float* c, int64_t ldc, TileStore store) {
+  HWY_ALIGN float sums[kRows * kWidth];
+  TileStore before;
+  const int64_t k = rows.k;
+  rows.k = chain;
+  for (int64_t k0 = 0; k0 + chain < k; k0 += chain) {
+    tile(rows, b, sums, width, before);
+    before.accumulate = true;
+    rows.a += chain / rows.run * rows.step;
+    b += chain * width;
+    for (int i = 0; i < 2; ++i) rows.ahead.at[i] += chain * rows.ahead.step[i];
+  }
+  rows.k = k - (k - 1) / chain * chain;
+  store.sums = sums;
+  tile(rows, b, c, ldc, store);
 }
 
 template <int kNV, class D, int... kMinusOne>
 constexpr std::array<TileFunction, kRows> TilesOf(std::integer_sequence<int, kMinusOne...>) {
-  return {&CallTile<kMinusOne + 1, kNV, D>...};
+  return {&Tile<kMinusOne + 1, kNV, D>...};
 }
 
 // Tiles of all heights for a panel of this width.
@@ -251,7 +221,8 @@ const TileFunction* TilesFor(int64_t width) {
 
 void Block(const GemmBlockArgs& args) {
   if (args.rows == 0) return;
-  Rows rows = RowsOf(args);
+  Rows rows{};
+  const int64_t chain = ChainOf(args, &rows);
   for (int64_t n = args.n0; n < args.n1; n += kWidth) {
     const int64_t columns = std::min<int64_t>(kWidth, args.n_total - n);
     const int64_t width = RoundUp(columns, kPanelGranule);
@@ -286,12 +257,17 @@ void Block(const GemmBlockArgs& args) {
       for (int64_t r = 0; r < height && args.kc > kShort; ++r) {
         for (int64_t j = 0; j < columns; j += 16) __builtin_prefetch(c + r * args.ldc + j, 1);
       }
+      const TileFunction tile = functions[height - 1];
+      const auto run = [&](float* to, int64_t ldto, const TileStore& as) {
+        if (args.kc <= chain) return tile(rows, panel, to, ldto, as);
+        ChainTile(tile, chain, rows, panel, width, to, ldto, as);
+      };
       if (columns == width || kPartialStores) {
-        functions[height - 1](rows, panel, c, args.ldc, store);
+        run(c, args.ldc, store);
       } else {
         HWY_ALIGN float buffer[kRows * kWidth];
-        functions[height - 1](rows, panel, buffer, width, TileStore());
-        FinishPartial(buffer, width, height, columns, c, args.ldc, store);
+        run(buffer, width, TileStore());
+        FinishTile(buffer, width, height, columns, c, args.ldc, store);
       }
       if (args.epilogue != nullptr && args.epilogue->activation.kind != Activation::Kind::kNone) {
         ApplyActivation(args.epilogue->activation, c, args.ldc, height, columns);

@@ -8,7 +8,7 @@
 #define SARDONYX_TILE_STORE_INL_H_
 #endif
 
-#include <limits>
+#include <atomic>
 
 #include "hwy/highway.h"
 #include "kernels/gemm_block.h"
@@ -22,6 +22,7 @@ namespace HWY_NAMESPACE {
 // A TileEpilogue but for its activation, seen from one tile.
 struct TileStore {
   bool accumulate = false;
+  const float* sums = nullptr;  // of the same size, to be added as well
   DType sum_rounding = DType::kFloat32;
   const float* bias = nullptr;  // the panel's
   const float* residual = nullptr;
@@ -56,94 +57,82 @@ inline const float* ResidualOf(const TileEpilogue* epilogue, int64_t row, int64_
   return epilogue->residual + row * epilogue->residual_ld + column;
 }
 
-template <class D, class V, int kM, int kNV>
-HWY_INLINE void RoundTile(D d, DType to, V (&acc)[kM][kNV]) {
-  if (to == DType::kFloat32) return;
+// A pointer in a register of its own: the compiler would make it up from others.
+template <class T>
+HWY_INLINE T* Kept(T* pointer) {
+  asm("" : "+r"(pointer));
+  return pointer;
+}
+
+// Vector v of a row of kNV; `part` says which columns of the last there are.
+template <int kNV, bool kPart, class D>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> LoadColumns(D d, const float* row, int v,
+                                                  hwy::HWY_NAMESPACE::Mask<D> part) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  row += v * static_cast<int64_t>(hn::MaxLanes(d));
+  return kPart && v + 1 == kNV ? hn::MaskedLoad(part, d, row) : hn::LoadU(d, row);
+}
+
+template <bool kPart, class D, class V, int kM, int kNV>
+HWY_INLINE void AddRows(D d, const float* from, int64_t ld, hwy::HWY_NAMESPACE::Mask<D> part,
+                        V (&acc)[kM][kNV]) {
+  namespace hn = hwy::HWY_NAMESPACE;
+#pragma GCC unroll 16
+  for (int r = 0; r < kM; ++r, from = Kept(from + ld)) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kNV; ++v) {
+      acc[r][v] = hn::Add(acc[r][v], LoadColumns<kNV, kPart>(d, from, v, part));
+    }
+  }
+}
+
+// Finishes and stores row after row: the first leave while the last products are summed and those
+// of the next tile begin. The compiler would do the same step for all rows and then the next.
+template <bool kPart, bool kResidual, bool kClamp, class D, class V, int kM, int kNV>
+HWY_INLINE void StoreRows(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const TileStore& store,
+                          hwy::HWY_NAMESPACE::Mask<D> part) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  HWY_ALIGN static constexpr float kNoBias[kNV * kL] = {};
+  const float* const bias = store.bias == nullptr ? kNoBias : store.bias;
+  const float* residual = store.residual;
+  const int64_t residual_ld = store.residual_ld;
+  const V lo = hn::Set(d, store.lo), hi = hn::Set(d, store.hi);
 #pragma GCC unroll 16
   for (int r = 0; r < kM; ++r) {
+    std::atomic_signal_fence(std::memory_order_seq_cst);
 #pragma GCC unroll 4
-    for (int v = 0; v < kNV; ++v) acc[r][v] = RoundTo(d, to, acc[r][v]);
+    for (int v = 0; v < kNV; ++v) {
+      V value = hn::Add(acc[r][v], LoadColumns<kNV, kPart>(d, bias, v, part));
+      if (kResidual) value = hn::Add(value, LoadColumns<kNV, kPart>(d, residual, v, part));
+      if (kClamp) value = AtMost(d, hi, AtLeast(d, lo, value));
+      if (kPart && v + 1 == kNV) {
+        hn::BlendedStore(value, part, d, c + v * kL);
+      } else {
+        hn::StoreU(value, d, c + v * kL);
+      }
+    }
+    c = Kept(c + ldc);
+    if (kResidual) residual = Kept(residual + residual_ld);
   }
 }
 
 template <bool kPart, class D, class V, int kM, int kNV>
-HWY_INLINE void StoreVectors(D d, V (&acc)[kM][kNV], float* c, int64_t ldc,
+HWY_INLINE void StoreColumns(D d, V (&acc)[kM][kNV], float* c, int64_t ldc,
                              const TileStore& store) {
   namespace hn = hwy::HWY_NAMESPACE;
-  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
-  const auto part = hn::FirstN(d, static_cast<size_t>(kL - store.left_out));
-  const auto load = [d, part](const float* from, int v) HWY_ATTR {
-    return kPart && v + 1 == kNV ? hn::MaskedLoad(part, d, from + v * kL)
-                                 : hn::LoadU(d, from + v * kL);
-  };
-  if (store.accumulate) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kNV; ++v) acc[r][v] = hn::Add(acc[r][v], load(c + r * ldc, v));
-    }
-  }
-  RoundTile(d, store.sum_rounding, acc);
-  if (store.bias != nullptr) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kNV; ++v) {
-      const V bias = load(store.bias, v);
-#pragma GCC unroll 16
-      for (int r = 0; r < kM; ++r) acc[r][v] = hn::Add(acc[r][v], bias);
-    }
-  }
+  const auto part = hn::FirstN(d, hn::Lanes(d) - static_cast<size_t>(store.left_out));
+  if (store.accumulate) AddRows<kPart>(d, c, ldc, part, acc);
   if (store.residual != nullptr) {
-#pragma GCC unroll 16
-    for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kNV; ++v) {
-        acc[r][v] = hn::Add(acc[r][v], load(store.residual + r * store.residual_ld, v));
-      }
-    }
-  }
-  // Each bound costs as much as a step of a short product: a ReLU has one.
-  if (store.clamp && store.lo > -std::numeric_limits<float>::infinity()) {
-    const V lo = hn::Set(d, store.lo);
-#pragma GCC unroll 16
-    for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kNV; ++v) acc[r][v] = AtLeast(d, lo, acc[r][v]);
-    }
-  }
-  if (store.clamp && store.hi < std::numeric_limits<float>::infinity()) {
-    const V hi = hn::Set(d, store.hi);
-#pragma GCC unroll 16
-    for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kNV; ++v) acc[r][v] = AtMost(d, hi, acc[r][v]);
-    }
-  }
-  RoundTile(d, store.rounding, acc);
-#pragma GCC unroll 16
-  for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kNV; ++v) {
-      if constexpr (kPart) {
-        if (v + 1 == kNV) {
-          hn::BlendedStore(acc[r][v], part, d, c + r * ldc + v * kL);
-          continue;
-        }
-      }
-      hn::StoreU(acc[r][v], d, c + r * ldc + v * kL);
-    }
+    store.clamp ? StoreRows<kPart, true, true>(d, acc, c, ldc, store, part)
+                : StoreRows<kPart, true, false>(d, acc, c, ldc, store, part);
+  } else {
+    store.clamp ? StoreRows<kPart, false, true>(d, acc, c, ldc, store, part)
+                : StoreRows<kPart, false, false>(d, acc, c, ldc, store, part);
   }
 }
 
-// Stores a tile of kM rows and kNV vectors.
-template <class D, class V, int kM, int kNV>
-HWY_INLINE void StoreTile(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const TileStore& store) {
-  if constexpr (kPartialStores) {
-    if (store.left_out > 0) return StoreVectors<true>(d, acc, c, ldc, store);
-  }
-  StoreVectors<false>(d, acc, c, ldc, store);
-}
-
-// What is stored at columns j on of a row of FinishPartial; `load` reads a vector.
+// What is stored at columns j on of a row of FinishTile; `load` reads a vector.
 template <class D, class Load>
 HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> FinishedAt(D d, const float* tile, int64_t j, const float* c,
                                                  const float* residual, const TileStore& store,
@@ -158,7 +147,7 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> FinishedAt(D d, const float* tile, int64_t
   return RoundTo(d, store.rounding, value);
 }
 
-// One row of FinishPartial, columns [j, ...) as far as whole vectors of `d` go; returns where it
+// One row of FinishTile, columns [j, ...) as far as whole vectors of `d` go; returns where it
 // ended.
 template <class D>
 HWY_INLINE int64_t FinishRow(D d, const float* tile, int64_t j, int64_t columns, float* c,
@@ -173,8 +162,8 @@ HWY_INLINE int64_t FinishRow(D d, const float* tile, int64_t j, int64_t columns,
 }
 
 // Finishes a tile that reaches beyond the last column: takes the values from a buffer.
-inline void FinishPartial(const float* tile, int64_t tile_ld, int64_t rows, int64_t columns,
-                          float* c, int64_t ldc, const TileStore& store) {
+inline void FinishTile(const float* tile, int64_t tile_ld, int64_t rows, int64_t columns, float* c,
+                       int64_t ldc, const TileStore& store) {
   namespace hn = hwy::HWY_NAMESPACE;
   for (int64_t r = 0; r < rows; ++r, tile += tile_ld, c += ldc) {
     const float* residual =
@@ -192,6 +181,23 @@ inline void FinishPartial(const float* tile, int64_t tile_ld, int64_t rows, int6
     j = FinishRow(hn::CappedTag<float, 4>(), tile, j, columns, c, residual, store);
     FinishRow(hn::CappedTag<float, 1>(), tile, j, columns, c, residual, store);
 #endif
+  }
+}
+
+// Stores a tile of kM rows and kNV vectors.
+template <class D, class V, int kM, int kNV>
+HWY_INLINE void StoreTile(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const TileStore& store) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D())), kWidth = kNV * kL;
+  if (store.sums != nullptr) AddRows<false>(d, store.sums, kWidth, hn::FirstN(d, 0), acc);
+  if (store.sum_rounding != DType::kFloat32 || store.rounding != DType::kFloat32) {
+    HWY_ALIGN float tile[kM * kWidth];
+    StoreRows<false, false, false>(d, acc, tile, kWidth, TileStore(), hn::FirstN(d, 0));
+    FinishTile(tile, kWidth, kM, kWidth - store.left_out, c, ldc, store);
+  } else if (kPartialStores && store.left_out > 0) {
+    StoreColumns<kPartialStores>(d, acc, c, ldc, store);
+  } else {
+    StoreColumns<false>(d, acc, c, ldc, store);
   }
 }
 
