@@ -34,7 +34,10 @@ struct Cut {
   bool skips = false;                 // pixels of lines that are read where they are
   int64_t line_parts = 1, lines = 0;  // of a block
   int64_t line_k = 0;                 // values in a padded line
-  size_t vector_bytes = 0;            // of a column vector
+  // Lines that several parts of the columns read are all copied before.
+  bool copies_before = false;
+  size_t copied_bytes = 0;
+  size_t vector_bytes = 0;  // of a column vector
   size_t slot_bytes = 0;
 
   int64_t PackedK() const { return segments * segment_k; }
@@ -142,6 +145,9 @@ Cut CutConv(const ConvShape& s) {
     const size_t lines = AlignBytes(static_cast<size_t>(LinesSeen(s, cut.lines) * cut.LineBytes()));
     cut.slot_bytes =
         std::max(cut.slot_bytes, lines + AlignBytes(static_cast<size_t>(cut.line_k) + 64));
+    cut.copies_before = cut.column_parts > 1 && s.groups == 1 && !cut.skips;
+    const int64_t copied = cut.copies_before ? s.batch * LinesSeen(s, s.out[1]) : 0;
+    cut.copied_bytes = AlignBytes(static_cast<size_t>(copied * cut.LineBytes()));
   }
   return cut;
 }
@@ -288,29 +294,31 @@ int32_t ZeroOf(const void* zeros, bool is_signed, int64_t i) {
 // By column of all groups: init and the factor of the rows' sums; true if any factor is not 0.
 bool PrepareColumns(const ConvShape& s, const Cut& cut, const Int8ConvArgs& args, int32_t* init,
                     int32_t* row_factor) {
-  bool any = false;
-  // Of the values as they are multiplied.
-  const int32_t x_zero = args.x_zero + (args.x_signed ? 128 : 0);
+  // Of the values as they are multiplied. Products wrap around where int32 does.
+  const auto x_zero = static_cast<uint32_t>(args.x_zero + (args.x_signed ? 128 : 0));
   const auto k = static_cast<uint32_t>(cut.k);
-  int64_t j = 0;
-  for (int64_t group = 0; group < s.groups; ++group) {
+  const auto zero_of = [&](int64_t j) {
+    const int32_t given = args.w_zeros == nullptr ? 0 : ZeroOf(args.w_zeros, args.w_signed, j);
+    return given - (args.w_signed ? 0 : 128);
+  };
+  const int32_t first_zero = zero_of(0);
+  std::fill_n(row_factor, s.cout + kInt8ColumnSlack, -first_zero);
+  bool any = first_zero != 0;
+  for (int64_t j = 0; args.w_zero_count > 1 && j < s.cout; ++j) {
+    row_factor[j] = -zero_of(j);
+    any |= row_factor[j] != 0;
+  }
+  std::fill_n(init, s.cout + kInt8ColumnSlack, 0);
+  for (int64_t group = 0; x_zero != 0 && group < s.groups; ++group) {
     const auto* sums = reinterpret_cast<const int32_t*>(
         static_cast<const std::byte*>(args.packed) + group * cut.GroupBytes() + cut.SumsOffset());
-    for (int64_t i = 0; i < cut.n; ++i, ++j) {
-      const int32_t given = args.w_zeros == nullptr ? 0
-                                                    : ZeroOf(args.w_zeros, args.w_signed,
-                                                             args.w_zero_count == 1 ? 0 : j);
-      const int32_t w_zero = given - (args.w_signed ? 0 : 128);
-      // Wraps around where int32 does.
-      init[j] =
-          static_cast<int32_t>(static_cast<uint32_t>(x_zero) * (k * static_cast<uint32_t>(w_zero) -
-                                                                static_cast<uint32_t>(sums[i])));
-      row_factor[j] = -w_zero;
-      any |= w_zero != 0;
-    }
+    const int32_t *const factors = row_factor + group * cut.n, *const end = sums + cut.n;
+    const auto value = [x_zero, k](int32_t sum, int32_t factor) {
+      const uint32_t rest = k * static_cast<uint32_t>(factor) + static_cast<uint32_t>(sum);
+      return static_cast<int32_t>(0u - x_zero * rest);
+    };
+    std::transform(sums, end, factors, init + group * cut.n, value);
   }
-  std::fill_n(init + j, kInt8ColumnSlack, 0);
-  std::fill_n(row_factor + j, kInt8ColumnSlack, 0);
   return any;
 }
 
@@ -322,6 +330,7 @@ struct Work {
   const int32_t* init;  // by column of all groups, as row_factor
   const int32_t* row_factor;
   bool sums_rows;
+  uint8_t* copied;                      // lines of all items, if they are copied before
   int64_t channels = s.cin / s.groups;  // of a group
 
   // Input line `line` of the batch, from channel 0 of the group on.
@@ -357,24 +366,33 @@ struct Work {
                            (row * args.residual_stride + block.first_column) * residual_size;
   }
 
-  // The `count` lines of an image from h on, padded and widened, into a slot; returns the first.
-  const uint8_t* CopyLines(int64_t item, int64_t h, int64_t count, int64_t group,
-                           std::byte* slot) const {
-    auto* const bytes = reinterpret_cast<uint8_t*>(slot);  // a line before it is widened
-    uint8_t* const first =
-        cut.widens ? bytes + AlignBytes(static_cast<size_t>(cut.line_k) + 64) : bytes;
-    uint8_t* to = first;
+  // The `count` lines of an image from h on, padded and widened. `line`: room for one before it is
+  // widened.
+  void CopyLines(int64_t item, int64_t h, int64_t count, int64_t group, uint8_t* line,
+                 uint8_t* to) const {
     for (int64_t i = 0; i < count; ++i, ++h, to += cut.LineBytes()) {
       const bool inside = h >= 0 && h < s.in[1];
       PadLine(s, inside ? LineOf(item * s.in[1] + h, group) : nullptr,
               static_cast<uint8_t>(args.x_zero), args.x_signed ? 0x80 : 0, cut.line_k,
-              cut.widens ? bytes : to);
+              cut.widens ? line : to);
       if (cut.widens) {
-        Int8Widen(bytes, cut.line_k, 1, cut.line_k, false, reinterpret_cast<int16_t*>(to),
+        Int8Widen(line, cut.line_k, 1, cut.line_k, false, reinterpret_cast<int16_t*>(to),
                   cut.line_k);
       }
     }
-    return first;
+  }
+
+  // The lines that the output sees, all items' one after the other.
+  void CopyAllLines(ScratchSlots& slots, const Parallel& par) const {
+    const int64_t seen = LinesSeen(s, s.out[1]), all = s.batch * seen;
+    const int64_t tasks = WantedTasks(0, static_cast<double>(all * cut.LineBytes()));
+    par.For(tasks, [&](int64_t task) {
+      const ScratchSlots::Lease lease(slots);
+      for (int64_t i = all * task / tasks; i < all * (task + 1) / tasks; ++i) {
+        CopyLines(i / seen, i % seen - s.pad_begin[1], 1, 0,
+                  reinterpret_cast<uint8_t*>(lease.floats()), copied + i * cut.LineBytes());
+      }
+    });
   }
 
   // A part of the output's lines.
@@ -391,8 +409,17 @@ struct Work {
       const int64_t item = line / s.out[1], first = line % s.out[1];
       block.lines = std::min({cut.lines, end - line, s.out[1] - first});
       const int64_t h0 = first * s.stride[1] - s.pad_begin[1];
-      block.a = cut.skips ? LineOf(item * s.in[1] + h0, group)
-                          : CopyLines(item, h0, LinesSeen(s, block.lines), group, slot);
+      if (cut.skips) {
+        block.a = LineOf(item * s.in[1] + h0, group);
+      } else if (cut.copies_before) {
+        const int64_t seen = LinesSeen(s, s.out[1]);
+        block.a = copied + (item * seen + first * s.stride[1]) * cut.LineBytes();
+      } else {
+        auto* const own = reinterpret_cast<uint8_t*>(slot);
+        uint8_t* const to = own + AlignBytes(static_cast<size_t>(cut.line_k) + 64);
+        CopyLines(item, h0, LinesSeen(s, block.lines), group, own, to);
+        block.a = to;
+      }
       Place(line * s.out[2], block);
       Int8Block(block);
     }
@@ -471,7 +498,7 @@ void ConvInt8Pack(const ConvShape& shape, const Int8Weights& weights, void* pack
 size_t ConvInt8ScratchBytes(const ConvShape& shape, int threads) {
   if (conv_int8_depthwise::Takes(shape)) return conv_int8_depthwise::ScratchBytes(shape, threads);
   const Cut cut = CutConv(shape);
-  return 2 * cut.vector_bytes +
+  return 2 * cut.vector_bytes + cut.copied_bytes +
          cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(threads));
 }
 
@@ -482,10 +509,12 @@ void ConvInt8(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const
   auto* const init = reinterpret_cast<int32_t*>(base);
   auto* const row_factor = reinterpret_cast<int32_t*>(base + cut.vector_bytes);
   const bool sums_rows = PrepareColumns(s, cut, args, init, row_factor);
-  const Work work{s, args, cut, init, row_factor, sums_rows};
-  ScratchSlots slots(base + 2 * cut.vector_bytes, cut.slot_bytes,
+  auto* const copied = base + 2 * cut.vector_bytes;
+  const Work work{s, args, cut, init, row_factor, sums_rows, reinterpret_cast<uint8_t*>(copied)};
+  ScratchSlots slots(copied + cut.copied_bytes, cut.slot_bytes,
                      ScratchSlots::CountFor(par.threads));
   const bool by_lines = cut.by_lines && !sums_rows && !(cut.skips && args.x_signed);
+  if (by_lines && cut.copies_before) work.CopyAllLines(slots, par);
   const int64_t row_parts = by_lines ? cut.line_parts : cut.row_parts;
   const int64_t parts = row_parts * cut.column_parts, count = s.groups * parts;
   const int64_t tasks = std::min<int64_t>(count, 32);

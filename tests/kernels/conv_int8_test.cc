@@ -213,7 +213,9 @@ std::vector<Case> Cases() {
     small.shape.in[2] = small.shape.out[2] = side;
     cases.push_back(small);
   }
+  // Many columns, of which each task takes some.
   cases.push_back({Image(12, 64, 600, 3, 2, 1), false, true, 200, 0});
+  cases.push_back({Image(12, 64, 600, 3, 1, 1), true, true, -20, 0});
   Case dilated{Image(9, 5, 6, 3, 1, 1), false, true, 9, 0};
   dilated.shape.dilation[1] = dilated.shape.dilation[2] = 2;
   dilated.shape.pad_begin[1] = dilated.shape.pad_begin[2] = 2;
