@@ -85,6 +85,15 @@ TEST(IntegerProduct, EpilogueOfOneRounding) {
   }
 }
 
+// Behind the rounding by more than the words of the kernel hold.
+TEST(IntegerProduct, LongShiftsAreNoRescaling) {
+  Check("graph g\ninput x: uint8[9,20]\n" + Bytes("w", "int8", {20, 33}) +
+        "y = integer_matmul(x, w) {epilogue=<(int32; 0.0009765625:float, -39900:float, "
+        "40000:float, 0:float, 255:float) cast(0):float mul(6,1):float add(7,2):float "
+        "round(8):float add(9,3):float max(10,4):float min(11,5):float cast(12):uint8>}\n"
+        "output y\n");
+}
+
 // What a block of a residual network ends with: quantised, added to what passed by, quantised.
 TEST(IntegerProduct, EpilogueOfTwoRoundings) {
   const std::string code =

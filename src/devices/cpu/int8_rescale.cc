@@ -143,12 +143,14 @@ bool Round(Linear& v) {
   return true;
 }
 
-// To a byte: whole, and inside the range.
+// To a byte: whole, and inside the range. Kernels add what is shifted at the end in int16.
 bool ToByte(const Linear& v, DType type) {
+  constexpr float kMostShift = 1 << 14;
   const float least = type == DType::kInt8 ? -128.0f : 0.0f;
-  const bool whole = v.finished || (v.rounds && v.again == 1 && v.residual < 0 &&
-                                    v.again_offset == std::rint(v.again_offset));
-  return whole && v.low >= least && v.high <= least + 255;
+  const float shift = v.finished ? v.zero : v.again_offset;
+  const bool whole = v.finished || (v.rounds && v.again == 1 && v.residual < 0);
+  return whole && shift == std::rint(shift) && std::abs(shift) <= kMostShift && v.low >= least &&
+         v.high <= least + 255;
 }
 
 // A function of a sum or a residual and a column; `first`: the column is the left operand.
