@@ -115,6 +115,31 @@ void ReduceRows(ReduceKind kind, const float* x, int64_t n, int64_t step, int64_
   }
 }
 
+FloatRange RangeOf(const float* x, int64_t n) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  V low[2] = {hn::Set(d, kInfinity), hn::Set(d, kInfinity)};
+  V high[2] = {hn::Neg(low[0]), hn::Neg(low[0])};
+  const auto join = [&](int k, V least, V greatest) HWY_ATTR {
+    low[k] = Join<ReduceKind::kMin>(low[k], least);
+    high[k] = Join<ReduceKind::kMax>(high[k], greatest);
+  };
+  int64_t i = 0;
+  for (; i + 2 * lanes <= n; i += 2 * lanes) {
+    const V a = hn::LoadU(d, x + i), b = hn::LoadU(d, x + i + lanes);
+    join(0, a, a);
+    join(1, b, b);
+  }
+  for (; i < n; i += lanes) {
+    const int64_t rest = std::min(lanes, n - i);
+    join(0, LoadPart(d, x + i, rest, kInfinity), LoadPart(d, x + i, rest, -kInfinity));
+  }
+  join(0, low[1], high[1]);
+  return {static_cast<float>(JoinLanes<ReduceKind::kMin>(low[0])),
+          static_cast<float>(JoinLanes<ReduceKind::kMax>(high[0]))};
+}
+
 double ExpSumRow(const float* x, int64_t n, float max) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -301,6 +326,7 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 
 HWY_EXPORT(ReduceRows);
+HWY_EXPORT(RangeOf);
 HWY_EXPORT(ExpSumRow);
 HWY_EXPORT(ReduceColumns);
 HWY_EXPORT(LogSumExpColumns);
@@ -335,14 +361,20 @@ double LogSumExpOfRow(const float* x, int64_t n) {
 }
 
 // Long rows: 64 parts at most, each its own task, joined in order.
-double LongRow(ReduceKind kind, const float* x, int64_t n, const Parallel& par) {
-  constexpr int64_t kPart = 65536, kParts = 64;
+constexpr int64_t kParts = 64;
+Slices LongRowParts(int64_t n) {
+  constexpr int64_t kPart = 65536;
   const int64_t step = std::max(kPart, (n + kParts - 1) / kParts);
-  const int64_t parts = (n + step - 1) / step;
+  return {(n + step - 1) / step, step};
+}
+
+double LongRow(ReduceKind kind, const float* x, int64_t n, const Parallel& par) {
+  const auto [parts, step] = LongRowParts(n);
   double totals[kParts] = {};
   const auto each_part = [&](auto&& body) {
-    par.For(parts,
-            [&](int64_t i) { totals[i] = body(x + i * step, std::min(step, n - i * step)); });
+    par.For(parts, [&, step = step](int64_t i) {
+      totals[i] = body(x + i * step, std::min(step, n - i * step));
+    });
   };
   if (kind == ReduceKind::kLogSumExp) {
     each_part([](const float* p, int64_t count) { return RowTotal(ReduceKind::kMax, p, count); });
@@ -448,6 +480,24 @@ void ReduceMiddleAxis(ReduceKind kind, const float* x, float* y, int64_t outer, 
 }
 
 }  // namespace
+
+FloatRange Range(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(RangeOf)(x, n); }
+
+FloatRange Range(const float* x, int64_t n, const Parallel& par) {
+  if (n < kLongRow) return Range(x, n);
+  const Slices slices = LongRowParts(n);
+  FloatRange ranges[kParts] = {};
+  par.For(slices.tasks, [&](int64_t task) {
+    const int64_t begin = slices.Begin(task);
+    ranges[task] = Range(x + begin, slices.End(task, n) - begin);
+  });
+  FloatRange all = ranges[0];
+  for (int64_t i = 1; i < slices.tasks; ++i) {
+    all.least = JoinPartial(ReduceKind::kMin, all.least, ranges[i].least);
+    all.greatest = JoinPartial(ReduceKind::kMax, all.greatest, ranges[i].greatest);
+  }
+  return all;
+}
 
 template <>
 void Reduce<float>(ReduceKind kind, const float* x, float* y, const ReduceShape& shape,

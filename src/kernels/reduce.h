@@ -41,6 +41,14 @@ void Reduce(ReduceKind kind, const T* x, T* y, const ReduceShape& shape, const P
 template <typename T>
 void SumBytes(const T* x, int32_t* y, const ReduceShape& shape, const Parallel& par);
 
+// The least and the greatest of n elements, in one sweep; of none infinity and its negative, NaN if
+// one is.
+struct FloatRange {
+  float least, greatest;
+};
+FloatRange Range(const float* x, int64_t n);  // in one thread
+FloatRange Range(const float* x, int64_t n, const Parallel& par);
+
 // Indices of the largest (or smallest) element along the middle axis of x [outer, n, inner], into
 // y [outer, inner]. Among equals the first, or the last with select_last. A NaN wins over numbers.
 // n is at least 1. The same types as Reduce.

@@ -102,6 +102,25 @@ TEST(Reduce, LongRow) {
   test::ForEachTarget([] { CheckFloat({2, 300001, 1, 1}); });
 }
 
+TEST(Reduce, Range) {
+  test::ForEachTarget([] {
+    for (int64_t n : {1, 5, 31, 64, 100, 1000, 300'001}) {
+      std::vector<float> x = test::RandomFloats(static_cast<size_t>(n), 1);
+      const auto [least, greatest] = std::minmax_element(x.begin(), x.end());
+      for (const Parallel& par : {OneThread(), TwoThreads()}) {
+        const FloatRange range = Range(x.data(), n, par);
+        EXPECT_EQ(range.least, *least);
+        EXPECT_EQ(range.greatest, *greatest);
+      }
+      x[static_cast<size_t>(n / 2)] = NAN;
+      const FloatRange range = Range(x.data(), n, OneThread());
+      EXPECT_TRUE(std::isnan(range.least) && std::isnan(range.greatest));
+    }
+    EXPECT_EQ(Range(nullptr, 0).least, INFINITY);
+    EXPECT_EQ(Range(nullptr, 0).greatest, -INFINITY);
+  });
+}
+
 TEST(Reduce, NanAndInfinity) {
   test::ForEachTarget([] {
     for (int64_t place : {0, 3, 16, 36}) {

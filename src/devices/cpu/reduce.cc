@@ -72,6 +72,19 @@ BindResult BindByteSum(const BindRequest& request) {
   return x.dtype == DType::kInt8 ? BoundByteSum<int8_t>(shape) : BoundByteSum<uint8_t>(shape);
 }
 
+BindResult BindRange(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  if (request.node.attributes.String("kind") != "range") return "no range";
+  if (x.dtype != DType::kFloat32) return Refuse("element type is {}", Name(x.dtype));
+  Bound bound;
+  bound.run = [size = x.size()](const StepArgs& args) {
+    const FloatRange range = Range(static_cast<const float*>(args.in[0]), size, args.parallel);
+    *static_cast<float*>(args.out[0]) = range.least;
+    *static_cast<float*>(args.out[1]) = range.greatest;
+  };
+  return bound;
+}
+
 BindResult BindReduce(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Attributes& attributes = request.node.attributes;
@@ -120,7 +133,8 @@ BindResult BindArgReduce(const BindRequest& request) {
   return bound;
 }
 
-constexpr Implementation kReduce[] = {{"grouped axes", BindReduce}, {"sum of bytes", BindByteSum}};
+constexpr Implementation kReduce[] = {
+    {"grouped axes", BindReduce}, {"sum of bytes", BindByteSum}, {"range", BindRange}};
 constexpr Implementation kArgReduce[] = {{"one axis", BindArgReduce}};
 
 }  // namespace

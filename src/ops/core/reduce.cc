@@ -22,12 +22,13 @@ enum class Kind {
   kSumSquare,
   kLogSum,
   kLogSumExp,
-  kByteSum
+  kByteSum,
+  kRange
 };
 
-constexpr std::string_view kKinds[] = {"sum",     "mean",        "max",     "min",
-                                       "prod",    "l1",          "l2",      "sum_square",
-                                       "log_sum", "log_sum_exp", "byte_sum"};
+constexpr std::string_view kKinds[] = {"sum",     "mean",        "max",      "min",
+                                       "prod",    "l1",          "l2",       "sum_square",
+                                       "log_sum", "log_sum_exp", "byte_sum", "range"};
 
 Kind KindOf(const Attributes& attributes) {
   const std::string_view name = attributes.String("kind");
@@ -82,6 +83,14 @@ void InferReduce(InferContext& context) {
   const Kind kind = KindOf(context.attributes());
   const DType type = ResultType(kind, context.dtype(0));
   const bool keep = context.attributes().Int("keepdims", 1) != 0;
+  if ((kind == Kind::kRange) != (context.output_count() == 2)) {
+    context.Fail("reduce: a range alone has two results, the least and the greatest element");
+  }
+  if (kind == Kind::kRange) {
+    if (keep || !AllAxes(context.attributes())) context.Fail("reduce: a range is of all elements");
+    context.Set(0, type, Dims{});
+    return context.Set(1, type, Dims{});
+  }
   if (!context.ranked(0)) {
     // All axes without keepdims leave a scalar, whatever the rank.
     if (AllAxes(context.attributes()) && !keep) return context.Set(0, type, Dims{});
@@ -175,10 +184,9 @@ class Reducer {
   double largest_ = 0, scaled_ = 0;
 };
 
-void ComputeReduce(ComputeContext& context) {
+void ComputeKind(ComputeContext& context, Kind kind, size_t output) {
   const Tensor& x = context.input(0);
-  Tensor& y = context.Allocate(0);
-  const Kind kind = KindOf(context.attributes());
+  Tensor& y = context.Allocate(output);
   const std::vector<bool> reduced = ReducedAxes(context, x.rank());
   // Kept axes outside, reduced ones inside.
   const std::vector<int64_t> strides = RowMajorStrides(x.dims());
@@ -206,9 +214,19 @@ void ComputeReduce(ComputeContext& context) {
   DispatchReal(x.dtype(), "reduce", [&](auto tag) { reduce_as(tag, tag); });
 }
 
+void ComputeReduce(ComputeContext& context) {
+  const Kind kind = KindOf(context.attributes());
+  if (kind != Kind::kRange) return ComputeKind(context, kind, 0);
+  ComputeKind(context, Kind::kMin, 0);
+  ComputeKind(context, Kind::kMax, 1);
+}
+
 }  // namespace
 
-const CoreOp reduce = {
-    .name = "reduce", .inputs = "t", .infer = InferReduce, .reference = ComputeReduce};
+const CoreOp reduce = {.name = "reduce",
+                       .inputs = "t",
+                       .outputs = {1, 2},
+                       .infer = InferReduce,
+                       .reference = ComputeReduce};
 
 }  // namespace sardonyx::core

@@ -46,8 +46,20 @@ Val ProductOfOthers(Val x, std::vector<int64_t> axes) {
   return Transpose(Reshape(others, ShapeOf(last), true), inverse);
 }
 
+// Of the greatest or least element; ties share alike.
+Val OfExtreme(Val x, Val extreme, Val g) {
+  const Val hits = Cast(Equal(x, extreme), x.dtype());
+  return hits * (g / ReduceAll("sum", hits, false));
+}
+
 void ReduceBackward(Backward& node) {
   const Val x = node.in(0);
+  if (node.attributes().String("kind") == "range") {
+    for (size_t i : {0, 1}) {
+      if (node.grad(i)) node.Add(0, OfExtreme(x, node.out(i), node.grad(i)));
+    }
+    return;
+  }
   Val g = node.grad(), y = node.out();
   const std::string_view kind = node.attributes().String("kind");
   const bool all = node.attributes().Find("axes") == nullptr;

@@ -77,7 +77,9 @@ Val Dequantized(Val x, Val scale, Val zero_point) {
 }
 
 DynamicallyQuantized QuantizeDynamically(Val x) {
-  const Val low = Min(ReduceAll("min", x, false), 0), high = Max(ReduceAll("max", x, false), 0);
+  const std::vector<Val> ends =
+      x.builder->MakeMany(core::reduce, {x}, {{"kind", "range"}, {"keepdims", int64_t{0}}}, 2);
+  const Val low = Min(ends[0], 0), high = Max(ends[1], 0);
   const Val range = high - low;
   // Zeros alone: any scale will do.
   const Val scale = Where(Equal(range, 0), x.builder->Scalar(x.dtype(), 1), range) / 255;
