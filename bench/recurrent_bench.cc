@@ -37,13 +37,13 @@ void Run(benchmark::State& state, RecurrentCell cell, DType r_type = DType::kFlo
   const std::vector<float> r(directions * gates * hidden * hidden, 0.01f);
   const std::vector<Half> r_halves(r.size(), 0.01f);
   const auto packed = Buffer(RecurrentPackedBytes(options));
-  RecurrentPack(
-      options, [&](int64_t row, int64_t) { return w.data() + row * input; },
-      [&](int64_t row, int64_t) -> const void* {
-        if (r_type == DType::kFloat16) return r_halves.data() + row * hidden;
-        return r.data() + row * hidden;
-      },
-      nullptr, nullptr, packed.get(), par);
+  RecurrentPack(options,
+                {.w = [&](int64_t row, int64_t) { return w.data() + row * input; },
+                 .r = [&](int64_t row, int64_t) -> const void* {
+                   if (r_type == DType::kFloat16) return r_halves.data() + row * hidden;
+                   return r.data() + row * hidden;
+                 }},
+                packed.get(), par);
   const auto scratch = Buffer(RecurrentScratchBytes(options, steps, batch, threads));
   const std::vector<float> x(steps * batch * input, 0.5f);
   std::vector<float> y(steps * directions * batch * hidden);

@@ -4,8 +4,10 @@
 #include <cstring>
 
 #include "base/round.h"
+#include "kernels/conv_int8.h"
 #include "kernels/crew.h"
 #include "kernels/gemm.h"
+#include "kernels/recurrent_bytes.h"
 #include "kernels/recurrent_step.h"
 #include "kernels/targets.h"
 
@@ -20,19 +22,22 @@ int64_t Directions(const RecurrentOptions& options) {
 }
 size_t FloatBytes(int64_t count) { return AlignBytes(static_cast<size_t>(count) * sizeof(float)); }
 
-// Hands out pieces of a buffer, each 64-byte aligned.
+bool IsByte(DType type) { return type == DType::kInt8 || type == DType::kUInt8; }
+
+// Hands out pieces of a buffer, each 64-byte aligned; of none, to learn the size.
 class Pieces {
  public:
-  explicit Pieces(void* begin) : at_(static_cast<char*>(begin)) {}
+  explicit Pieces(const void* begin) : begin_(reinterpret_cast<uintptr_t>(begin)), at_(begin_) {}
   template <typename T = float>
   T* Take(size_t bytes) {
     T* piece = reinterpret_cast<T*>(at_);
     at_ += AlignBytes(bytes);
     return piece;
   }
+  size_t size() const { return at_ - begin_; }
 
  private:
-  char* at_;
+  uintptr_t begin_, at_;
 };
 
 // GRU without linear_before_reset multiplies z and r by h, but its third gate by r * h: its
@@ -43,41 +48,64 @@ int64_t FirstGates(const RecurrentOptions& options) {
 }
 
 struct PackedDirection {
-  float* w;            // GemmPackB of [input, G * H]
-  void* r_first;       // panels
-  void* r_second;      // panels of GRU's h, or none
+  void* w;                       // GemmPackB of [input, G * H], or ConvInt8Pack of bytes
+  void* r_first;                 // panels
+  void* r_second;                // panels of GRU's h, or none
+  RecurrentByteWeights r_bytes;  // rather than r_first
+  float* w_scales;               // [G * H], of bytes alone
+  uint8_t* w_zeros;
   float* bias;         // [G * H]: of w and r; of w alone for GRU's h if linear_before_reset
   float* bias_second;  // [H]: GRU's Rbh if linear_before_reset
   float* peepholes;    // [3 * H], LSTM alone
 };
 
-size_t PanelBytes(const RecurrentOptions& options, int64_t gates) {
-  const int64_t count = PanelElements(options.hidden_size, gates);
-  return AlignBytes(static_cast<size_t>(count * BitWidth(options.r_type) / 8));
+// The product of x with weights of bytes.
+ConvShape ByteProjection(const RecurrentOptions& options, int64_t rows) {
+  ConvShape shape;
+  shape.cin = shape.x_stride = options.input_size;
+  shape.cout = shape.y_stride = Gates(options.cell) * options.hidden_size;
+  shape.in[2] = shape.out[2] = rows;
+  return shape;
 }
 
-size_t DirectionBytes(const RecurrentOptions& options) {
+PackedDirection LayOut(const RecurrentOptions& options, Pieces& pieces) {
   const int64_t hidden = options.hidden_size, columns = Gates(options.cell) * hidden;
   const int64_t first = FirstGates(options), second = Gates(options.cell) - first;
-  size_t bytes = AlignBytes(GemmPackedBytes(options.input_size, columns)) +
-                 PanelBytes(options, first) + PanelBytes(options, second) + FloatBytes(columns);
-  if (options.cell == RecurrentCell::kGru) bytes += FloatBytes(hidden);
-  if (options.cell == RecurrentCell::kLstm) bytes += FloatBytes(3 * hidden);
-  return bytes;
-}
-
-PackedDirection Layout(const RecurrentOptions& options, void* packed, int64_t direction) {
-  const int64_t hidden = options.hidden_size, columns = Gates(options.cell) * hidden;
-  const int64_t first = FirstGates(options), second = Gates(options.cell) - first;
-  Pieces pieces(static_cast<char*>(packed) + direction * DirectionBytes(options));
   PackedDirection layout{};
-  layout.w = pieces.Take(GemmPackedBytes(options.input_size, columns));
-  layout.r_first = pieces.Take<void>(PanelBytes(options, first));
-  layout.r_second = pieces.Take<void>(PanelBytes(options, second));
-  layout.bias = pieces.Take(FloatBytes(columns));
+  if (IsByte(options.r_type)) {
+    const size_t of_columns = FloatBytes(ByteColumns(hidden));
+    layout.w = pieces.Take<void>(ConvInt8PackedBytes(ByteProjection(options, 1)));
+    layout.w_scales = pieces.Take(FloatBytes(columns));
+    layout.w_zeros = pieces.Take<uint8_t>(static_cast<size_t>(columns));
+    layout.r_bytes.panels = pieces.Take<void>(RecurrentPanelBytes(hidden));
+    layout.r_bytes.scales = pieces.Take(of_columns);
+    layout.r_bytes.row_factors = pieces.Take<int32_t>(of_columns);
+    layout.r_bytes.sums = pieces.Take<int32_t>(of_columns);
+  } else {
+    const auto panel_bytes = [&](int64_t gates) {
+      const int64_t bits = PanelElements(hidden, gates) * BitWidth(options.r_type);
+      return static_cast<size_t>(bits / 8);
+    };
+    layout.w = pieces.Take<void>(GemmPackedBytes(options.input_size, columns));
+    layout.r_first = pieces.Take<void>(panel_bytes(first));
+    layout.r_second = pieces.Take<void>(panel_bytes(second));
+  }
+  layout.bias = pieces.Take(FloatBytes(columns + kInt8ColumnSlack));
   if (options.cell == RecurrentCell::kGru) layout.bias_second = pieces.Take(FloatBytes(hidden));
   if (options.cell == RecurrentCell::kLstm) layout.peepholes = pieces.Take(FloatBytes(3 * hidden));
   return layout;
+}
+
+size_t DirectionBytes(const RecurrentOptions& options) {
+  Pieces none(nullptr);
+  LayOut(options, none);
+  return none.size();
+}
+
+PackedDirection LayOut(const RecurrentOptions& options, const void* packed, int64_t direction) {
+  Pieces pieces(static_cast<const char*>(packed) +
+                static_cast<size_t>(direction) * DirectionBytes(options));
+  return LayOut(options, pieces);
 }
 
 // Rows [hidden, hidden] of r, those of one gate of so many, in the panels of RecurrentBlocks.
@@ -122,8 +150,35 @@ struct DirectionScratch {
   float* z;     // [chunk * B, G * H]
   float* h[2];  // [B, H] each: of steps in turn
   float *c, *second;
-  void* gemm;
+  float* scales;  // [G * H], of sums of products with x in bytes
+  char* codes;    // of the state, for each part of a crew
+  void* product;  // what the product with x wants
 };
+
+// For so many threads of this direction.
+DirectionScratch LayOut(const RecurrentOptions& options, int64_t steps, int64_t batch, int threads,
+                        Pieces& pieces) {
+  const int64_t rows = ChunkSteps(steps, batch) * batch, state = batch * options.hidden_size;
+  const int64_t last_rows = steps % ChunkSteps(steps, batch) * batch;
+  const int64_t columns = Gates(options.cell) * options.hidden_size;
+  const bool of_bytes = IsByte(options.r_type);
+  const auto product_bytes = [&](int64_t count) {
+    return of_bytes ? ConvInt8ScratchBytes(ByteProjection(options, count), threads)
+                    : GemmScratchBytes(Projection(options, count), true, threads);
+  };
+  DirectionScratch layout{};
+  layout.z = pieces.Take(FloatBytes(rows * columns));
+  for (float*& h : layout.h) h = pieces.Take(FloatBytes(state));
+  layout.c = pieces.Take(FloatBytes(state));
+  layout.second = pieces.Take(FloatBytes(state));
+  if (of_bytes) {
+    layout.scales = pieces.Take(FloatBytes(columns + kInt8ColumnSlack));
+    layout.codes = pieces.Take<char>(static_cast<size_t>(std::min(threads, kMostCrew)) *
+                                     RecurrentCodesBytes(options.hidden_size, batch));
+  }
+  layout.product = pieces.Take<void>(std::max(product_bytes(rows), product_bytes(last_rows)));
+  return layout;
+}
 
 int DirectionThreads(const RecurrentOptions& options, int threads) {
   return std::max(1, threads / static_cast<int>(Directions(options)));
@@ -131,34 +186,18 @@ int DirectionThreads(const RecurrentOptions& options, int threads) {
 
 size_t DirectionScratchBytes(const RecurrentOptions& options, int64_t steps, int64_t batch,
                              int threads) {
-  const int64_t rows = ChunkSteps(steps, batch) * batch, state = batch * options.hidden_size;
-  const auto gemm_bytes = [&](int64_t count) {
-    return GemmScratchBytes(Projection(options, count), true, DirectionThreads(options, threads));
-  };
-  const int64_t last_rows = steps % ChunkSteps(steps, batch) * batch;
-  return FloatBytes(rows * Gates(options.cell) * options.hidden_size) + 4 * FloatBytes(state) +
-         AlignBytes(std::max(gemm_bytes(rows), gemm_bytes(last_rows)));
-}
-
-DirectionScratch Layout(const RecurrentOptions& options, int64_t steps, int64_t batch,
-                        void* scratch) {
-  const int64_t rows = ChunkSteps(steps, batch) * batch, state = batch * options.hidden_size;
-  Pieces pieces(scratch);
-  DirectionScratch layout{};
-  layout.z = pieces.Take(FloatBytes(rows * Gates(options.cell) * options.hidden_size));
-  for (float*& h : layout.h) h = pieces.Take(FloatBytes(state));
-  layout.c = pieces.Take(FloatBytes(state));
-  layout.second = pieces.Take(FloatBytes(state));
-  layout.gemm = pieces.Take<void>(0);
-  return layout;
+  Pieces none(nullptr);
+  LayOut(options, steps, batch, DirectionThreads(options, threads), none);
+  return none.size();
 }
 
 // Threads that share the units of a step: each has some microseconds of work between two waits.
 int StepThreads(const RecurrentOptions& options, int64_t batch, int64_t steps, int threads) {
   const double weights = static_cast<double>(Gates(options.cell)) *
                          static_cast<double>(options.hidden_size * options.hidden_size);
-  // At 80 GB/s of weights and 100 GFLOP/s.
-  const double ns = weights * std::max(0.05, 0.02 * static_cast<double>(batch));
+  // At 80 GB/s of weights and 100 GFLOP/s; a byte costs a fourth of a float.
+  const double ns = weights * std::max(0.05, 0.02 * static_cast<double>(batch)) *
+                    (IsByte(options.r_type) ? 0.25 : 1);
   if (ns * static_cast<double>(steps) < 20'000) return 1;
   const int64_t most = std::min<int64_t>(
       {threads, kMostCrew, UnitBlocks(options.hidden_size), static_cast<int64_t>(ns / 2000)});
@@ -168,11 +207,11 @@ int StepThreads(const RecurrentOptions& options, int64_t batch, int64_t steps, i
 class DirectionRun {
  public:
   DirectionRun(const RecurrentOptions& options, const void* packed, const RecurrentRun& run,
-               void* scratch, int64_t direction, const Parallel& par)
+               Pieces scratch, int64_t direction, const Parallel& par)
       : options_(options),
-        weights_(Layout(options, const_cast<void*>(packed), direction)),
+        weights_(LayOut(options, packed, direction)),
         run_(run),
-        scratch_(Layout(options, run.steps, run.batch, scratch)),
+        scratch_(LayOut(options, run.steps, run.batch, par.threads, scratch)),
         direction_(direction),
         hidden_(options.hidden_size),
         columns_(Gates(options.cell) * options.hidden_size),
@@ -180,6 +219,14 @@ class DirectionRun {
         par_(par) {}
 
   void Run() {
+    if (IsByte(options_.r_type)) {
+      const float* const scales = weights_.w_scales;
+      for (int64_t i = 0; i < columns_; ++i) scratch_.scales[i] = run_.x_scale * scales[i];
+      std::fill_n(scratch_.scales + columns_, kInt8ColumnSlack, 0.0f);
+      const int32_t* const factors = weights_.r_bytes.row_factors;
+      sums_rows_ =
+          std::any_of(factors, factors + ByteColumns(hidden_), [](int32_t f) { return f != 0; });
+    }
     const int64_t state = run_.batch * hidden_;
     const auto start = [&](float* to, const float* initial) {
       if (initial == nullptr) {
@@ -205,14 +252,26 @@ class DirectionRun {
  private:
   // z = x * W^T + bias for `count` steps.
   void Project(int64_t first, int64_t count) {
+    const int64_t rows = count * run_.batch, skipped = first * run_.batch * options_.input_size;
+    if (rows == 0) return;
+    if (IsByte(options_.r_type)) {
+      const Int8Rescale rescale{.scale = scratch_.scales, .offset = weights_.bias};
+      Int8ConvArgs args;
+      args.x = static_cast<const uint8_t*>(run_.x) + skipped;
+      args.x_zero = run_.x_zero;
+      args.packed = weights_.w;
+      args.w_signed = options_.r_type == DType::kInt8;
+      args.w_zeros = weights_.w_zeros;
+      args.w_zero_count = columns_;
+      args.y = scratch_.z;
+      args.rescale = &rescale;
+      return ConvInt8(ByteProjection(options_, rows), args, scratch_.product, par_);
+    }
     static const Expression add = {
         {DType::kFloat32, DType::kFloat32}, {}, {{Fn::kAdd, DType::kFloat32, {0, 1, 0}}}};
-    const int64_t rows = count * run_.batch;
-    if (rows == 0) return;
-    const float* x = run_.x + first * run_.batch * options_.input_size;
     const EpilogueOperand bias{.data = weights_.bias, .column_stride = 1};
-    Gemm(Projection(options_, rows), x, nullptr, weights_.w, scratch_.z, {&add, &bias},
-         scratch_.gemm, par_);
+    Gemm(Projection(options_, rows), static_cast<const float*>(run_.x) + skipped, nullptr,
+         static_cast<const float*>(weights_.w), scratch_.z, {&add, &bias}, scratch_.product, par_);
   }
 
   // Steps [done, done + count) in the order in which they run, whose z are there.
@@ -248,6 +307,13 @@ class DirectionRun {
       }
       phase.peepholes = weights_.peepholes;
       phase.bias_second = weights_.bias_second;
+      RecurrentCodes codes;
+      if (IsByte(options_.r_type)) {
+        const size_t bytes = RecurrentCodesBytes(hidden_, run_.batch);
+        codes = QuantizeState(phase, weights_.r_bytes, sums_rows_,
+                              scratch_.codes + static_cast<size_t>(part) * bytes);
+        phase.codes = &codes;
+      }
       // Every other step goes through the weights backwards, so that it begins with those that the
       // step before has left in the second-level cache.
       RecurrentBlocks(phase, blocks * part / threads, blocks * (part + 1) / threads, n % 2 == 1);
@@ -261,8 +327,57 @@ class DirectionRun {
   const DirectionScratch scratch_;
   const int64_t direction_, hidden_, columns_;
   const bool reverse_;
+  bool sums_rows_ = false;  // of state in bytes, for weights with zero points
   const Parallel& par_;
 };
+
+// Matrices of one direction, whose rows begin at `begin` of those that are given.
+void PackFloats(const RecurrentOptions& options, const RecurrentWeights& weights, int64_t begin,
+                const PackedDirection& to, const Parallel& par) {
+  const int64_t hidden = options.hidden_size, input = options.input_size;
+  const int64_t gates = Gates(options.cell), first = FirstGates(options);
+  // Whole panels of about a MiB.
+  const int64_t step = std::max<int64_t>((int64_t{1} << 18) / (input + 1) / 64 * 64, 64);
+  for (int64_t column = 0; column < gates * hidden; column += step) {
+    const int64_t count = std::min(step, gates * hidden - column);
+    const void* rows = weights.w(begin + column, count);
+    GemmPackB(input, count, static_cast<const float*>(rows), input, true,
+              static_cast<float*>(to.w) + column * input, par);
+  }
+  for (int64_t gate = 0; gate < gates; ++gate) {
+    const void* rows = weights.r(begin + gate * hidden, hidden);
+    const bool is_first = gate < first;
+    void* const panels = is_first ? to.r_first : to.r_second;
+    const int64_t among = is_first ? first : gates - first, at = is_first ? gate : gate - first;
+    if (options.r_type == DType::kFloat16) {
+      PackPanels(static_cast<const uint16_t*>(rows), hidden, at, among,
+                 static_cast<uint16_t*>(panels));
+    } else {
+      PackPanels(static_cast<const float*>(rows), hidden, at, among, static_cast<float*>(panels));
+    }
+  }
+}
+
+void PackBytes(const RecurrentOptions& options, const RecurrentWeights& weights, int64_t begin,
+               const PackedDirection& to, const Parallel& par) {
+  const int64_t hidden = options.hidden_size, columns = Gates(options.cell) * hidden;
+  const bool is_signed = options.r_type == DType::kInt8;
+  ConvInt8Pack(ByteProjection(options, 1),
+               {.data = weights.w(begin, columns),
+                .is_signed = is_signed,
+                .n_stride = options.input_size,
+                .c_stride = 1},
+               to.w, par);
+  std::copy_n(weights.w_scales + begin, columns, to.w_scales);
+  if (weights.w_zeros == nullptr) {
+    std::fill_n(to.w_zeros, columns, uint8_t{0});
+  } else {
+    std::copy_n(weights.w_zeros + begin, columns, to.w_zeros);
+  }
+  PackRecurrentBytes(
+      static_cast<const uint8_t*>(weights.r(begin, columns)), is_signed, weights.r_scales + begin,
+      weights.r_zeros == nullptr ? nullptr : weights.r_zeros + begin, hidden, to.r_bytes);
+}
 
 }  // namespace
 
@@ -285,34 +400,17 @@ size_t RecurrentPackedBytes(const RecurrentOptions& options) {
   return static_cast<size_t>(Directions(options)) * DirectionBytes(options);
 }
 
-void RecurrentPack(const RecurrentOptions& options, const RecurrentRows& w, const RecurrentRows& r,
-                   const float* b, const float* peepholes, void* packed, const Parallel& par) {
-  const int64_t hidden = options.hidden_size, input = options.input_size;
-  const int64_t gates = Gates(options.cell), first = FirstGates(options);
-  const int64_t columns = gates * hidden;
-  // Whole panels of about a MiB.
-  const int64_t step = std::max<int64_t>((int64_t{1} << 18) / (input + 1) / 64 * 64, 64);
+void RecurrentPack(const RecurrentOptions& options, const RecurrentWeights& weights, void* packed,
+                   const Parallel& par) {
+  const int64_t hidden = options.hidden_size, columns = Gates(options.cell) * hidden;
   for (int64_t direction = 0; direction < Directions(options); ++direction) {
-    const PackedDirection to = Layout(options, packed, direction);
-    for (int64_t column = 0; column < columns; column += step) {
-      const int64_t count = std::min(step, columns - column);
-      const void* rows = w(direction * columns + column, count);
-      GemmPackB(input, count, static_cast<const float*>(rows), input, true, to.w + column * input,
-                par);
+    const PackedDirection to = LayOut(options, packed, direction);
+    if (IsByte(options.r_type)) {
+      PackBytes(options, weights, direction * columns, to, par);
+    } else {
+      PackFloats(options, weights, direction * columns, to, par);
     }
-    for (int64_t gate = 0; gate < gates; ++gate) {
-      const void* rows = r(direction * columns + gate * hidden, hidden);
-      const bool is_first = gate < first;
-      void* const panels = is_first ? to.r_first : to.r_second;
-      const int64_t among = is_first ? first : gates - first, at = is_first ? gate : gate - first;
-      if (options.r_type == DType::kFloat16) {
-        PackPanels(static_cast<const uint16_t*>(rows), hidden, at, among,
-                   static_cast<uint16_t*>(panels));
-      } else {
-        PackPanels(static_cast<const float*>(rows), hidden, at, among, static_cast<float*>(panels));
-      }
-    }
-    const float* bias = b == nullptr ? nullptr : b + direction * 2 * columns;
+    const float* bias = weights.b == nullptr ? nullptr : weights.b + direction * 2 * columns;
     const int64_t third = options.cell == RecurrentCell::kGru ? 2 * hidden : columns;
     for (int64_t i = 0; i < columns; ++i) {
       const bool apart = i >= third && options.linear_before_reset;
@@ -321,6 +419,8 @@ void RecurrentPack(const RecurrentOptions& options, const RecurrentRows& w, cons
         to.bias_second[i - third] = bias != nullptr && apart ? bias[columns + i] : 0.0f;
       }
     }
+    std::fill_n(to.bias + columns, kInt8ColumnSlack, 0.0f);
+    const float* peepholes = weights.peepholes;
     for (int64_t i = 0; i < 3 * hidden && to.peepholes != nullptr; ++i) {
       to.peepholes[i] = peepholes == nullptr ? 0.0f : peepholes[direction * 3 * hidden + i];
     }
@@ -341,9 +441,8 @@ void Recurrent(const RecurrentOptions& options, const void* packed, const Recurr
   const size_t bytes = DirectionScratchBytes(options, run.steps, run.batch, par.threads);
   const Parallel each = {par.pool, DirectionThreads(options, par.threads)};
   const auto run_direction = [&](int64_t direction) {
-    DirectionRun(options, packed, run, static_cast<char*>(scratch) + direction * bytes, direction,
-                 each)
-        .Run();
+    const Pieces own(static_cast<char*>(scratch) + direction * bytes);
+    DirectionRun(options, packed, run, own, direction, each).Run();
   };
   const int64_t work = run.steps * run.batch * Gates(options.cell) * options.hidden_size *
                        (options.input_size + options.hidden_size);

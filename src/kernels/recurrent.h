@@ -39,7 +39,10 @@ struct RecurrentOptions {
   RecurrentCell cell = RecurrentCell::kLstm;
   RecurrentDirection direction = RecurrentDirection::kForward;
   int64_t input_size = 0, hidden_size = 0;
-  DType r_type = DType::kFloat32;  // of recurrent weights, also as they are packed; or float16
+  // Of recurrent weights, also as they are packed: float32 or float16. Of an LSTM int8 or uint8
+  // too: so is W then, X is uint8, and the state is quantised in each step to the range of all
+  // sequences.
+  DType r_type = DType::kFloat32;
   bool has_clip = false;
   float clip = 0.0f;                 // bounds the argument of every activation to [-clip, clip]
   bool input_forget = false;         // LSTM: f = 1 - i
@@ -54,20 +57,29 @@ RecurrentOptions DefaultRecurrentOptions(RecurrentCell cell, RecurrentDirection 
 // Rows [first, first + count) of a matrix that is read once, in parts; valid until the next call.
 using RecurrentRows = std::function<const void*(int64_t first, int64_t count)>;
 
-// Packing, once for constant weights: w [D * G * H, input_size] of float32, r [D * G * H, H] of
-// r_type, b [D, 2 * G * H] or null, peepholes [D, 3 * H] (i, o, f) or null (LSTM alone). The packed
-// form depends on the SIMD target that runs; 64-byte aligned.
+// What is packed, once for constant weights: w [D * G * H, input_size] of float32 or bytes,
+// r [D * G * H, H] of r_type, b [D, 2 * G * H] or null, peepholes [D, 3 * H] (i, o, f) or null
+// (LSTM alone). Bytes have scales [D * G * H] and zero points of their own type, or null: 0.
+struct RecurrentWeights {
+  RecurrentRows w, r;
+  const float *b = nullptr, *peepholes = nullptr;
+  const float *w_scales = nullptr, *r_scales = nullptr;
+  const uint8_t *w_zeros = nullptr, *r_zeros = nullptr;
+};
+// The packed form depends on the SIMD target that runs; 64-byte aligned.
 size_t RecurrentPackedBytes(const RecurrentOptions& options);
-void RecurrentPack(const RecurrentOptions& options, const RecurrentRows& w, const RecurrentRows& r,
-                   const float* b, const float* peepholes, void* packed, const Parallel& par);
+void RecurrentPack(const RecurrentOptions& options, const RecurrentWeights& weights, void* packed,
+                   const Parallel& par);
 
 // Whether it pays to keep recurrent weights of float16 for so many sequences: steps of few are
 // bound by reading them, and widening takes an instruction.
 bool RecurrentKeepsHalves(int64_t batch);
 
 struct RecurrentRun {
-  int64_t steps = 0, batch = 0;            // T, B
-  const float* x = nullptr;                // [T, B, input_size]
+  int64_t steps = 0, batch = 0;  // T, B
+  const void* x = nullptr;       // [T, B, input_size], float32 or uint8
+  float x_scale = 1;             // of uint8
+  uint8_t x_zero = 0;
   const int32_t* sequence_lens = nullptr;  // [B], each within [0, T]; null: T for all
   const float* initial_h = nullptr;        // [D, B, H]; null: zeros
   const float* initial_c = nullptr;        // [D, B, H]; null: zeros (LSTM alone)

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "kernels/recurrent_bytes.h"
 #include "kernels/row_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -18,8 +19,15 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::CappedTag<float, kUnits>;
 using V = hn::Vec<D>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
-constexpr int64_t kGroup = 4;     // rows that are multiplied at once
-constexpr int64_t kTogether = 4;  // panels whose units are then finished together: less waiting
+constexpr int64_t kTogether =
+    kMostBlocks;  // panels whose units are then finished together: less waiting
+
+// W, the type of weights, is int8_t for bytes of either sign.
+template <typename W>
+constexpr bool kIsByte = sizeof(W) == 1;
+// Rows that are multiplied at once.
+template <typename W>
+constexpr int64_t kGroup = kIsByte<W> ? 8 : 4;
 
 // Vectors of a panel of `vectors` that a block of `rows` rows takes at once: accumulators are 8 to
 // 16 of the 32 registers of AVX-512 and NEON, 8 of 16 elsewhere.
@@ -223,38 +231,47 @@ struct GruState {
   }
 };
 
-// Blocks [first, last), at most kTogether, of up to kGroup items that go on.
+// Blocks [first, last), at most kTogether, of up to kGroup items that go on, behind `before`
+// others.
 template <class Cell, typename W>
-HWY_INLINE void RunBlocks(const RecurrentPhase& phase, const int64_t* items, int64_t group,
-                          int64_t first, int64_t last) {
+HWY_INLINE void RunBlocks(const RecurrentPhase& phase, const int64_t* items, int64_t before,
+                          int64_t group, int64_t first, int64_t last) {
   constexpr int kWidth = Cell::kGates * static_cast<int>(kUnits);
   const int64_t hidden = phase.options->hidden_size;
-  const float* rows[kGroup];
-  for (int64_t r = 0; r < group; ++r) {
-    rows[r] = (phase.multiplies_second ? phase.second : phase.h) + items[r] * hidden;
-  }
   for (int64_t r = 0; r < group; ++r) {
     for (int64_t gate = 0; gate < phase.gates; ++gate) {
       const float* z = phase.z + (items[r] * phase.gates + gate) * hidden;
       for (int64_t block = first; block < last; ++block) __builtin_prefetch(z + block * kUnits);
     }
   }
-  HWY_ALIGN float sums[kTogether * kGroup * kWidth];
-  float* to = sums;
-  for (int64_t block = first; block < last; ++block, to += kGroup * kWidth) {
-    const W* const panel = static_cast<const W*>(phase.panels) + block * hidden * kWidth;
-    switch (group) {
-      case 4: PanelRows<4, kWidth>(rows, hidden, panel, to); break;
-      case 3: PanelRows<3, kWidth>(rows, hidden, panel, to); break;
-      case 2: PanelRows<2, kWidth>(rows, hidden, panel, to); break;
-      case 1: PanelRows<1, kWidth>(rows, hidden, panel, to); break;
-      default: break;
+  HWY_ALIGN float sums[kTogether * kGroup<W> * kWidth];
+  int64_t item_step, block_step;
+  if constexpr (kIsByte<W>) {
+    RecurrentByteSums(*phase.codes, hidden, before, group, first, last, sums);
+    item_step = (last - first) * kWidth;
+    block_step = kWidth;
+  } else {
+    const float* rows[kGroup<W>];
+    for (int64_t r = 0; r < group; ++r) {
+      rows[r] = (phase.multiplies_second ? phase.second : phase.h) + items[r] * hidden;
+    }
+    item_step = kWidth;
+    block_step = kGroup<W> * kWidth;
+    float* to = sums;
+    for (int64_t block = first; block < last; ++block, to += block_step) {
+      const W* const panel = static_cast<const W*>(phase.panels) + block * hidden * kWidth;
+      switch (group) {
+        case 4: PanelRows<4, kWidth>(rows, hidden, panel, to); break;
+        case 3: PanelRows<3, kWidth>(rows, hidden, panel, to); break;
+        case 2: PanelRows<2, kWidth>(rows, hidden, panel, to); break;
+        default: PanelRows<1, kWidth>(rows, hidden, panel, to); break;
+      }
     }
   }
   const int64_t end = std::min(last * kUnits, hidden);
   for (int64_t r = 0; r < group; ++r) {
-    const float* from = sums + r * kWidth;
-    for (int64_t unit = first * kUnits; unit < end; unit += kUnits, from += kGroup * kWidth) {
+    const float* from = sums + r * item_step;
+    for (int64_t unit = first * kUnits; unit < end; unit += kUnits, from += block_step) {
       for (int64_t j = 0; j < kUnits && unit + j < end; j += kLanes) {
         Cell::Run({phase, items[r], unit + j, end - unit - j, from + j});
       }
@@ -266,23 +283,24 @@ template <class Cell, typename W>
 void Blocks(const RecurrentPhase& phase, int64_t first, int64_t last, bool backwards) {
   const int64_t hidden = phase.options->hidden_size;
   // Panels that several groups of items read stay in the cache one at a time.
-  const int64_t together = phase.batch > kGroup ? 1 : kTogether;
+  const int64_t together = phase.batch > kGroup<W> ? 1 : kTogether;
   for (int64_t done = 0; done < last - first; done += together) {
     const int64_t count = std::min(together, last - first - done);
     const int64_t begin = backwards ? last - done - count : first + done;
     const int64_t unit = begin * kUnits, units = std::min(count * kUnits, hidden - unit);
-    for (int64_t item = 0; item < phase.batch;) {
-      int64_t items[kGroup], group = 0;
-      for (; item < phase.batch && group < kGroup; ++item) {
+    for (int64_t item = 0, before = 0; item < phase.batch;) {
+      int64_t items[kGroup<W>], group = 0;
+      for (; item < phase.batch && group < kGroup<W>; ++item) {
         const int64_t at = item * hidden + unit;
-        if (phase.sequence_lens == nullptr || phase.t < phase.sequence_lens[item]) {
+        if (phase.GoesOn(item)) {
           items[group++] = item;
         } else if (Cell::kFinishes) {
           std::copy_n(phase.h + at, units, phase.h_next + at);
           if (phase.y != nullptr) std::fill_n(phase.y + at, units, 0.0f);
         }
       }
-      RunBlocks<Cell, W>(phase, items, group, begin, begin + count);
+      if (group > 0) RunBlocks<Cell, W>(phase, items, before, group, begin, begin + count);
+      before += group;
     }
   }
 }
@@ -300,6 +318,7 @@ void BlocksOf(const RecurrentPhase& phase, int64_t first, int64_t last, bool bac
 }
 
 void BlocksImpl(const RecurrentPhase& phase, int64_t first, int64_t last, bool backwards) {
+  if (phase.codes != nullptr) return Blocks<Lstm, int8_t>(phase, first, last, backwards);
   const bool halves = phase.options->r_type == DType::kFloat16;
   (halves ? BlocksOf<uint16_t> : BlocksOf<float>)(phase, first, last, backwards);
 }

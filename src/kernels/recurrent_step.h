@@ -16,6 +16,8 @@ inline int64_t PanelElements(int64_t hidden, int64_t gates) {
   return UnitBlocks(hidden) * kUnits * gates * hidden;
 }
 
+struct RecurrentCodes;
+
 // One step of all batch items, or half of one: GRU without linear_before_reset takes two, and of
 // its two groups of panels (z and r; h) one each. State is [batch, H].
 struct RecurrentPhase {
@@ -26,6 +28,7 @@ struct RecurrentPhase {
   int64_t batch = 0, gates = 0, t = 0;
   const int32_t* sequence_lens = nullptr;  // items that are over keep their state
   const void* panels = nullptr;            // of options->r_type
+  const RecurrentCodes* codes = nullptr;   // of bytes, rather than panels
   float* z = nullptr;  // [batch, gates, H]: x W^T and biases; kGruGates leaves its first gate there
   const float* h = nullptr;
   float* h_next = nullptr;
@@ -34,6 +37,8 @@ struct RecurrentPhase {
   float* y = nullptr;                  // or null
   const float* peepholes = nullptr;    // LSTM
   const float* bias_second = nullptr;  // GRU with linear_before_reset
+
+  bool GoesOn(int64_t item) const { return sequence_lens == nullptr || t < sequence_lens[item]; }
 };
 
 // Blocks [first, last) of units, in this order or backwards. What blocks compute does not depend on

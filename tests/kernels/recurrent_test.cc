@@ -29,10 +29,38 @@ double Activate(const RecurrentActivation& f, double x) {
   return 0;
 }
 
+// Bytes of a matrix, with a scale and a zero point for each row, and the numbers they stand for.
+struct Codes {
+  std::vector<uint8_t> codes, zeros;
+  std::vector<float> scales, values;
+};
+
+Codes MakeCodes(int64_t rows, int64_t width, bool is_signed, uint32_t seed) {
+  Codes made;
+  for (float code : test::RandomFloats(rows * width, seed, 0, 256)) {
+    made.codes.push_back(static_cast<uint8_t>(std::min(code, 255.0f)));
+  }
+  made.scales = test::RandomFloats(rows, seed + 100, 0.0001f, 0.0005f);
+  const auto value = [&](uint8_t code) {
+    return is_signed ? int32_t{static_cast<int8_t>(code)} : int32_t{code};
+  };
+  for (int64_t row = 0; row < rows; ++row) {
+    made.zeros.push_back(static_cast<uint8_t>((is_signed ? 0 : 128) + row % 7));
+    for (int64_t i = row * width; i < (row + 1) * width; ++i) {
+      made.values.push_back(static_cast<float>(value(made.codes[i]) - value(made.zeros[row])) *
+                            made.scales[row]);
+    }
+  }
+  return made;
+}
+
+bool IsByte(DType type) { return type == DType::kInt8 || type == DType::kUInt8; }
+
 struct Data {
   int64_t steps, batch, directions, gates;
   std::vector<float> x, w, r, b, p, h, c;
   std::vector<int32_t> lens;
+  Codes x_codes, w_codes, r_codes;  // of bytes
 };
 
 Data MakeData(const RecurrentOptions& o, int64_t steps, int64_t batch, bool with_lens) {
@@ -49,6 +77,15 @@ Data MakeData(const RecurrentOptions& o, int64_t steps, int64_t batch, bool with
   if (o.r_type == DType::kFloat16) {
     for (float& weight : data.r) weight = Half(weight);
   }
+  if (IsByte(o.r_type)) {
+    const bool is_signed = o.r_type == DType::kInt8;
+    data.x_codes = MakeCodes(1, steps * batch * o.input_size, false, 1);
+    data.w_codes = MakeCodes(rows, o.input_size, is_signed, 2);
+    data.r_codes = MakeCodes(rows, o.hidden_size, is_signed, 3);
+    data.x = data.x_codes.values;
+    data.w = data.w_codes.values;
+    data.r = data.r_codes.values;
+  }
   data.b = test::RandomFloats(2 * rows, 4);
   data.p = test::RandomFloats(data.directions * 3 * o.hidden_size, 5);
   data.h = test::RandomFloats(data.directions * batch * o.hidden_size, 6);
@@ -62,6 +99,22 @@ Data MakeData(const RecurrentOptions& o, int64_t steps, int64_t batch, bool with
 struct Result {
   std::vector<double> y, h, c;
 };
+
+// Rounds the states of those sequences that go on to 256 steps of the range of all of them and 0.
+template <typename GoesOn>
+void QuantizeStates(double* h, int64_t batch, int64_t hidden, GoesOn goes_on) {
+  double low = 0, high = 0;
+  for (int64_t i = 0; i < batch * hidden; ++i) {
+    if (!goes_on(i / hidden)) continue;
+    low = std::min(low, h[i]);
+    high = std::max(high, h[i]);
+  }
+  const double scale = (high > low ? high - low : 1) / 255, zero = std::nearbyint(-low / scale);
+  for (int64_t i = 0; i < batch * hidden; ++i) {
+    if (!goes_on(i / hidden)) continue;
+    h[i] = (std::clamp(std::nearbyint(h[i] / scale) + zero, 0.0, 255.0) - zero) * scale;
+  }
+}
 
 // The standard's equations, an element at a time.
 Result Expected(const RecurrentOptions& o, const Data& data) {
@@ -79,12 +132,17 @@ Result Expected(const RecurrentOptions& o, const Data& data) {
       if (o.has_clip) x = std::clamp<double>(x, -o.clip, o.clip);
       return Activate(f[k], x);
     };
-    for (int64_t n = 0; n < batch; ++n) {
-      const int64_t length = data.lens.empty() ? data.steps : data.lens[n];
-      double* h = result.h.data() + (d * batch + n) * hidden;
-      double* c = result.c.data() + (d * batch + n) * hidden;
-      for (int64_t s = 0; s < length; ++s) {
-        const int64_t t = reverse ? length - 1 - s : s;
+    const auto length_of = [&](int64_t n) { return data.lens.empty() ? data.steps : data.lens[n]; };
+    for (int64_t s = 0; s < data.steps; ++s) {
+      const int64_t t = reverse ? data.steps - 1 - s : s;
+      if (IsByte(o.r_type)) {
+        QuantizeStates(result.h.data() + d * batch * hidden, batch, hidden,
+                       [&](int64_t n) { return t < length_of(n); });
+      }
+      for (int64_t n = 0; n < batch; ++n) {
+        if (t >= length_of(n)) continue;
+        double* h = result.h.data() + (d * batch + n) * hidden;
+        double* c = result.c.data() + (d * batch + n) * hidden;
         const auto input = [&](int64_t row) {
           double sum = bias[row];
           for (int64_t i = 0; i < o.input_size; ++i) {
@@ -134,16 +192,16 @@ Result Expected(const RecurrentOptions& o, const Data& data) {
   return result;
 }
 
-void ExpectNear(const std::vector<float>& got, const std::vector<double>& expected) {
+void ExpectNear(const std::vector<float>& got, const std::vector<double>& expected, double error) {
   ASSERT_EQ(got.size(), expected.size());
   for (size_t i = 0; i < got.size(); ++i) {
-    ASSERT_NEAR(got[i], expected[i], 3e-6 + 1e-5 * std::abs(expected[i])) << "at " << i;
+    ASSERT_NEAR(got[i], expected[i], error + 1e-5 * std::abs(expected[i])) << "at " << i;
   }
 }
 
 // Rows of a matrix, as a buffer that each call overwrites.
-template <typename T = float>
-RecurrentRows RowsOf(const std::vector<float>& matrix, int64_t width) {
+template <typename T = float, typename From>
+RecurrentRows RowsOf(const std::vector<From>& matrix, int64_t width) {
   return [&matrix, width, part = std::vector<T>()](int64_t first, int64_t count) mutable {
     part.assign(matrix.begin() + first * width, matrix.begin() + (first + count) * width);
     return part.data();
@@ -153,20 +211,37 @@ RecurrentRows RowsOf(const std::vector<float>& matrix, int64_t width) {
 void Check(const RecurrentOptions& o, int64_t steps, int64_t batch, bool with_lens) {
   const Data data = MakeData(o, steps, batch, with_lens);
   const Result expected = Expected(o, data);
-  const bool is_lstm = o.cell == RecurrentCell::kLstm;
+  const bool is_lstm = o.cell == RecurrentCell::kLstm, of_bytes = IsByte(o.r_type);
+  // In float32 a state between two steps may be rounded to the other one.
+  const double error = of_bytes ? 1e-3 : 3e-6;
   std::vector<float> first;
   for (const Parallel& par : {OneThread(), TwoThreads()}) {
     const Floats packed(RecurrentPackedBytes(o) / 4);
-    RecurrentPack(o, RowsOf(data.w, o.input_size),
-                  o.r_type == DType::kFloat16 ? RowsOf<Half>(data.r, o.hidden_size)
-                                              : RowsOf(data.r, o.hidden_size),
-                  data.b.data(), is_lstm ? data.p.data() : nullptr, packed.get(), par);
+    RecurrentWeights weights{.w = RowsOf(data.w, o.input_size),
+                             .r = RowsOf(data.r, o.hidden_size),
+                             .b = data.b.data(),
+                             .peepholes = is_lstm ? data.p.data() : nullptr};
+    if (o.r_type == DType::kFloat16) weights.r = RowsOf<Half>(data.r, o.hidden_size);
+    if (of_bytes) {
+      weights.w = RowsOf<uint8_t>(data.w_codes.codes, o.input_size);
+      weights.r = RowsOf<uint8_t>(data.r_codes.codes, o.hidden_size);
+      weights.w_scales = data.w_codes.scales.data();
+      weights.r_scales = data.r_codes.scales.data();
+      weights.w_zeros = data.w_codes.zeros.data();
+      weights.r_zeros = data.r_codes.zeros.data();
+    }
+    RecurrentPack(o, weights, packed.get(), par);
     const Floats scratch(RecurrentScratchBytes(o, steps, batch, par.threads) / 4);
     std::vector<float> y(expected.y.size()), h(expected.h.size()), c(expected.c.size());
     RecurrentRun run;
     run.steps = steps;
     run.batch = batch;
     run.x = data.x.data();
+    if (of_bytes) {
+      run.x = data.x_codes.codes.data();
+      run.x_scale = data.x_codes.scales[0];
+      run.x_zero = data.x_codes.zeros[0];
+    }
     run.sequence_lens = with_lens ? data.lens.data() : nullptr;
     run.initial_h = data.h.data();
     run.initial_c = is_lstm ? data.c.data() : nullptr;
@@ -175,9 +250,9 @@ void Check(const RecurrentOptions& o, int64_t steps, int64_t batch, bool with_le
     run.y_c = is_lstm ? c.data() : nullptr;
     Recurrent(o, packed.get(), run, scratch.get(), par);
     ASSERT_TRUE(packed.Intact() && scratch.Intact());
-    ExpectNear(y, expected.y);
-    ExpectNear(h, expected.h);
-    if (is_lstm) ExpectNear(c, expected.c);
+    ExpectNear(y, expected.y, error);
+    ExpectNear(h, expected.h, error);
+    if (is_lstm) ExpectNear(c, expected.c, error);
     if (first.empty()) first = y;
     ASSERT_TRUE(test::SameBits(first, y));
   }
@@ -223,6 +298,24 @@ TEST(Recurrent, KeepsHalves) {
   });
 }
 
+TEST(Recurrent, Bytes) {
+  test::ForEachTarget([] {
+    for (DType type : {DType::kInt8, DType::kUInt8}) {
+      for (RecurrentDirection direction : kDirections) {
+        for (int64_t hidden : {1, 5, 16, 37, 128}) {
+          for (int64_t batch : {1, 2, 7, 8, 11}) {
+            auto options = DefaultRecurrentOptions(RecurrentCell::kLstm, direction, 9, hidden);
+            options.r_type = type;
+            Check(options, 4, batch, false);
+            options.input_forget = true;
+            Check(options, 5, batch, true);
+          }
+        }
+      }
+    }
+  });
+}
+
 TEST(Recurrent, LongAndWide) {
   test::ForEachTarget([] {
     for (RecurrentCell cell : kCells) {
@@ -259,7 +352,7 @@ TEST(Recurrent, NoStepsNoBiasNoState) {
       DefaultRecurrentOptions(RecurrentCell::kLstm, RecurrentDirection::kForward, 4, 6);
   const std::vector<float> w(4 * 6 * 4, 0.1f), r(4 * 6 * 6, 0.1f);
   const Floats packed(RecurrentPackedBytes(options) / 4);
-  RecurrentPack(options, RowsOf(w, 4), RowsOf(r, 6), nullptr, nullptr, packed.get(), OneThread());
+  RecurrentPack(options, {.w = RowsOf(w, 4), .r = RowsOf(r, 6)}, packed.get(), OneThread());
   const Floats scratch(RecurrentScratchBytes(options, 0, 2, 1) / 4);
   std::vector<float> h(12, 1.0f);
   RecurrentRun run;

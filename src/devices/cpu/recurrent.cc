@@ -61,7 +61,11 @@ std::string SetActivations(const Attributes& attributes, int directions, int cou
   return "";
 }
 
-constexpr size_t kWeights = 1, kRecurrence = 2, kBias = 3, kPeepholes = 7;
+constexpr size_t kWeights = 1, kRecurrence = 2, kBias = 3, kPeepholes = 7, kXScale = 8, kXZero = 9,
+                 kWScale = 10, kWZero = 11, kRScale = 12, kRZero = 13;
+// All that is packed.
+constexpr size_t kConstants[] = {kWeights, kRecurrence, kBias,   kPeepholes,
+                                 kWScale,  kWZero,      kRScale, kRZero};
 
 bool IsLstm(const BindRequest& request) { return request.node.op == &core::lstm; }
 bool Given(const BindRequest& request, size_t i) {
@@ -90,16 +94,24 @@ std::string ReadOptions(const BindRequest& request, RecurrentOptions* options) {
   return SetActivations(attributes, directions, per_direction, options);
 }
 
+bool IsOfBytes(const BindRequest& request) { return IsInteger(request.inputs[0].dtype); }
+
 // Why weights cannot be packed once; empty if they can.
 std::string WeightsRefusal(const BindRequest& request) {
+  for (size_t i : kConstants) {
+    if (Given(request, i) && request.inputs[i].constant == nullptr) {
+      return "weights are not constant";
+    }
+  }
   for (size_t i : {kWeights, kRecurrence, kBias, kPeepholes}) {
     if (!Given(request, i)) continue;
     const DType dtype = request.inputs[i].dtype;
-    const bool may_be_half = i < kBias && (dtype == DType::kFloat16 || dtype == DType::kBFloat16);
-    if (dtype != DType::kFloat32 && !may_be_half) {
-      return fmt::format("weights are {}", Name(dtype));
-    }
-    if (request.inputs[i].constant == nullptr) return "weights are not constant";
+    const bool is_matrix = i < kBias;
+    const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
+    const bool fits = is_matrix && IsOfBytes(request)
+                          ? dtype == request.inputs[kWeights].dtype
+                          : dtype == DType::kFloat32 || (is_matrix && is_half);
+    if (!fits) return fmt::format("weights are {}", Name(dtype));
   }
   return "";
 }
@@ -124,8 +136,9 @@ std::shared_ptr<const void> PackWeights(const BindRequest& request,
   };
   return request.packs.Make(
       request.inputs[kRecurrence].id,
-      fmt::format("{} {} {} {} {}", request.node.op->name, name(kWeights), name(kBias),
-                  name(kPeepholes), Name(options.r_type)),
+      fmt::format("{} {} {} {} {} {} {} {} {}", request.node.op->name, name(kWeights), name(kBias),
+                  name(kPeepholes), Name(options.r_type), name(kWScale), name(kWZero),
+                  name(kRScale), name(kRZero)),
       static_cast<int64_t>(RecurrentPackedBytes(options)), [&](void* to) {
         PackCache::Reader w(request.packs, matrix(kWeights)), r(request.packs, matrix(kRecurrence));
         const Parallel par{&ThreadPool::Process(), request.threads};
@@ -139,9 +152,18 @@ std::shared_ptr<const void> PackWeights(const BindRequest& request,
             return wide.data<float>();
           };
         };
-        const Tensor b = values(kBias), p = values(kPeepholes);
-        RecurrentPack(options, read_from(w, DType::kFloat32), read_from(r, options.r_type),
-                      b.data<float>(), p.data<float>(), to, par);
+        const Tensor b = values(kBias), p = values(kPeepholes), w_scales = values(kWScale),
+                     w_zeros = values(kWZero), r_scales = values(kRScale), r_zeros = values(kRZero);
+        RecurrentPack(options,
+                      {.w = read_from(w, IsOfBytes(request) ? options.r_type : DType::kFloat32),
+                       .r = read_from(r, options.r_type),
+                       .b = b.data<float>(),
+                       .peepholes = p.data<float>(),
+                       .w_scales = w_scales.data<float>(),
+                       .r_scales = r_scales.data<float>(),
+                       .w_zeros = static_cast<const uint8_t*>(w_zeros.raw()),
+                       .r_zeros = static_cast<const uint8_t*>(r_zeros.raw())},
+                      to, par);
       });
 }
 
@@ -156,7 +178,9 @@ void CheckLengths(const int32_t* lengths, int64_t batch, int64_t steps) {
 
 BindResult BindSteps(const BindRequest& request) {
   const Operand& x = request.inputs[0];
-  if (x.dtype != DType::kFloat32) return Refuse("element type is {}", Name(x.dtype));
+  if (x.dtype != DType::kFloat32 && x.dtype != DType::kUInt8) {
+    return Refuse("element type is {}", Name(x.dtype));
+  }
   RecurrentOptions options;
   if (std::string why = ReadOptions(request, &options); !why.empty()) return why;
   if (std::string why = WeightsRefusal(request); !why.empty()) return why;
@@ -167,15 +191,19 @@ BindResult BindSteps(const BindRequest& request) {
   if (request.inputs[kRecurrence].dtype == DType::kFloat16 && RecurrentKeepsHalves(batch)) {
     options.r_type = DType::kFloat16;
   }
+  const bool of_bytes = IsOfBytes(request), has_x_zero = Given(request, kXZero);
+  if (of_bytes) options.r_type = request.inputs[kRecurrence].dtype;
   Bound bound;
-  bound.packed = 1u << kWeights | 1u << kRecurrence | 1u << kBias | 1u << kPeepholes;
+  for (size_t i : kConstants) bound.packed |= 1u << i;
   bound.scratch_bytes =
       static_cast<int64_t>(RecurrentScratchBytes(options, steps, batch, request.threads));
   bound.run = [=, packed = PackWeights(request, options)](const StepArgs& args) {
     RecurrentRun run;
     run.steps = steps;
     run.batch = batch;
-    run.x = static_cast<const float*>(args.in[0]);
+    run.x = args.in[0];
+    if (of_bytes) run.x_scale = *static_cast<const float*>(args.in[kXScale]);
+    if (has_x_zero) run.x_zero = *static_cast<const uint8_t*>(args.in[kXZero]);
     if (lens) {
       run.sequence_lens = static_cast<const int32_t*>(args.in[4]);
       CheckLengths(run.sequence_lens, batch, steps);

@@ -3,26 +3,20 @@
 
 namespace sardonyx::ops::contrib {
 
-namespace {
-
-// Weights [directions, inputs, 4 * hidden] with a parameter for each direction, or for each of its
-// columns, as LSTM takes them: [directions, 4 * hidden, inputs].
-Val Weights(Val w, Val scale, Val zero_point) {
-  const auto spread = [](Val parameter) {
-    if (parameter.rank() == 0) return parameter;
-    return parameter.rank() == 1 ? Unsqueeze(parameter, {1, 2}) : Unsqueeze(parameter, {1});
-  };
-  return Transpose(Dequantized(w, spread(scale), spread(zero_point)), {0, 2, 1});
-}
-
-}  // namespace
-
-// What is quantised dynamically, X and the hidden state, is to spare time and loses precision: the
-// result is the same without, but for that loss.
+// Weights are [directions, inputs, 4 * hidden], with a scale and a zero point for each direction or
+// for each of its columns. LSTM takes them as [directions, 4 * hidden, inputs], and parameters
+// [directions, 4 * hidden].
 Outputs LowerDynamicQuantizeLSTM(Lowering& op) {
-  std::vector<Val> inputs{op.in(0), Weights(op.in(1), op.in(8), op.in(9)),
-                          Weights(op.in(2), op.in(10), op.in(11))};
+  const auto [x, scale, zero_point] = QuantizeDynamically(op.in(0));
+  std::vector<Val> inputs{x, Transpose(op.in(1), {0, 2, 1}), Transpose(op.in(2), {0, 2, 1})};
   for (size_t i = 3; i < 8; ++i) inputs.push_back(op.in(i));
+  inputs.push_back(scale);
+  inputs.push_back(zero_point);
+  for (size_t i = 8; i < 12; ++i) {
+    Val parameter = op.in(i);
+    if (parameter && parameter.rank() == 1) parameter = Unsqueeze(parameter, {1});
+    inputs.push_back(parameter ? Expand(parameter, ShapeOf(inputs[i < 10 ? 1 : 2], 0, 2)) : Val{});
+  }
   op.inputs = std::move(inputs);
   return FindOnnxOp("", "LSTM")->lower(op);
 }

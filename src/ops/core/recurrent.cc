@@ -27,8 +27,25 @@ Cell CellOf(const Node& node) {
   return node.op == &lstm ? Cell::kLstm : node.op == &gru ? Cell::kGru : Cell::kRnn;
 }
 
-// Inputs in ONNX's order; the last two are the LSTM's alone.
-enum Input : size_t { kX, kW, kR, kB, kSequenceLens, kInitialH, kInitialC, kPeepholes };
+// Inputs in ONNX's order; from kInitialC on the LSTM's alone. Behind them what X, W and R of bytes
+// stand for, (code - zero point) * scale: a parameter for X, one for each row of W and R. The state
+// is then quantised in each step as well, all sequences in one range.
+enum Input : size_t {
+  kX,
+  kW,
+  kR,
+  kB,
+  kSequenceLens,
+  kInitialH,
+  kInitialC,
+  kPeepholes,
+  kXScale,
+  kXZero,
+  kWScale,
+  kWZero,
+  kRScale,
+  kRZero
+};
 
 int64_t Directions(const Attributes& attributes) {
   const std::string_view direction = attributes.String("direction", "forward");
@@ -44,6 +61,28 @@ void CheckShape(InferContext& context, size_t input, std::string_view name, cons
   if (!Fits(shape, expected)) {
     context.Fail("{}: input {} is {}, expected {}", context.node().op->name, name,
                  context.Print(shape), context.Print(expected));
+  }
+}
+
+// Parameters of W and R are [directions, rows].
+void InferBytes(InferContext& context, const Dims& rows) {
+  struct Codes {
+    Input codes, scale, zero;
+    std::string_view name;
+    Dims parameters;
+  };
+  for (const auto& [codes, scale, zero, name, parameters] :
+       {Codes{kX, kXScale, kXZero, "X", {}}, Codes{kW, kWScale, kWZero, "W", rows},
+        Codes{kR, kRScale, kRZero, "R", rows}}) {
+    const DType type = context.dtype(codes);
+    const bool is_byte = type == DType::kInt8 || type == DType::kUInt8;
+    if (!is_byte || !context.has(scale) || context.dtype(scale) != DType::kFloat32 ||
+        (context.has(zero) && context.dtype(zero) != type)) {
+      context.Fail("{}: {} is no bytes with a scale in float32 and a zero point of their type",
+                   context.node().op->name, name);
+    }
+    CheckShape(context, scale, fmt::format("the scale of {}", name), parameters);
+    CheckShape(context, zero, fmt::format("the zero point of {}", name), parameters);
   }
 }
 
@@ -84,7 +123,9 @@ void InferRecurrent(InferContext& context) {
     CheckShape(context, kInitialC, "initial_c", state);
     CheckShape(context, kPeepholes, "P", {d, symbols.Mul(hidden, Dim(3))});
   }
-  const DType type = context.dtype(kX);
+  const bool of_bytes = IsInteger(context.dtype(kX));
+  if (of_bytes) InferBytes(context, {d, rows});
+  const DType type = of_bytes ? DType::kFloat32 : context.dtype(kX);
   context.Set(0, type, batch_first ? Dims{batch, steps, d, hidden} : Dims{steps, d, batch, hidden});
   for (size_t i = 1; i < context.output_count(); ++i) context.Set(i, type, state);
 }
@@ -249,6 +290,37 @@ struct Step {
   }
 };
 
+// The numbers that codes stand for, a scale and zero point for each so many; floats as they are.
+std::vector<double> ReadCodes(const ComputeContext& context, Input codes, Input scale, Input zero) {
+  std::vector<double> values = ToDoubles(context.input(codes));
+  if (!IsInteger(context.input(codes).dtype())) return values;
+  const std::vector<double> scales = ToDoubles(context.input(scale));
+  const std::vector<double> zeros =
+      context.has(zero) ? ToDoubles(context.input(zero)) : std::vector<double>(scales.size(), 0);
+  const size_t each = std::max<size_t>(values.size() / std::max<size_t>(scales.size(), 1), 1);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = (values[i] - zeros[i / each]) * scales[i / each];
+  }
+  return values;
+}
+
+// Rounds the states of those sequences that go on to 256 steps of their range.
+void QuantizeStates(std::vector<std::vector<double>>& states, const std::vector<int64_t>& lengths,
+                    int64_t t) {
+  double low = 0, high = 0;
+  const auto each = [&](auto&& body) {
+    for (size_t n = 0; n < states.size(); ++n) {
+      if (t < lengths[n]) std::for_each(states[n].begin(), states[n].end(), body);
+    }
+  };
+  each([&](double h) { low = std::min(low, h), high = std::max(high, h); });
+  const double scale = (high > low ? high - low : 1) / 255;
+  const double zero = std::nearbyint(std::clamp(-low / scale, 0.0, 255.0));
+  each([&](double& h) {
+    h = (std::clamp(std::nearbyint(h / scale) + zero, 0.0, 255.0) - zero) * scale;
+  });
+}
+
 std::vector<double> ReadOptional(const ComputeContext& context, size_t input) {
   return context.has(input) ? ToDoubles(context.input(input)) : std::vector<double>();
 }
@@ -261,8 +333,11 @@ void ComputeRecurrent(ComputeContext& context) {
   const int64_t steps = x_dims[batch_first ? 1 : 0], batch = x_dims[batch_first ? 0 : 1];
   const int64_t input_size = x_dims[2], hidden = context.input(kR).dims()[2];
   const int64_t directions = Directions(attributes), rows = TraitsOf(cell).gates * hidden;
-  const std::vector<double> x = ToDoubles(context.input(kX)), w = ToDoubles(context.input(kW)),
-                            r = ToDoubles(context.input(kR)), b = ReadOptional(context, kB),
+  const bool of_bytes = IsInteger(context.input(kX).dtype());
+  const std::vector<double> x = ReadCodes(context, kX, kXScale, kXZero),
+                            w = ReadCodes(context, kW, kWScale, kWZero),
+                            r = ReadCodes(context, kR, kRScale, kRZero),
+                            b = ReadOptional(context, kB),
                             initial_h = ReadOptional(context, kInitialH),
                             initial_c =
                                 is_lstm ? ReadOptional(context, kInitialC) : std::vector<double>(),
@@ -289,24 +364,31 @@ void ComputeRecurrent(ComputeContext& context) {
         attributes.Int("linear_before_reset") != 0,
     };
     const bool reverse = d == 1 || attributes.String("direction", "forward") == "reverse";
+    std::vector<std::vector<double>> h(batch, std::vector<double>(hidden, 0)), c(h);
+    const auto state = [&](int64_t n) {
+      return (batch_first ? n * directions + d : d * batch + n) * hidden;
+    };
     for (int64_t n = 0; n < batch; ++n) {
-      const int64_t length = lengths[n];
-      if (length < 0 || length > steps) {
-        Fail(ErrorCode::kInvalidArgument, "sequence_lens {} is outside [0,{}]", length, steps);
+      if (lengths[n] < 0 || lengths[n] > steps) {
+        Fail(ErrorCode::kInvalidArgument, "sequence_lens {} is outside [0,{}]", lengths[n], steps);
       }
-      const int64_t state = (batch_first ? n * directions + d : d * batch + n) * hidden;
-      std::vector<double> h(hidden, 0), c(hidden, 0);
-      if (!initial_h.empty()) std::copy_n(initial_h.begin() + state, hidden, h.begin());
-      if (!initial_c.empty()) std::copy_n(initial_c.begin() + state, hidden, c.begin());
-      for (int64_t i = 0; i < length; ++i) {
-        const int64_t t = reverse ? length - 1 - i : i;
-        step.Run(x.data() + (batch_first ? n * steps + t : t * batch + n) * input_size, h, c);
+      if (!initial_h.empty()) std::copy_n(initial_h.begin() + state(n), hidden, h[n].begin());
+      if (!initial_c.empty()) std::copy_n(initial_c.begin() + state(n), hidden, c[n].begin());
+    }
+    for (int64_t i = 0; i < steps; ++i) {
+      const int64_t t = reverse ? steps - 1 - i : i;
+      if (of_bytes) QuantizeStates(h, lengths, t);
+      for (int64_t n = 0; n < batch; ++n) {
+        if (t >= lengths[n]) continue;
+        step.Run(x.data() + (batch_first ? n * steps + t : t * batch + n) * input_size, h[n], c[n]);
         const int64_t at =
             batch_first ? (n * steps + t) * directions + d : (t * directions + d) * batch + n;
-        std::copy(h.begin(), h.end(), y.begin() + at * hidden);
+        std::copy(h[n].begin(), h[n].end(), y.begin() + at * hidden);
       }
-      std::copy(h.begin(), h.end(), y_h.begin() + state);
-      std::copy(c.begin(), c.end(), y_c.begin() + state);
+    }
+    for (int64_t n = 0; n < batch; ++n) {
+      std::copy(h[n].begin(), h[n].end(), y_h.begin() + state(n));
+      std::copy(c[n].begin(), c[n].end(), y_c.begin() + state(n));
     }
   }
   const std::vector<double>* results[] = {&y, &y_h, &y_c};
@@ -320,7 +402,7 @@ void ComputeRecurrent(ComputeContext& context) {
 }  // namespace
 
 const CoreOp lstm = {.name = "lstm",
-                     .inputs = "tttt?t?t?t?t?",
+                     .inputs = "tttt?t?t?t?t?t?t?t?t?t?t?",
                      .outputs = {1, 3},
                      .infer = InferRecurrent,
                      .reference = ComputeRecurrent};

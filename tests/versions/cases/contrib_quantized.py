@@ -339,8 +339,7 @@ def matmul16(request: Request) -> list[Case]:
 def lstm(request: Request) -> list[Case]:
     dtype = request.dtype("T2")
     steps, batch, size, hidden = 5, 2, 6, 4
-    # ONNX Runtime quantises X and the hidden state to 8 bits at every step; we do not.
-    tolerance = {"rtol": 0, "atol": 0.05}
+    tolerance = {"rtol": 0, "atol": 1e-5}
     found = []
     for direction, count in (("forward", 1), ("bidirectional", 2)):
         for shape in ((count,), (count, 4 * hidden)):
