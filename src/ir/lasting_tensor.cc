@@ -11,18 +11,20 @@ namespace {
 
 constexpr size_t kLeast = 16 << 10;  // what is smaller comes from the allocator
 constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kUsual = kHugePage / 2;      // first bytes, in pages of the usual size
 constexpr size_t kRegion = size_t{64} << 20;  // of addresses; pages come when they are written
 constexpr size_t kAlignment = 64;
 
 size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// Addresses from the beginning of a huge page on, in such pages from byte `huge_from` on.
+// Addresses of which those from byte `huge_from` on are huge pages.
 std::shared_ptr<char> MapRegion(size_t bytes, size_t huge_from) {
   const size_t size = bytes + kHugePage;
   void* memory = mmap(nullptr, size, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) Fail(ErrorCode::kOutOfMemory, "cannot allocate {} bytes", bytes);
-  char* begin = reinterpret_cast<char*>(RoundUp(reinterpret_cast<uintptr_t>(memory), kHugePage));
+  const uintptr_t huge = RoundUp(reinterpret_cast<uintptr_t>(memory) + huge_from, kHugePage);
+  char* begin = reinterpret_cast<char*>(huge - huge_from);
 #if defined(MADV_HUGEPAGE)
   madvise(begin + huge_from, bytes - huge_from, MADV_HUGEPAGE);  // only advice
 #endif
@@ -48,7 +50,7 @@ Tensor LastingMemory::Allocate(DType dtype, std::vector<int64_t> dims) {
   const size_t size = RoundUp(bytes, kAlignment);
   if (size > left_) {
     // A small model is not to take a huge page that it does not fill.
-    region_ = MapRegion(kRegion, region_ == nullptr ? kHugePage : 0);
+    region_ = MapRegion(kRegion, region_ == nullptr ? kUsual : 0);
     next_ = region_.get();
     left_ = kRegion;
   }
@@ -66,7 +68,7 @@ Tensor StagingMemory::Aligned(const Tensor& tensor) {
   if (IsAligned(tensor) || tensor.bytes() > kMost || tensor.dtype() == DType::kString) {
     return sardonyx::Aligned(tensor);
   }
-  if (region_ == nullptr) region_ = MapRegion(kMost, kHugePage);
+  if (region_ == nullptr) region_ = MapRegion(kMost, kUsual);
   std::memcpy(region_.get(), tensor.raw(), static_cast<size_t>(tensor.bytes()));
   return Tensor(tensor.dtype(), tensor.dims(), region_.get(), region_);
 }
