@@ -309,11 +309,13 @@ void LayOut(const Layout& layout, const ConvShape& s, const Value& value, W* to,
         const int64_t q = step / layout.Operands() / 2, output = step / layout.Operands() % 2;
         const int64_t operand = step % layout.Operands();
         const int64_t k = operand / (4 / kValues), half = operand % (4 / kValues);
-        for (int64_t i = 0; i < n / 4 * kValues; ++i) {
-          const int64_t channel = c + ChannelAt(n, k * n / 4 + i / kValues);
-          const int64_t w = 4 * q + half * kValues + i % kValues - output;
-          const bool given = channel < s.cout && w >= 0 && w < s.kernel[2];
-          *to++ = static_cast<W>(given ? value(r * s.kernel[2] + w, channel) : 0);
+        const int64_t w0 = 4 * q + half * kValues - output;
+        for (int64_t i = 0; i < n / 4; ++i) {
+          const int64_t channel = c + i / 4 * 16 + k * 4 + i % 4;
+          for (int64_t w = w0; w < w0 + kValues; ++w) {
+            const bool given = channel < s.cout && w >= 0 && w < s.kernel[2];
+            *to++ = static_cast<W>(given ? value(r * s.kernel[2] + w, channel) : 0);
+          }
         }
       }
     }
