@@ -24,7 +24,7 @@ int64_t GemmPanelWidth();
 int64_t GemmTileRows();
 
 // activation(clamp(value + bias[j] + residual(i,j), lo, hi)), rounded to the values of a 16-bit
-// type, all but the activation applied in registers; null pointers are left out.
+// type, all but the activation and what rounds applied in registers; null pointers are left out.
 struct TileEpilogue {
   DType sum_rounding = DType::kFloat32;  // of the value, ahead of all else; for products alone
   const float* bias = nullptr;

@@ -161,7 +161,7 @@ HWY_INLINE int64_t FinishRow(D d, const float* tile, int64_t j, int64_t columns,
   return j;
 }
 
-// Finishes a tile that reaches beyond the last column: takes the values from a buffer.
+// Finishes a tile that reaches beyond the last column, or whose values are rounded: from a buffer.
 inline void FinishTile(const float* tile, int64_t tile_ld, int64_t rows, int64_t columns, float* c,
                        int64_t ldc, const TileStore& store) {
   namespace hn = hwy::HWY_NAMESPACE;
