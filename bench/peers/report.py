@@ -9,7 +9,7 @@ from typing import Any
 
 from bench.peers import goals
 from bench.peers.engines import ENGINES, REFERENCE
-from bench.peers.roofline import Work
+from bench.peers.work import Work
 
 OURS = "sardonyx"
 COMPILED = "engine_file"

@@ -9,13 +9,13 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import onnx
 import onnxruntime
 
 from bench.peers.measure import ROOT
+from bench.peers.work import Work
 
 BUILD = Path(os.environ.get("SARDONYX_BUILD_DIR", ROOT / "build" / "release"))
 RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}  # gates by operator
@@ -30,40 +30,6 @@ BYTES = {
 NARROW = 2  # operations a byte: machines do more in the time in which memory gives one
 CACHED = 64 << 20  # bytes that caches may still hold from the run before
 KINDS = {"Conv", "ConvTranspose", "MatMul", "Gemm", *RECURRENT, *BYTES}
-
-
-class Work(NamedTuple):
-    """What a run takes at least.
-
-    Parameters
-    ----------
-    operations
-        Operations of products, convolutions and recurrent cells by the direct algorithm.
-    fewest
-        With Winograd's algorithm wherever it can be taken, its transforms not counted.
-    constants
-        Bytes that they read and that depend on no input, quantised ones as they are stored.
-    of_steps, small, large
-        Of the operations, those of the steps of recurrent cells; and the bytes that these read of
-        their weights, all of them in each step.
-    on_bytes
-        Of the operations, those on bytes: of operators that take such, and of others between
-        DequantizeLinear.
-    narrow, narrow_constants
-        Of the operations on float32, those of products that read their constants for so few rows
-        that memory, not arithmetic, is their limit, and the bytes of these constants; where the
-        model's are more than caches hold.
-    """
-
-    operations: int
-    fewest: int
-    constants: int
-    of_steps: int = 0
-    small: int = 0
-    large: int = 0
-    on_bytes: int = 0
-    narrow: int = 0
-    narrow_constants: int = 0
 
 
 def limits(threads: int) -> dict[str, float]:
@@ -173,6 +139,7 @@ def work(path: Path, feeds: Mapping[str, np.ndarray]) -> Work | None:
     model.graph.output.extend(onnx.ValueInfoProto(name=n) for n in sorted(values - outputs))
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 3  # not what it thinks of the model
     with tempfile.TemporaryDirectory() as folder:
         changed = Path(folder) / "model.onnx"
         onnx.save(model, changed, save_as_external_data=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -17,7 +18,8 @@ from bench.models import cases, ensure
 from bench.peers import __main__ as program
 from bench.peers import cores as apart
 from bench.peers import goals, report, roofline
-from bench.peers.measure import Failure, Result, compare, measure, measure_side_by_side
+from bench.peers.measure import ROOT, Failure, Result, compare, measure, measure_side_by_side
+from bench.peers.work import Work
 
 
 def _entry(ours: Result, reference: Result) -> dict:
@@ -90,7 +92,7 @@ def test_goals():
 )
 def test_a_goal_beyond_the_machine_is_met_at_its_limit(share, reached):
     entry = _entry(_result(10.0), _result(10.0)) | {"model": "vit_s"}
-    work = roofline.Work(operations=2e7, fewest=share * 1e7, constants=0)
+    work = Work(operations=2e7, fewest=share * 1e7, constants=0)
     raw = _raw(entry | {"work": work._asdict()})
     raw["limits"] = {"1": {"arithmetic": 1e9, "reading": 1e9}}
     assert f"| transformers | 0.92 | 1.00 | vit_s 1 1.00 | {reached} |" in report.verdicts(raw, 1)
@@ -115,7 +117,7 @@ def test_twins_and_threads():
     entries = [single, twin, double]
     assert report.twins(entries)[2:] == ["| m_f16 | 1 | 1.10 |"]
     assert report.threading(_raw(*entries))[2:] == ["| m | 1 | 1.50 |  |"]
-    single["work"] = double["work"] = roofline.Work(10**9, 10**9, 10**9)._asdict()
+    single["work"] = double["work"] = Work(10**9, 10**9, 10**9)._asdict()
     limits = {
         "1": {"arithmetic": 1e11, "reading": 1e10},
         "2": {"arithmetic": 2e11, "reading": 1.2e10},
@@ -128,7 +130,7 @@ def test_work_of_the_direct_algorithm_and_the_limits():
     floor = roofline.work(ensure("two_conv"), cases("two_conv")["3x33x47"])
     first, second = 3 * 16 * 33 * 47 * (3 * 9), 3 * 8 * 17 * 24 * (16 * 9)  # 3 of 33x47, halved
     fewest = 2 * (first // 4 + second)  # the second has strides of 2
-    assert floor == roofline.Work(2 * (first + second), fewest, 4 * (16 * 28 + 8 * 145))
+    assert floor == Work(2 * (first + second), fewest, 4 * (16 * 28 + 8 * 145))
     entry = _entry(_result(20.0), _result(30.0)) | {"work": floor._asdict()}
     raw = {"entries": [entry], "limits": {"1": {"arithmetic": 1e9, "reading": 1e9}}}
     row = "| m | 0.00684 | 0.00643 | 6.84 | 0.00643 | 0 | 20.0 | 34% |"
@@ -147,7 +149,7 @@ def test_constants_behind_nodes_are_read_too(tmp_path):
     onnx.save(model, tmp_path / "m.onnx")
     floor = roofline.work(tmp_path / "m.onnx", {"x": np.ones((2, 6), np.float32)})
     count = 2 * 2 * 5 * 6
-    assert floor == roofline.Work(count, count, constants=4 * 6 * 5)
+    assert floor == Work(count, count, constants=4 * 6 * 5)
 
 
 def test_products_of_one_row_read_their_weights():
@@ -188,7 +190,7 @@ def test_work_on_bytes(tmp_path, form):
     onnx.save(model, tmp_path / "m.onnx")
     floor = roofline.work(tmp_path / "m.onnx", {"x": np.ones((1, 4, 5, 6), np.uint8)})
     count = 2 * 8 * 3 * 4 * 4 * 9
-    assert floor == roofline.Work(count, count, constants=8 * 4 * 9, on_bytes=count)
+    assert floor == Work(count, count, constants=8 * 4 * 9, on_bytes=count)
     limit = {"arithmetic": 1e6, "bytes": 4e6, "reading": 1e9}
     assert report.least(floor, limit)[0] == pytest.approx(1e3 * count / 4e6)
 
@@ -263,6 +265,11 @@ def test_measures_in_turns():
         assert result.peak_mib[0] > 10
         assert result.excess <= 1
         json.dumps(result.to_json())
+
+
+def test_plot_needs_nothing_that_the_peers_environment_lacks():
+    code = "import sys; sys.modules.update(onnx=None, onnxruntime=None); import bench.peers.report"
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
 
 
 def test_two_models_side_by_side():
