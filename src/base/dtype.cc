@@ -62,6 +62,7 @@ bool IsInteger(DType type) {
 bool IsSigned(DType type) {
   return RowOf(type).family == Family::kSigned || RowOf(type).family == Family::kFloat;
 }
+bool IsByte(DType type) { return type == DType::kInt8 || type == DType::kUInt8; }
 bool IsPacked(DType type) { return BitWidth(type) > 0 && BitWidth(type) < 8; }
 
 float HalfToFloat(uint16_t bits) {

@@ -29,6 +29,7 @@ int64_t ByteSize(DType type, int64_t count);
 bool IsFloat(DType type);    // every real floating-point format, small ones included
 bool IsInteger(DType type);  // signed or unsigned, 2 to 64 bits; not bool
 bool IsSigned(DType type);
+bool IsByte(DType type);    // int8 or uint8
 bool IsPacked(DType type);  // less than a byte an element
 
 // IEEE binary16 and bfloat16 as storage. Arithmetic happens in float.

@@ -294,9 +294,9 @@ Layout PackedLayout(const ConvShape& s) {
   return LayoutOf(s, HWY_DYNAMIC_DISPATCH(MultipliesBytes)());
 }
 
-int64_t ChannelAt(int64_t n, int64_t place) {
-  return place % (n / 4) / 4 * 16 + place / (n / 4) * 4 + place % 4;
-}
+// Channel of the `i`th place of operand `operand` of four; and of a place in a block of n.
+int64_t ChannelOf(int64_t operand, int64_t i) { return i / 4 * 16 + operand * 4 + i % 4; }
+int64_t ChannelAt(int64_t n, int64_t place) { return ChannelOf(place / (n / 4), place % (n / 4)); }
 
 // Weights value(tap, channel) as the layout says, and their sums by channel.
 template <typename W, typename Value>
@@ -311,7 +311,7 @@ void LayOut(const Layout& layout, const ConvShape& s, const Value& value, W* to,
         const int64_t k = operand / (4 / kValues), half = operand % (4 / kValues);
         const int64_t w0 = 4 * q + half * kValues - output;
         for (int64_t i = 0; i < n / 4; ++i) {
-          const int64_t channel = c + i / 4 * 16 + k * 4 + i % 4;
+          const int64_t channel = c + ChannelOf(k, i);
           for (int64_t w = w0; w < w0 + kValues; ++w) {
             const bool given = channel < s.cout && w >= 0 && w < s.kernel[2];
             *to++ = static_cast<W>(given ? value(r * s.kernel[2] + w, channel) : 0);

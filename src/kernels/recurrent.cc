@@ -22,8 +22,6 @@ int64_t Directions(const RecurrentOptions& options) {
 }
 size_t FloatBytes(int64_t count) { return AlignBytes(static_cast<size_t>(count) * sizeof(float)); }
 
-bool IsByte(DType type) { return type == DType::kInt8 || type == DType::kUInt8; }
-
 // Hands out pieces of a buffer, each 64-byte aligned; of none, to learn the size.
 class Pieces {
  public:

@@ -20,8 +20,6 @@ bool IsReal(DType type) {
   return type == DType::kBool || (IsInteger(type) && !IsPacked(type));
 }
 
-bool IsByte(DType type) { return type == DType::kInt8 || type == DType::kUInt8; }
-
 bool IsLogical(Fn fn) {
   return fn == Fn::kNot || fn == Fn::kAnd || fn == Fn::kOr || fn == Fn::kXor;
 }

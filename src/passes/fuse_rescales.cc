@@ -17,8 +17,6 @@ namespace {
 
 constexpr size_t kOwnInputs = 4;
 
-bool IsByte(DType type) { return type == DType::kInt8 || type == DType::kUInt8; }
-
 // Scales, shifts, clips and rounds: what a kernel does to sums while it has them in registers.
 bool Rescales(Fn fn) {
   static constexpr Fn kFunctions[] = {Fn::kCast, Fn::kAdd, Fn::kSub,  Fn::kMul,  Fn::kDiv,

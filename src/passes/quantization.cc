@@ -8,7 +8,7 @@ namespace {
 
 bool IsByte(const Value* value) {
   const DType type = value->fact.type.dtype;
-  return value->fact.type.is_tensor() && (type == DType::kInt8 || type == DType::kUInt8);
+  return value->fact.type.is_tensor() && IsByte(type);
 }
 
 // The node that made the value, if it is of that function.

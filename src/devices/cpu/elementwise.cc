@@ -37,8 +37,6 @@ BindResult BindTiles(const BindRequest& request) {
   return bound;
 }
 
-bool IsByte(DType type) { return type == DType::kInt8 || type == DType::kUInt8; }
-
 // A function of one tensor of bytes and of scalars, with bytes as results: its 256 values first.
 BindResult BindByteTable(const BindRequest& request) {
   constexpr int64_t kLeast = 2048;  // below, making the table does not pay

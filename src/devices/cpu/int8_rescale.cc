@@ -37,8 +37,6 @@ class Columns {
   size_t used_ = 0;
 };
 
-bool IsByte(DType type) { return type == DType::kInt8 || type == DType::kUInt8; }
-
 // A value that follows from the sum: in the order of Int8Rescale, as far as it has come.
 struct Linear {
   Column scale = kOne, offset = kZero;

@@ -102,8 +102,7 @@ BindResult BindSeparable(const BindRequest& request) {
   if (const std::string why = ReadOptions(request, &options); !why.empty()) {
     return Refuse("{}", why);
   }
-  const bool bytes =
-      options.mode == ResizeMode::kLinear && (x.dtype == DType::kUInt8 || x.dtype == DType::kInt8);
+  const bool bytes = options.mode == ResizeMode::kLinear && IsByte(x.dtype);
   if (options.mode != ResizeMode::kNearest && x.dtype != DType::kFloat32 && !bytes) {
     return Refuse("element type is {}", Name(x.dtype));
   }

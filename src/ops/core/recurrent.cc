@@ -75,8 +75,7 @@ void InferBytes(InferContext& context, const Dims& rows) {
        {Codes{kX, kXScale, kXZero, "X", {}}, Codes{kW, kWScale, kWZero, "W", rows},
         Codes{kR, kRScale, kRZero, "R", rows}}) {
     const DType type = context.dtype(codes);
-    const bool is_byte = type == DType::kInt8 || type == DType::kUInt8;
-    if (!is_byte || !context.has(scale) || context.dtype(scale) != DType::kFloat32 ||
+    if (!IsByte(type) || !context.has(scale) || context.dtype(scale) != DType::kFloat32 ||
         (context.has(zero) && context.dtype(zero) != type)) {
       context.Fail("{}: {} is no bytes with a scale in float32 and a zero point of their type",
                    context.node().op->name, name);

@@ -75,7 +75,7 @@ void PropagateElements(InferContext& context, Kind kind) {
 // The sum of bytes is of int32, all others of the type that is reduced.
 DType ResultType(Kind kind, DType type) {
   if (kind != Kind::kByteSum) return type;
-  if (type == DType::kInt8 || type == DType::kUInt8) return DType::kInt32;
+  if (IsByte(type)) return DType::kInt32;
   Fail(ErrorCode::kInvalidModel, "reduce: the elements of a byte_sum are {}", Name(type));
 }
 

@@ -47,7 +47,7 @@ Outputs LowerDequantizeLinear(Lowering& op) {
   if (type == DType::kFloat8E8M0) op.Fail("scales of {} need output_dtype", Name(type));
   const Granularity granularity(op, x);
   const Val zero_point = op.has(2) ? granularity.Spread(op.in(2)) : Val{};
-  const bool is_byte = x.dtype() == DType::kInt8 || x.dtype() == DType::kUInt8;
+  const bool is_byte = IsByte(x.dtype());
   const bool is_weight = is_byte && x.is_constant() && x.ranked() && x.rank() > 1;
   return Cast(Dequantized(is_weight ? LaterInInt32(x) : x, granularity.Spread(scale), zero_point),
               type);

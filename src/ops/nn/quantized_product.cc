@@ -11,7 +11,7 @@ Val OfOutputs(Val vector, int rank) {
   return vector && vector.rank() == 1 ? AlongAxis(vector, rank, 0) : vector;
 }
 
-bool IsByte(Val x) { return x.dtype() == DType::kInt8 || x.dtype() == DType::kUInt8; }
+bool IsByte(Val x) { return sardonyx::IsByte(x.dtype()); }
 
 // Product of x and w, x and the result channels-last.
 Val Convolve(Lowering& op, Quantized x, Quantized w) {
