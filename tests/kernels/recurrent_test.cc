@@ -54,8 +54,6 @@ Codes MakeCodes(int64_t rows, int64_t width, bool is_signed, uint32_t seed) {
   return made;
 }
 
-bool IsByte(DType type) { return type == DType::kInt8 || type == DType::kUInt8; }
-
 struct Data {
   int64_t steps, batch, directions, gates;
   std::vector<float> x, w, r, b, p, h, c;
