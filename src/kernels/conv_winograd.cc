@@ -160,6 +160,7 @@ struct Work {
       for (int64_t k0 = 0; k0 < cut.cin; k0 += cut.depth) {
         const int64_t kc = std::min(cut.depth, cut.cin - k0);
         const float* const weights = weights_of(k0, kc);
+        GemmBlockArgs waiting{};
         for (int t = 0; t < form.Positions(); ++t) {
           const int i = t / form.Side(), j = t % form.Side();
           const auto [taking0, taking1] = tiles.Taking(i, j);
@@ -175,8 +176,12 @@ struct Work {
           args.n_total = args.n1 = args.ldc = panel.width;
           args.c = products + t * out.t_stride + (row0 - first - begin) * panel.width;
           args.accumulate = k0 > 0;
-          GemmBlock(args);
+          waiting.next = args.b;
+          GemmBlock(waiting);
+          waiting = args;
         }
+        waiting.next = waiting.b + w_stride;
+        GemmBlock(waiting);
       }
       Finish(s, form, out, first + begin, count, panel.group * cut.cout + panel.n, panel.columns, y,
              prepared);

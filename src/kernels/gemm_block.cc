@@ -232,19 +232,20 @@ void Block(const GemmBlockArgs& args) {
     const int64_t tiles = CeilDiv(args.rows, kLanes == 16 && width == 24 ? kRows24 : kRows);
     // Rows are spread evenly over the tiles, which keeps the last one from being thin.
     const int64_t least = args.rows / tiles, taller = args.rows % tiles;
-    // Each tile fetches its share of the next panel (which lies behind this one; behind the last
-    // often lies the next matrix), and the rows of the next tile while they are new. A tile alone
-    // streams through the panels, and fetches what it reads soon. Short products, whose panels stay
-    // in the cache, fetch what the next tile overwrites.
-    const bool is_short = args.kc <= kShort && tiles > 1;
+    // Each tile fetches its share of the next panel (which lies behind this one unless the caller
+    // knows better), and the rows of the next tile while they are new. A tile alone streams through
+    // the panels, and fetches what it reads soon. Short products fetch what the next tile
+    // overwrites instead, or beside a panel that the caller names, for theirs stay in the cache.
+    const bool is_short = args.kc <= kShort && tiles > 1, is_named = args.next != nullptr;
     const bool fetches_rows = n == args.n0 && tiles > 1 && args.a_pieces <= 1 && args.kc > 0;
     const int64_t panel_step = width * 4 / tiles;
     const int64_t row_step =
         fetches_rows ? std::min<int64_t>(64, args.lda * 4 * (least + 1) / args.kc) : panel_step;
-    const char* ahead =
-        reinterpret_cast<const char*>(panel + (tiles > 1 ? args.k_total * width : kSoon));
-    rows.ahead.step[0] = is_short ? args.ldc * 4 : panel_step;
-    rows.ahead.step[1] = is_short ? args.ldc * 4 : row_step;
+    const int64_t c_step = is_named ? 64 : args.ldc * 4;
+    const char* ahead = reinterpret_cast<const char*>(
+        is_named ? args.next : panel + (tiles > 1 ? args.k_total * width : kSoon));
+    rows.ahead.step[0] = is_short ? c_step : panel_step;
+    rows.ahead.step[1] = is_short ? (is_named ? panel_step : c_step) : row_step;
     TileStore store = StoreOf(args.accumulate, args.epilogue, n);
     store.left_out = width - columns;
     for (int64_t t = 0, begin = 0; t < tiles; ++t, ahead += panel_step * args.kc) {
@@ -256,7 +257,7 @@ void Block(const GemmBlockArgs& args) {
       float* c = args.c + begin * args.ldc + n;
       if (is_short) {
         rows.ahead.at[0] = reinterpret_cast<const char*>(c + height * args.ldc);
-        rows.ahead.at[1] = rows.ahead.at[0] + 64;
+        rows.ahead.at[1] = is_named ? ahead : rows.ahead.at[0] + 64;
       }
       store.residual = ResidualOf(args.epilogue, begin, n);
       // Stores of a wide result would wait for its lines; a short product has no time to ask.

@@ -427,15 +427,37 @@ HWY_INLINE int64_t OutputChannels(D d, const float* from, int64_t t_stride, int6
   return c;
 }
 
+// Fetches the pixels of a tile, which is about to be stored or added.
+HWY_INLINE void FetchPixels(const WinogradPlace& place, const float* from, int64_t line,
+                            int64_t pixel, int64_t channels) {
+  for (int i = 0; i < place.rows; ++i, from += line) {
+    for (int64_t j = 0; j < place.columns; ++j) {
+      for (int64_t c = 0; c < channels; c += 16) __builtin_prefetch(from + j * pixel + c, 0, 2);
+    }
+  }
+}
+
 template <WinogradForm kForm>
 HWY_NOINLINE void Output(const ConvShape& s, const WinogradValues& values, int64_t first,
                          int64_t count, int64_t channels, float* y, const TileEpilogue& e) {
   const WinogradTiles tiles(s, kForm);
   const int64_t line = s.out[2] * s.y_stride, residual_line = s.out[2] * e.residual_ld;
+  const auto PixelOf = [&](const WinogradPlace& place) {
+    return (place.item * s.out[1] + place.h) * s.out[2] + place.w;
+  };
+  WinogradPlace next = tiles.At(first);
   for (int64_t r = 0; r < count; ++r) {
-    const WinogradPlace place = tiles.At(first + r);
+    const WinogradPlace place = next;
+    if (r + 1 < count) {
+      next = tiles.At(first + r + 1);
+      FetchPixels(next, y + PixelOf(next) * s.y_stride, line, s.y_stride, channels);
+      if (e.residual != nullptr) {
+        FetchPixels(next, e.residual + PixelOf(next) * e.residual_ld, residual_line, e.residual_ld,
+                    channels);
+      }
+    }
     const int rows = place.rows, columns = place.columns;
-    const int64_t pixel = (place.item * s.out[1] + place.h) * s.out[2] + place.w;
+    const int64_t pixel = PixelOf(place);
     const float* from = values.data + r * values.ld;
     float* to = y + pixel * s.y_stride;
     const float* residual = e.residual == nullptr ? nullptr : e.residual + pixel * e.residual_ld;
