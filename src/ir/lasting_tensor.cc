@@ -63,6 +63,10 @@ Tensor LastingMemory::Allocate(DType dtype, std::vector<int64_t> dims) {
   return Tensor(dtype, std::move(dims), data, std::move(owner));
 }
 
+void LastingMemory::Trim() {
+  if (region_ != nullptr) DropPages(next_, left_);
+}
+
 Tensor StagingMemory::Aligned(const Tensor& tensor) {
   constexpr int64_t kMost = 32 << 20;
   if (IsAligned(tensor) || tensor.bytes() > kMost || tensor.dtype() == DType::kString) {

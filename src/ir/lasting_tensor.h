@@ -12,7 +12,14 @@ namespace sardonyx {
 // in every run. For one thread at a time; the tensors outlive it.
 class LastingMemory {
  public:
+  LastingMemory() = default;
+  LastingMemory(const LastingMemory&) = delete;
+  LastingMemory& operator=(const LastingMemory&) = delete;
+  ~LastingMemory() { Trim(); }
+
   Tensor Allocate(DType dtype, std::vector<int64_t> dims);
+  // Gives back what nobody has of the last huge page.
+  void Trim();
 
  private:
   std::shared_ptr<char> region_;

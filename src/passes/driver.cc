@@ -25,7 +25,7 @@ bool IsAlive(const Graph& graph, const Node& node) {
 // Weights that only dead nodes still name give their memory back at once: a pass that folds a model
 // full of them would else hold two forms of all until the sweep.
 void ReleaseConstants(const Graph& graph, const Node& node) {
-  constexpr int64_t kLeast = 64 << 10;
+  constexpr int64_t kLeast = 16 << 10;
   if (IsAlive(graph, node)) return;
   for (Value* input : node.inputs) {
     if (input == nullptr || !input->is_constant() || graph.IsOutput(input)) continue;

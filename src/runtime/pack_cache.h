@@ -117,6 +117,7 @@ class PackCache {
   void Rest() {
     std::lock_guard lock(mutex_);
     staging_.Drop();
+    memory_.Trim();
   }
 
   // Calls what watches reads of constants.

@@ -291,7 +291,7 @@ BindResult BindGemm(const BindRequest& request) {
                   length = shape.k + shape.n - lines;
     const bool by_lines =
         b->dims() == std::vector<int64_t>{lines, length} && shape.ldb == length && lines > 0;
-    const int64_t step = std::max<int64_t>((int64_t{4} << 20) / (length * 4 + 1) / 64 * 64, 64);
+    const int64_t step = std::max<int64_t>((int64_t{2} << 20) / (length * 4 + 1) / 64 * 64, 64);
     packed = request.packs.GetByRows(
         *b, request.inputs[1].id, name, bytes * counts[0] * counts[1],
         by_lines ? step : b->dims()[0], [&](const Tensor& given, int64_t first, void* to) {
