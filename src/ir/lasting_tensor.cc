@@ -6,11 +6,12 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/huge_page.h"
+
 namespace sardonyx {
 namespace {
 
-constexpr size_t kLeast = 16 << 10;  // what is smaller comes from the allocator
-constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kLeast = 16 << 10;           // what is smaller comes from the allocator
 constexpr size_t kUsual = kHugePage / 2;      // first bytes, in pages of the usual size
 constexpr size_t kRegion = size_t{64} << 20;  // of addresses; pages come when they are written
 constexpr size_t kAlignment = 64;

@@ -9,23 +9,21 @@
 #include <cstring>
 #include <limits>
 
+#include "base/huge_page.h"
 #include "base/out_of_memory.h"
 
 namespace sardonyx {
 namespace {
 
 constexpr size_t kAlignment = 64;
-constexpr size_t kHugePage = size_t{2} << 20;
 
-// Memory of at least a huge page is aligned to, and asks for, such pages: activations and packed
-// weights are walked at strides that miss the translation buffer at every line otherwise.
+// Large memory lies in huge pages: activations and packed weights are walked at strides that miss
+// the translation buffer at every line otherwise.
 void* AllocateBytes(size_t bytes) {
-  const size_t alignment = bytes < kHugePage ? kAlignment : kHugePage;
+  const size_t huge = HugePagesFor(bytes), alignment = huge == 0 ? kAlignment : kHugePage;
   void* memory = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
 #if defined(MADV_HUGEPAGE)
-  if (memory != nullptr && bytes >= kHugePage) {
-    madvise(memory, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
-  }
+  if (memory != nullptr && huge > 0) madvise(memory, huge, MADV_HUGEPAGE);
 #endif
   return memory;
 }

@@ -10,8 +10,6 @@
 namespace sardonyx {
 namespace {
 
-constexpr int64_t kHugePage = int64_t{2} << 20;
-
 Operand OperandOf(const Datum& datum, const Tensor** constant) {
   const Tensor* tensor = datum.tensor();
   if (tensor == nullptr) return {};
@@ -156,11 +154,7 @@ void Executor::AllocateArena() {
   const bool again = state_.arena.defined();
   state_.arena = Tensor();
   try {
-    const int64_t bytes = plan_.arena_bytes + (again ? plan_.arena_bytes / 8 : 0);
-    // Up to the end of the last huge page if that is half full: 512 faults of usual pages cost 15
-    // times one of a huge page.
-    const int64_t huge = (bytes + kHugePage / 2) / kHugePage * kHugePage;
-    state_.arena = Tensor(DType::kUInt8, {std::max(bytes, huge)});
+    state_.arena = Tensor(DType::kUInt8, {plan_.arena_bytes + (again ? plan_.arena_bytes / 8 : 0)});
   } catch (const Error& error) {
     const Step* largest = nullptr;
     int64_t most = 0;
