@@ -11,6 +11,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/rounding-inl.h"
+#include "kernels/tile_store-inl.h"
 #include "kernels/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -265,6 +266,26 @@ struct EdgeMap<WinogradForm{4, 2, 5}, kCount>
     : Phases<WinogradForm{4, 2, 5}, EdgeMap<WinogradForm{4, 1}, kCount>,
              EdgeMap<WinogradForm{4, 2}, kCount>> {};
 
+// Lines `stride` apart. Every third has a pointer: one for each are more than there are registers,
+// and the compiler, left to itself, keeps them all on the stack.
+template <int kCount, class T>
+struct Lines {
+  HWY_INLINE Lines(T* first, int64_t stride_in) : stride(stride_in) {
+#pragma GCC unroll 4
+    for (T*& third : at) {
+      third = Kept(first);
+      first += 3 * stride;
+    }
+  }
+  HWY_INLINE T* operator[](int i) const { return at[i / 3] + i % 3 * stride; }
+  HWY_INLINE void Advance(int64_t count) {
+#pragma GCC unroll 4
+    for (T*& third : at) third = Kept(third + count);
+  }
+  T* at[(kCount + 2) / 3];
+  int64_t stride;
+};
+
 enum class Way { kInput, kOutput };
 
 template <class Maps, Way kWay, class D, class V>
@@ -302,13 +323,14 @@ HWY_INLINE int64_t InputChannels(D d, const float* x, int64_t line, int64_t pixe
   int64_t c = c0;
   for (; c + kL <= c1; c += kL) {
     V half[kT][kT];
+    Lines<kT, const float> lines(x + c, line);
 #pragma GCC unroll 11
-    for (int j = 0; j < kT; ++j) {
+    for (int j = 0; j < kT; ++j, lines.Advance(pixel)) {
       V column[kT], mapped[kT];
 #pragma GCC unroll 11
       for (int i = 0; i < kT; ++i) {
         if (kExtent == Extent::kWhole || (i >= h0 && i < h1 && j >= w0 && j < w1)) {
-          column[i] = hn::LoadU(d, x + i * line + j * pixel + c);
+          column[i] = hn::LoadU(d, lines[i]);
         } else {
           column[i] = hn::Zero(d);
         }
@@ -317,12 +339,13 @@ HWY_INLINE int64_t InputChannels(D d, const float* x, int64_t line, int64_t pixe
 #pragma GCC unroll 11
       for (int i = 0; i < kT; ++i) half[i][j] = mapped[i];
     }
+    Lines<kT, float> values(to + c, t_stride);
 #pragma GCC unroll 11
-    for (int i = 0; i < kT; ++i) {
+    for (int i = 0; i < kT; ++i, values.Advance(kT * t_stride)) {
       V mapped[kT];
       MapAxis<kForm, Way::kInput>(d, kExtent == Extent::kCut ? columns : kForm.m, half[i], mapped);
 #pragma GCC unroll 11
-      for (int j = 0; j < kT; ++j) hn::StoreU(mapped[j], d, to + (i * kT + j) * t_stride + c);
+      for (int j = 0; j < kT; ++j) hn::StoreU(mapped[j], d, values[j]);
     }
   }
   return c;
@@ -384,19 +407,21 @@ HWY_INLINE int64_t OutputChannels(D d, const float* from, int64_t t_stride, int6
   int64_t c = c0;
   for (; c + kL <= c1; c += kL) {
     V half[kForm.m][kT];
+    Lines<kT, const float> values(from + c, kT * t_stride);
 #pragma GCC unroll 11
-    for (int j = 0; j < kT; ++j) {
+    for (int j = 0; j < kT; ++j, values.Advance(t_stride)) {
       V column[kT], mapped[kForm.m];
 #pragma GCC unroll 11
-      for (int i = 0; i < kT; ++i) column[i] = hn::LoadU(d, from + (i * kT + j) * t_stride + c);
+      for (int i = 0; i < kT; ++i) column[i] = hn::LoadU(d, values[i]);
       MapAxis<kForm, Way::kOutput>(d, kCut ? rows : kForm.m, column, mapped);
 #pragma GCC unroll 11
       for (int i = 0; i < kForm.m; ++i) half[i][j] = mapped[i];
     }
     const V add = bias == nullptr ? hn::Zero(d) : hn::LoadU(d, bias + c);
     const V lo = hn::Set(d, e.lo), hi = hn::Set(d, e.hi);
+    Lines<kForm.m, float> pixels(y + c, pixel);
 #pragma GCC unroll 11
-    for (int i = 0; i < kForm.m; ++i) {
+    for (int i = 0; i < kForm.m; ++i, pixels.Advance(line)) {
       if (kCut && i >= rows) break;
       V mapped[kForm.m];
       MapAxis<kForm, Way::kOutput>(d, kCut ? columns : kForm.m, half[i], mapped);
@@ -420,8 +445,7 @@ HWY_INLINE int64_t OutputChannels(D d, const float* from, int64_t t_stride, int6
       if (e.rounding != DType::kFloat32) {
         each([&](V& value, int) HWY_ATTR { value = RoundTo(d, e.rounding, value); });
       }
-      float* to = y + i * line + c;
-      each([&](V& value, int j) HWY_ATTR { hn::StoreU(value, d, to + j * pixel); });
+      each([&](V& value, int j) HWY_ATTR { hn::StoreU(value, d, pixels[j]); });
     }
   }
   return c;
