@@ -55,7 +55,7 @@ struct GemmBlockArgs {
   float* c;        // element (0, 0)
   int64_t ldc;
   bool accumulate;               // add to what C holds
-  const float* next;             // a panel of this size that is multiplied next; may be null
+  const float* next;             // of a panel alone: one of its size that follows; may be null
   const TileEpilogue* epilogue;  // with the last range of K; may be null; indexed as c is
 };
 void GemmBlock(const GemmBlockArgs& args);
