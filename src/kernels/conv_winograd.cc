@@ -19,8 +19,9 @@ namespace {
 constexpr int64_t kBlockBytes = 640 << 10;
 // Tiles that are multiplied by a panel before their products are transformed back.
 constexpr int64_t kProductTiles = 56;
-// Transformed weights of so many bytes are not kept.
-constexpr int64_t kLateBytes = 16 << 20;
+// Transformed weights of so many bytes are not kept; of a quarter where so many tiles share their
+// transform that it costs little.
+constexpr int64_t kLateBytes = 16 << 20, kSharingTiles = 64;
 // What those of some channels of a panel may take of that cache.
 constexpr int64_t kWeightBytes = 640 << 10;
 
@@ -58,7 +59,8 @@ Cut CutTiles(const ConvShape& s, WinogradForm form) {
   const int64_t fitting = std::min(kBlockBytes / value_bytes, kProductTiles) / tile * tile;
   const int64_t few = 2 * std::max<int64_t>(tile, 14);
   const int64_t matrices = form.Weights() * form.Weights();
-  cut.late = form == WinogradForm{4, 1} && matrices * cut.cin * s.cout * 4 >= kLateBytes;
+  cut.late = form == WinogradForm{4, 1} &&
+             matrices * cut.cin * s.cout * 4 >= kLateBytes / (all < kSharingTiles ? 1 : 4);
   cut.blocks = fitting >= few || all * value_bytes > (8 << 20);
   if (cut.blocks) {
     // An even number, so that two threads get the same share.
