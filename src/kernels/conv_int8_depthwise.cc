@@ -451,14 +451,15 @@ void Run(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const Para
   }
   // Some 40 products a nanosecond.
   const int64_t lines = s.batch * s.out[0] * s.out[1];
-  const Slices slices = Slice(lines, std::max<int64_t>(1, s.out[2] * s.cout * s.KernelSize() / 40));
+  const double us = 2.5e-5 * static_cast<double>(s.OutPixels() * s.cout * s.KernelSize());
+  const int64_t tasks = std::min(lines, TaskCount(us));
   ScratchSlots slots(base + 4 * sizes.vector + sizes.weights, sizes.ring,
                      ScratchSlots::CountFor(par.threads));
-  par.For(slices.tasks, [&](int64_t task) {
+  par.For(tasks, [&](int64_t task) {
     const ScratchSlots::Lease lease(slots);
     Job own = job;
     own.ring = reinterpret_cast<std::byte*>(lease.floats());
-    HWY_DYNAMIC_DISPATCH(RunLines)(own, slices.Begin(task), slices.End(task, lines));
+    HWY_DYNAMIC_DISPATCH(RunLines)(own, lines * task / tasks, lines * (task + 1) / tasks);
   });
 }
 

@@ -189,7 +189,11 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
   }
   // About 10 bytes a ns stream from and to memory.
   const float ns = static_cast<float>(impl->elements) * (impl->program.cost + 0.1f * bytes);
-  impl->tasks = std::min(TaskCount(1e-3 * ns), impl->tiles);
+  // Each task writes out anew what is the same in all tiles.
+  const bool repeats = std::ranges::any_of(
+      impl->program.expansions, [](const auto& expansion) { return expansion.invariant; });
+  const int64_t most = repeats ? std::clamp<int64_t>(impl->tiles / 4, 2, 32) : 32;
+  impl->tasks = std::min(TaskCount(1e-3 * ns, most), impl->tiles);
   impl->tiles_per_task = (impl->tiles + impl->tasks - 1) / impl->tasks;
   impl->tasks = (impl->tiles + impl->tiles_per_task - 1) / impl->tiles_per_task;
   return ElementwiseKernel(std::move(impl));
