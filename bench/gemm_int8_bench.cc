@@ -1,6 +1,7 @@
 // Products of bytes in int32, of transformers and convolutional networks. Arguments: M, N, K,
-// kernel side of a convolution over a square image of M pixels, threads. `of_peak` is the part of
-// what one thread reaches at best with operands in the first-level cache.
+// kernel side of a convolution over a square image of M pixels, groups, threads, and whether bytes
+// are added in the network's manner (behind a rounding, over them). `of_peak` is the part of what
+// one thread reaches at best with operands in the first-level cache.
 
 #include "kernel_bench.h"
 #include "kernels/conv_int8.h"
@@ -34,11 +35,17 @@ void BM_ConvInt8(benchmark::State& state) {
   rescale.clamps = true;
   rescale.high = 255;
   rescale.type = DType::kUInt8;
+  rescale.rounds = rescale.has_residual = state.range(6) != 0;
+  rescale.round_low = -120;
+  rescale.round_high = 135;
+  rescale.again = rescale.residual_scale = 0.6f;
   Int8ConvArgs args;
   args.x = x.get();
   args.packed = packed.get();
   args.y = y.get();
   args.rescale = &rescale;
+  if (rescale.has_residual) args.residual = args.y;
+  args.residual_stride = s.y_stride;
   for (auto _ : state) {
     ConvInt8(s, args, scratch.get(), par);
     benchmark::ClobberMemory();
@@ -50,26 +57,29 @@ void BM_ConvInt8(benchmark::State& state) {
 }
 
 void Shapes(benchmark::internal::Benchmark* bench) {
-  bench->ArgNames({"m", "n", "k", "kernel", "groups", "threads"})->UseRealTime();
+  bench->ArgNames({"m", "n", "k", "kernel", "groups", "threads", "adds"})->UseRealTime();
   for (const int threads : {1, 2}) {
-    bench->Args({512, 512, 512, 1, 1, threads});
+    bench->Args({512, 512, 512, 1, 1, threads, 0});
     for (const int tokens : {1, 16, 128}) {
-      bench->Args({tokens, 768, 768, 1, 1, threads});
-      bench->Args({tokens, 3072, 768, 1, 1, threads});
-      bench->Args({tokens, 768, 3072, 1, 1, threads});
+      bench->Args({tokens, 768, 768, 1, 1, threads, 0});
+      bench->Args({tokens, 3072, 768, 1, 1, threads, 0});
+      bench->Args({tokens, 768, 3072, 1, 1, threads, 0});
     }
-    bench->Args({3136, 64, 64, 1, 1, threads});
-    bench->Args({3136, 256, 64, 1, 1, threads});
-    bench->Args({3136, 64, 64, 3, 1, threads});
-    bench->Args({784, 128, 128, 3, 1, threads});
-    bench->Args({196, 1024, 256, 1, 1, threads});
-    bench->Args({196, 256, 256, 3, 1, threads});
-    bench->Args({49, 2048, 512, 1, 1, threads});
-    bench->Args({49, 512, 512, 3, 1, threads});
-    bench->Args({196, 256, 1024, 1, 1, threads});
-    bench->Args({49, 512, 2048, 1, 1, threads});
-    bench->Args({12544, 32, 32, 3, 32, threads});
-    bench->Args({784, 192, 192, 3, 192, threads});
+    bench->Args({3136, 64, 64, 1, 1, threads, 0});
+    for (const int adds : {0, 1}) {
+      bench->Args({3136, 256, 64, 1, 1, threads, adds});
+      bench->Args({784, 512, 128, 1, 1, threads, adds});
+      bench->Args({196, 1024, 256, 1, 1, threads, adds});
+      bench->Args({49, 2048, 512, 1, 1, threads, adds});
+    }
+    bench->Args({3136, 64, 64, 3, 1, threads, 0});
+    bench->Args({784, 128, 128, 3, 1, threads, 0});
+    bench->Args({196, 256, 256, 3, 1, threads, 0});
+    bench->Args({49, 512, 512, 3, 1, threads, 0});
+    bench->Args({196, 256, 1024, 1, 1, threads, 0});
+    bench->Args({49, 512, 2048, 1, 1, threads, 0});
+    bench->Args({12544, 32, 32, 3, 32, threads, 0});
+    bench->Args({784, 192, 192, 3, 192, threads, 0});
   }
 }
 BENCHMARK(BM_ConvInt8)->Apply(Shapes);

@@ -25,7 +25,8 @@ struct Cut {
   int64_t segments = 1, segment_k = 0, groups = 0;
   int64_t panels = 0;
   int64_t row_parts = 1, column_parts = 1;
-  int64_t rows = 0;     // of a block
+  int64_t rows = 0;     // of a block, a multiple of `unit`
+  int64_t unit = 0;     // rows that are not parted
   bool direct = false;  // A is the input itself
   bool widens = false;
   int64_t gathered_stride = 0, a_bytes = 0;  // of a row
@@ -111,10 +112,11 @@ Cut CutConv(const ConvShape& s) {
   const int64_t wanted =
       WantedTasks(0.3 * static_cast<double>(s.Flops()), static_cast<double>(cut.k * s.cout));
   const int64_t parts = CeilDiv(wanted, s.groups);
-  const int64_t tiles = CeilDiv(cut.pixels, tile);
+  cut.unit = cut.pixels >= 24 * tile ? Int8RowUnit(cut.segments * cut.groups) : tile;
   const bool reads_in_place = !cut.widens && (cut.direct || cut.by_lines);
   const int64_t read = cut.direct ? cut.pixels * cut.k : s.InPixels() * channels;
-  const int64_t most_row_parts = std::max<int64_t>(1, tiles / 2);
+  const int64_t most_row_parts =
+      std::max<int64_t>(1, std::min(CeilDiv(cut.pixels, tile) / 2, CeilDiv(cut.pixels, cut.unit)));
   if (reads_in_place && cut.k * cut.n >= std::max(read, kBlockBytes)) {
     // Each part reads all of A, which is less than all of B.
     cut.column_parts = std::min(cut.panels, parts);
@@ -126,10 +128,11 @@ Cut CutConv(const ConvShape& s) {
   }
   int64_t row_bytes = std::max<int64_t>(cut.a_bytes, 64);
   if (cut.panels * cut.PanelBytes() <= kSmallBytes) row_bytes += 2 * cut.n;
-  cut.rows = std::clamp<int64_t>(kBlockBytes / row_bytes / tile, 1, 64) * tile;
+  cut.rows =
+      std::clamp<int64_t>(kBlockBytes / row_bytes / cut.unit, 1, 64 * tile / cut.unit) * cut.unit;
 
   cut.vector_bytes = AlignBytes(static_cast<size_t>(s.cout + kInt8ColumnSlack) * 4);
-  const int64_t most = std::min(cut.rows, CeilDiv(cut.pixels, cut.row_parts) + 2 * tile);
+  const int64_t most = std::min(cut.rows, CeilDiv(cut.pixels, cut.row_parts) + 2 * cut.unit);
   cut.slot_bytes = AlignBytes(static_cast<size_t>(most) * 4);  // sums of rows
   cut.slot_bytes += AlignBytes(static_cast<size_t>(most * cut.gathered_stride));
   if (cut.widens) cut.slot_bytes += AlignBytes(static_cast<size_t>(most * cut.a_bytes));
@@ -427,11 +430,11 @@ struct Work {
 
   // A part of the output's pixels.
   void RunRows(int64_t group, int64_t row_part, int64_t column_part, std::byte* slot) const {
-    const int64_t tile = Int8TileRows(), tiles = CeilDiv(cut.pixels, tile);
-    const int64_t m0 = tiles * row_part / cut.row_parts * tile;
-    const int64_t m1 = std::min(cut.pixels, tiles * (row_part + 1) / cut.row_parts * tile);
+    const int64_t units = CeilDiv(cut.pixels, cut.unit);
+    const int64_t m0 = units * row_part / cut.row_parts * cut.unit;
+    const int64_t m1 = std::min(cut.pixels, units * (row_part + 1) / cut.row_parts * cut.unit);
     if (m0 >= m1) return;
-    const int64_t step = RoundUp(CeilDiv(m1 - m0, CeilDiv(m1 - m0, cut.rows)), tile);
+    const int64_t step = RoundUp(CeilDiv(m1 - m0, CeilDiv(m1 - m0, cut.rows)), cut.unit);
     auto* const row_sums = reinterpret_cast<int32_t*>(slot);
     auto* const gathered =
         reinterpret_cast<uint8_t*>(slot) + AlignBytes(static_cast<size_t>(step) * 4);

@@ -264,6 +264,173 @@ constexpr std::array<TileFn, kTileRows> kFlippingTiles =
 constexpr const std::array<TileFn, kTileRows>& kFlippingTiles = kTiles;  // Widen has flipped
 #endif
 
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+// Short products are multiplied and stored at once: between its groups, a tile of this many rows
+// stores the one before, whose sums are in registers as well. Rounding and packing take units of
+// the processor that the products leave idle.
+constexpr int kPairedRows = 6;
+constexpr int64_t kLeastPairedTiles = 4;
+static_assert(3 * kTileRows % kPairedRows == 0);
+bool Pairs(int64_t groups) { return groups >= 12 && groups <= 64; }
+int64_t RowUnit(int64_t groups) { return Pairs(groups) ? 3 * kTileRows : kTileRows; }
+
+// The sums of two rows to y and the row behind it, as StoreBytes, but step by step: while others
+// multiply, a row alone would wait for each of its results. `to` and `rescale` are copies.
+template <bool kResidual, bool kBare>
+SARDONYX_INT8_TILE HWY_INLINE void StoreRows(const Lanes (&first)[2], const Lanes (&second)[2],
+                                             uint8_t* y, int64_t y_stride, const uint8_t* residuals,
+                                             int64_t residual_stride, const TileResult& to,
+                                             const Int8Rescale& rescale) {
+  const Reals d;
+  const hn::Repartition<int16_t, Sums> d16;
+  const hn::Repartition<uint8_t, Sums> d8;
+  const hn::Half<decltype(d8)> row_bytes;
+  hn::Vec<Reals> values[4] = {hn::ConvertTo(d, first[0]), hn::ConvertTo(d, first[1]),
+                              hn::ConvertTo(d, second[0]), hn::ConvertTo(d, second[1])};
+#pragma GCC unroll 2
+  for (int v = 0; v < 2; ++v) {
+    const auto s = hn::LoadU(d, to.scale + v * kSumLanes);
+    const auto o = hn::LoadU(d, to.offset + v * kSumLanes);
+    values[v] = hn::MulAdd(values[v], s, o);
+    values[2 + v] = hn::MulAdd(values[2 + v], s, o);
+  }
+  if constexpr (kResidual) {
+    const auto each = [&](auto&& step) HWY_ATTR { step(0), step(1), step(2), step(3); };
+    each([&](int i) HWY_ATTR { values[i] = hn::Max(values[i], hn::Set(d, rescale.round_low)); });
+    each([&](int i) HWY_ATTR { values[i] = hn::Min(values[i], hn::Set(d, rescale.round_high)); });
+    each([&](int i) HWY_ATTR { values[i] = hn::Round(values[i]); });
+    each([&](int i) HWY_ATTR {
+      values[i] =
+          hn::MulAdd(values[i], hn::Set(d, rescale.again), hn::Set(d, rescale.again_offset));
+    });
+    each([&](int i) HWY_ATTR {
+      const auto residual = LoadReal(residuals + i / 2 * residual_stride + i % 2 * kSumLanes);
+      values[i] = hn::MulAdd(residual, hn::Set(d, rescale.residual_scale), values[i]);
+    });
+  }
+  const auto words = [&](int i) HWY_ATTR {
+    const auto pair = hn::ReorderDemote2To(d16, Nearest(values[i]), Nearest(values[i + 1]));
+    return kBare ? pair : hn::SaturatedAdd(pair, hn::Set(d16, to.range.zero));
+  };
+  auto bytes = PackPairs<uint8_t>(words(0), words(2));
+  // Bounds hold behind the rounding as well, where they cost a fourth.
+  if constexpr (!kBare) {
+    bytes = hn::Min(hn::Max(bytes, hn::Set(d8, to.range.low)), hn::Set(d8, to.range.high));
+    bytes = hn::Xor(bytes, hn::Set(d8, to.range.flip));
+  }
+  const auto rows = RowsApart(bytes);
+  hn::StoreU(hn::LowerHalf(rows), row_bytes, y);
+  hn::StoreU(hn::UpperHalf(row_bytes, rows), row_bytes, y + y_stride);
+}
+
+// Adds the products of a group of each row, in threes that `from` leads to, and of all columns.
+SARDONYX_INT8_TILE HWY_INLINE void AddGroup(const uint8_t* (&from)[2], int64_t a_bytes,
+                                            const uint8_t* HWY_RESTRICT& b,
+                                            Lanes (&acc)[kPairedRows][2]) {
+  const Sums d;
+  const hn::Repartition<uint8_t, Sums> bytes;
+  const Lanes b0 = hn::BitCast(d, hn::Load(bytes, b));
+  const Lanes b1 = hn::BitCast(d, hn::Load(bytes, b + 4 * kSumLanes));
+#pragma GCC unroll 16
+  for (int r = 0; r < kPairedRows; ++r) {
+    int32_t group;
+    std::memcpy(&group, from[r / 3] + r % 3 * a_bytes, 4);
+    const Lanes av = hn::Set(d, group);
+    acc[r][0] = AddProducts(acc[r][0], av, b0);
+    acc[r][1] = AddProducts(acc[r][1], av, b1);
+  }
+  b += 8 * kSumLanes;
+  from[0] += 4;
+  from[1] += 4;
+}
+
+// The `tiles` next to each other from row 0 on, and one panel.
+template <bool kResidual, bool kBare>
+SARDONYX_INT8_TILE HWY_NOINLINE void PairedTiles(const TileOperands& in, const TileResult& given,
+                                                 int64_t tiles) {
+  const Sums d;
+  const TileResult to = given;
+  const Int8Rescale rescale = *given.rescale;
+  const int64_t a_bytes = in.a_bytes, third = in.groups / 3;
+  const uint8_t *a = in.a, *next = in.next;
+  // The first tile has none before it.
+  uint8_t nowhere[2 * kWidth] = {};
+  uint8_t* y = nowhere;
+  const uint8_t* residual = nowhere;
+  int64_t y_stride = 0, residual_stride = 0;
+  Lanes before[kPairedRows][2];
+#pragma GCC unroll 16
+  for (int r = 0; r < kPairedRows; ++r) before[r][0] = before[r][1] = hn::Zero(d);
+  for (int64_t tile = 0; tile < tiles; ++tile) {
+    for (int64_t i = 0; i < in.next_step; i += 64, next += 64) __builtin_prefetch(next, 0, 2);
+    Lanes acc[kPairedRows][2];
+#pragma GCC unroll 16
+    for (int r = 0; r < kPairedRows; ++r) {
+      acc[r][0] = hn::LoadU(d, in.init);
+      acc[r][1] = hn::LoadU(d, in.init + kSumLanes);
+    }
+    const uint8_t* from[] = {a, a + 3 * a_bytes};
+    __asm__("" : "+r"(from[0]), "+r"(from[1]));  // or the compiler sees one pointer
+    a += kPairedRows * a_bytes;
+    const uint8_t* HWY_RESTRICT b = in.b;
+#pragma GCC unroll 4
+    for (int r = 0; r < kPairedRows; r += 2) {
+      for (int64_t g = 0; g < third; ++g) AddGroup(from, a_bytes, b, acc);
+      StoreRows<kResidual, kBare>(before[r], before[r + 1], y + r * y_stride, y_stride,
+                                  residual + r * residual_stride, residual_stride, to, rescale);
+    }
+    for (int64_t g = 3 * third; g < in.groups; ++g) AddGroup(from, a_bytes, b, acc);
+    y = tile == 0 ? static_cast<uint8_t*>(to.y) : y + kPairedRows * y_stride;
+    y_stride = to.y_stride;
+    if constexpr (kResidual) {
+      residual = tile == 0 ? to.residual : residual + kPairedRows * residual_stride;
+      residual_stride = to.residual_stride;
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < kPairedRows; ++r) {
+      __builtin_prefetch(kResidual ? residual + r * residual_stride : y + r * y_stride, 1);
+      before[r][0] = acc[r][0];
+      before[r][1] = acc[r][1];
+    }
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < kPairedRows; r += 2) {
+    StoreRows<kResidual, kBare>(before[r], before[r + 1], y + r * y_stride, y_stride,
+                                residual + r * residual_stride, residual_stride, to, rescale);
+  }
+}
+
+// Few rows that are left take as long as many: some more are left for a tile with them.
+int64_t PairedTilesOf(const Int8BlockArgs& args, TileResult::Kind kind) {
+  if (!Pairs(args.groups) || args.segments > 1 || args.lines > 1 || args.flip) return 0;
+  if (kind != TileResult::Kind::kBytes && kind != TileResult::Kind::kBytesWithResidual) return 0;
+  const int64_t tiles = args.rows / kPairedRows - (args.rows % kPairedRows == 0 ? 0 : 1);
+  return tiles >= kLeastPairedTiles ? tiles : 0;
+}
+
+// The panel of column n; gives the rows that are done.
+HWY_NOINLINE int64_t RunPairedTiles(const Int8BlockArgs& args, int64_t tiles, int64_t n,
+                                    TileOperands in, TileResult to) {
+  in.a = static_cast<const uint8_t*>(args.a);
+  if (in.next != in.b) in.next_step = (kWidth * in.groups * 4 + tiles - 1) / tiles;
+  to.y = static_cast<uint8_t*>(args.store.y) + n;
+  if (to.kind == TileResult::Kind::kBytes) {
+    (to.range.bare ? PairedTiles<false, true> : PairedTiles<false, false>)(in, to, tiles);
+  } else {
+    to.residual = static_cast<const uint8_t*>(args.store.residual) + n;
+    (to.range.bare ? PairedTiles<true, true> : PairedTiles<true, false>)(in, to, tiles);
+  }
+  return tiles * kPairedRows;
+}
+#else
+int64_t RowUnit(int64_t) { return kTileRows; }
+int64_t PairedTilesOf(const Int8BlockArgs&, TileResult::Kind) { return 0; }
+int64_t RunPairedTiles(const Int8BlockArgs&, int64_t, int64_t, const TileOperands&,
+                       const TileResult&) {
+  return 0;
+}
+#endif
+
 // What zero points of the columns ask for.
 HWY_INLINE void AddRowSums(const Int8BlockArgs& args, int64_t row, int64_t rows, int64_t n0,
                            int32_t* sums) {
@@ -342,6 +509,7 @@ void Block(const Int8BlockArgs& args) {
   const int64_t count = (args.rows + kTileRows - 1) / kTileRows;
   const int64_t height = args.rows / count, higher = args.rows % count;
   const int64_t tiles = count * ((args.lines + at_once - 1) / at_once);
+  const int64_t paired = PairedTilesOf(args, kind);
   // Each tile fetches its share of the next panel.
   const int64_t share = (panel_bytes + tiles - 1) / tiles;
   for (int64_t n = args.n0; n < args.n1; n += kWidth) {
@@ -358,10 +526,11 @@ void Block(const Int8BlockArgs& args) {
     const bool is_last = n + kWidth >= args.n_total;
     in.next = in.b + (is_last ? 0 : panel_bytes);
     in.next_step = is_last ? 0 : (share + groups - 1) / groups;
+    const int64_t done = whole && paired > 0 ? RunPairedTiles(args, paired, n, in, to) : 0;
     for (int64_t line = 0; line < args.lines; line += at_once) {
       const int64_t lines = std::min(at_once, args.lines - line);
-      for (int64_t i = 0, first = 0, rows; i < count; ++i, first += rows) {
-        rows = height + (i < higher ? 1 : 0);
+      for (int64_t i = 0, first = done, rows; first < args.rows; ++i, first += rows) {
+        rows = std::min(args.rows - first, height + (i < higher ? 1 : 0));
         const int64_t row = line * args.rows + first;
         Int8Store store = args.store;
         store.y = static_cast<std::byte*>(store.y) +
@@ -388,39 +557,6 @@ void Block(const Int8BlockArgs& args) {
   }
 }
 
-void Widen(const uint8_t* from, int64_t stride, int64_t count, int64_t k, bool flip, int16_t* to,
-           int64_t to_stride) {
-  const hn::Repartition<int16_t, Sums> d;
-  const hn::Rebind<uint8_t, decltype(d)> bytes;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto high = hn::Set(bytes, static_cast<uint8_t>(flip ? 0x80 : 0));
-  for (int64_t i = 0; i < count; ++i, from += stride, to += to_stride) {
-    int64_t p = 0;
-    for (; p + lanes <= k; p += lanes) {
-      hn::StoreU(hn::PromoteTo(d, hn::Xor(hn::LoadU(bytes, from + p), high)), d, to + p);
-    }
-    for (; p < k; ++p) to[p] = static_cast<int16_t>(from[p] ^ (flip ? 0x80 : 0));
-    for (; p < to_stride; ++p) to[p] = 0;
-  }
-}
-
-void SumRows(const uint8_t* a, int64_t stride, int64_t rows, int64_t k, bool flip, int32_t* sums) {
-  const hn::Repartition<uint8_t, Sums> d;
-  const hn::Repartition<uint64_t, Sums> d64;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const uint8_t high = flip ? 0x80 : 0;
-  for (int64_t i = 0; i < rows; ++i, a += stride) {
-    auto sum = hn::Zero(d64);
-    int64_t p = 0;
-    for (; p + lanes <= k; p += lanes) {
-      sum = hn::Add(sum, hn::SumsOf8(hn::Xor(hn::LoadU(d, a + p), hn::Set(d, high))));
-    }
-    auto total = static_cast<int32_t>(hn::GetLane(hn::SumOfLanes(d64, sum)));
-    for (; p < k; ++p) total += a[p] ^ high;
-    sums[i] = total;
-  }
-}
-
 int64_t Width() { return kWidth; }
 int64_t Rows() { return kTileRows; }
 int64_t Group() { return kGroup; }
@@ -433,24 +569,15 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 
 HWY_EXPORT(Block);
-HWY_EXPORT(Widen);
-HWY_EXPORT(SumRows);
 HWY_EXPORT(Width);
 HWY_EXPORT(Rows);
+HWY_EXPORT(RowUnit);
 HWY_EXPORT(Group);
 
 int64_t Int8PanelWidth() { return HWY_DYNAMIC_DISPATCH(Width)(); }
 int64_t Int8TileRows() { return HWY_DYNAMIC_DISPATCH(Rows)(); }
+int64_t Int8RowUnit(int64_t groups) { return HWY_DYNAMIC_DISPATCH(RowUnit)(groups); }
 int64_t Int8GroupSize() { return HWY_DYNAMIC_DISPATCH(Group)(); }
 void Int8Block(const Int8BlockArgs& args) { HWY_DYNAMIC_DISPATCH(Block)(args); }
-void Int8Widen(const uint8_t* from, int64_t stride, int64_t count, int64_t k, bool flip,
-               int16_t* to, int64_t to_stride) {
-  HWY_DYNAMIC_DISPATCH(Widen)(from, stride, count, k, flip, to, to_stride);
-}
-void Int8SumRows(const uint8_t* a, int64_t stride, int64_t rows, int64_t k, bool flip,
-                 int32_t* sums) {
-  HWY_DYNAMIC_DISPATCH(SumRows)(a, stride, rows, k, flip, sums);
-}
-
 }  // namespace sardonyx
 #endif  // HWY_ONCE

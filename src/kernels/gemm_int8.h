@@ -20,7 +20,8 @@ inline constexpr int64_t kInt8ColumnSlack = 64;
 
 int64_t Int8PanelWidth();  // 32, 16 or 8 columns
 int64_t Int8TileRows();
-int64_t Int8GroupSize();  // 4 where bytes are multiplied, 2 where int16
+int64_t Int8RowUnit(int64_t groups);  // rows of a block of so many groups: best a multiple of this
+int64_t Int8GroupSize();              // 4 where bytes are multiplied, 2 where int16
 
 // y = store(v), where
 //   v = sum * scale[j] + offset[j]

@@ -64,6 +64,39 @@ void SumPairs(const int32_t* panel, int64_t groups, int64_t width, int32_t* sums
   SumColumns<false>(panel, groups, width, sums);
 }
 
+void Widen(const uint8_t* from, int64_t stride, int64_t count, int64_t k, bool flip, int16_t* to,
+           int64_t to_stride) {
+  const hn::ScalableTag<int16_t> d;
+  const hn::Rebind<uint8_t, decltype(d)> bytes;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto high = hn::Set(bytes, static_cast<uint8_t>(flip ? 0x80 : 0));
+  for (int64_t i = 0; i < count; ++i, from += stride, to += to_stride) {
+    int64_t p = 0;
+    for (; p + lanes <= k; p += lanes) {
+      hn::StoreU(hn::PromoteTo(d, hn::Xor(hn::LoadU(bytes, from + p), high)), d, to + p);
+    }
+    for (; p < k; ++p) to[p] = static_cast<int16_t>(from[p] ^ (flip ? 0x80 : 0));
+    for (; p < to_stride; ++p) to[p] = 0;
+  }
+}
+
+void SumRows(const uint8_t* a, int64_t stride, int64_t rows, int64_t k, bool flip, int32_t* sums) {
+  const hn::ScalableTag<uint8_t> d;
+  const hn::ScalableTag<uint64_t> d64;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const uint8_t high = flip ? 0x80 : 0;
+  for (int64_t i = 0; i < rows; ++i, a += stride) {
+    auto sum = hn::Zero(d64);
+    int64_t p = 0;
+    for (; p + lanes <= k; p += lanes) {
+      sum = hn::Add(sum, hn::SumsOf8(hn::Xor(hn::LoadU(d, a + p), hn::Set(d, high))));
+    }
+    auto total = static_cast<int32_t>(hn::GetLane(hn::SumOfLanes(d64, sum)));
+    for (; p < k; ++p) total += a[p] ^ high;
+    sums[i] = total;
+  }
+}
+
 }  // namespace
 }  // namespace sardonyx::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -74,6 +107,8 @@ namespace sardonyx {
 HWY_EXPORT(InterleaveRows);
 HWY_EXPORT(SumBytes);
 HWY_EXPORT(SumPairs);
+HWY_EXPORT(Widen);
+HWY_EXPORT(SumRows);
 
 void Int8InterleaveRows(const uint8_t* from, int64_t stride, int64_t rows, int64_t columns,
                         uint8_t flip, void* panel) {
@@ -84,6 +119,15 @@ void Int8InterleaveRows(const uint8_t* from, int64_t stride, int64_t rows, int64
 void Int8SumColumns(const void* panel, int64_t groups, bool of_bytes, int32_t* sums) {
   const auto sum = of_bytes ? HWY_DYNAMIC_DISPATCH(SumBytes) : HWY_DYNAMIC_DISPATCH(SumPairs);
   sum(static_cast<const int32_t*>(panel), groups, Int8PanelWidth(), sums);
+}
+
+void Int8Widen(const uint8_t* from, int64_t stride, int64_t count, int64_t k, bool flip,
+               int16_t* to, int64_t to_stride) {
+  HWY_DYNAMIC_DISPATCH(Widen)(from, stride, count, k, flip, to, to_stride);
+}
+void Int8SumRows(const uint8_t* a, int64_t stride, int64_t rows, int64_t k, bool flip,
+                 int32_t* sums) {
+  HWY_DYNAMIC_DISPATCH(SumRows)(a, stride, rows, k, flip, sums);
 }
 
 }  // namespace sardonyx

@@ -287,6 +287,9 @@ void CheckRescaled(const Case& given, Int8Rescale rescale, const std::vector<R>&
 
 TEST(ConvInt8, Rescales) {
   const Case cases[] = {{Matrix(31, 45, 33), false, true, 128, 0},
+                        {Matrix(30, 32, 48), false, true, 128, 0},
+                        {Matrix(365, 64, 52), false, true, 3, 0},
+                        {Matrix(97, 72, 256), false, true, 3, 0},
                         {Image(7, 40, 40, 3, 1, 40), false, true, 7, 0},
                         {Image(9, 112, 112, 3, 1, 112), false, true, 7, 0},
                         {Image(9, 112, 112, 3, 2, 112), true, true, 7, 0},
