@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "base/huge_page.h"
 #include "kernel_bench.h"
 
 namespace sardonyx {
@@ -35,9 +36,8 @@ BENCHMARK(Arithmetic)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->Ite
 void Read(benchmark::State& state, int64_t parts, int64_t kib, int turns) {
   const int64_t words = kib * 128;
   const size_t bytes = static_cast<size_t>(words * parts) * sizeof(uint64_t);
-  const size_t page = size_t{2} << 20;
   const std::unique_ptr<void, decltype(&std::free)> memory(
-      std::aligned_alloc(page, (bytes + page - 1) / page * page), &std::free);
+      std::aligned_alloc(kHugePage, (bytes + kHugePage - 1) / kHugePage * kHugePage), &std::free);
   madvise(memory.get(), bytes, MADV_HUGEPAGE);  // as weights are kept: see ir/tensor.cc
   uint64_t* const block = static_cast<uint64_t*>(memory.get());
   std::fill_n(block, words * parts, 1);

@@ -50,6 +50,7 @@ Tensor LastingMemory::Allocate(DType dtype, std::vector<int64_t> dims) {
   }
   const size_t size = RoundUp(bytes, kAlignment);
   if (size > left_) {
+    Trim();
     // A small model is not to take a huge page that it does not fill.
     region_ = MapRegion(kRegion, region_ == nullptr ? kUsual : 0);
     next_ = region_.get();

@@ -18,7 +18,7 @@ class LastingMemory {
   ~LastingMemory() { Trim(); }
 
   Tensor Allocate(DType dtype, std::vector<int64_t> dims);
-  // Gives back what nobody has of the last huge page.
+  // Gives back what nobody has of the last huge page. It comes again when it is written.
   void Trim();
 
  private:

@@ -162,7 +162,7 @@ struct Work {
       for (int64_t k0 = 0; k0 < cut.cin; k0 += cut.depth) {
         const int64_t kc = std::min(cut.depth, cut.cin - k0);
         const float* const weights = weights_of(k0, kc);
-        GemmBlockArgs waiting{};
+        GemmBlockArgs waiting{};  // a product is done once it is known which one follows
         for (int t = 0; t < form.Positions(); ++t) {
           const int i = t / form.Side(), j = t % form.Side();
           const auto [taking0, taking1] = tiles.Taking(i, j);
