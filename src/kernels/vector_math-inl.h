@@ -110,11 +110,21 @@ HWY_INLINE V TimesPowerOfTwo(D d, V x, const ReducedExponent<D>& e) {
 #endif
 }
 
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V VecExpOf(D d, const ReducedExponent<D>& e) {
+  return TimesPowerOfTwo(d, hn::Add(VecExpMinusOneOfSmall(d, e.r), hn::Set(d, 1.0f)), e);
+}
+
 // exp(x) for -104 <= x <= 89 or NaN.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecExpInRange(D d, V x) {
-  const ReducedExponent<D> e(d, x);
-  return TimesPowerOfTwo(d, hn::Add(VecExpMinusOneOfSmall(d, e.r), hn::Set(d, 1.0f)), e);
+  return VecExpOf(d, ReducedExponent<D>(d, x));
+}
+
+// x where exp(x) is neither zero nor infinite, and else the nearest value at which it is.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V ExpRange(D d, V x) {
+  return AtMost(d, hn::Set(d, 89.0f), AtLeast(d, hn::Set(d, -104.0f), x));
 }
 
 // 2^x / 2 for -200 <= x <= 127.
@@ -129,17 +139,14 @@ HWY_INLINE V VecHalfOfPower(D d, V x) {
 
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecExp(D d, V x) {
-  return VecExpInRange(d, AtMost(d, hn::Set(d, 89.0f), AtLeast(d, hn::Set(d, -104.0f), x)));
+  return VecExpInRange(d, ExpRange(d, x));
 }
 
 // x / (1 + exp(-alpha x)), and 1 / (1 + exp(-x)).
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecSwish(D d, V x, V minus_alpha) {
-  const V one = hn::Set(d, 1.0f), y = hn::Mul(minus_alpha, x);
-  const auto e = ReducedExponent<D>::AtOnce(
-      d, AtMost(d, hn::Set(d, 89.0f), AtLeast(d, hn::Set(d, -104.0f), y)));
-  const V power = TimesPowerOfTwo(d, hn::Add(VecExpMinusOneOfSmall(d, e.r), one), e);
-  return hn::Div(x, hn::Add(one, power));
+  const auto e = ReducedExponent<D>::AtOnce(d, ExpRange(d, hn::Mul(minus_alpha, x)));
+  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), VecExpOf(d, e)));
 }
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecSigmoid(D d, V x) {
