@@ -3,6 +3,7 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/sardonyx)
 
 install(TARGETS sardonyx EXPORT sardonyxTargets)
+install(TARGETS sardonyx_images DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/sardonyx DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT sardonyxTargets NAMESPACE sardonyx:: DESTINATION ${package_dir})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/sardonyxConfig.cmake.in

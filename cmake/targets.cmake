@@ -1,5 +1,7 @@
 # Functions that make the targets out of the folders, so that a new file needs no entry anywhere.
 
+include(CheckLinkerFlag)
+
 add_library(sardonyx_flags INTERFACE)
 target_compile_options(sardonyx_flags INTERFACE -Wall -Wextra)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
@@ -32,6 +34,19 @@ function(sardonyx_folder folder)
   target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE sardonyx_flags nlohmann_json::nlohmann_json)
   target_include_directories(${target} SYSTEM PRIVATE ${PROTOZERO_INCLUDE_DIR})
   set(SARDONYX_FOLDERS ${SARDONYX_FOLDERS} ${target} PARENT_SCOPE)
+endfunction()
+
+# src/images -> libsardonyx_images, which sardonyx_ops opens by its name at the first image.
+function(sardonyx_images)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/images/*.cc)
+  add_library(sardonyx_images MODULE ${sources})
+  set_target_properties(sardonyx_images PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+  target_link_libraries(sardonyx_images PRIVATE sardonyx_base sardonyx_flags ${SARDONYX_IMAGE_LIBRARIES})
+  # So that its path holds for the libraries of libtiff as well, which a wheel carries beside it.
+  target_link_options(sardonyx_images PRIVATE LINKER:--disable-new-dtags)
+  add_dependencies(sardonyx_ops sardonyx_images)
+  set_source_files_properties(${PROJECT_SOURCE_DIR}/src/ops/image/image_decoder.cc PROPERTIES
+    COMPILE_DEFINITIONS SARDONYX_IMAGES="$<TARGET_FILE_NAME:sardonyx_images>")
 endfunction()
 
 # What engine files name the build by: the version, and a digest of the sources, which is made again
@@ -71,6 +86,11 @@ function(sardonyx_python)
   nanobind_add_module(_sardonyx NB_STATIC NOMINSIZE ${sources})
   set_target_properties(_sardonyx PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python)
   target_link_libraries(_sardonyx PRIVATE sardonyx sardonyx_flags sardonyx_version)
+  # A table of 8 KiB instead of 250 KiB to be read at each import.
+  check_linker_flag(CXX LINKER:-z,pack-relative-relocs has_packed_relocations)
+  if(has_packed_relocations)
+    target_link_options(_sardonyx PRIVATE LINKER:-z,pack-relative-relocs)
+  endif()
 endfunction()
 
 # tests/<folder>/*.cc -> the executable <folder>_test, one entry of ctest, run from the project's root.
@@ -126,11 +146,14 @@ endfunction()
 function(sardonyx_wheel)
   set(site lib/python${Python_VERSION_MAJOR}.${Python_VERSION_MINOR})
   set_target_properties(_sardonyx PROPERTIES INSTALL_RPATH "$ORIGIN/lib")
+  install(TARGETS sardonyx_images RUNTIME_DEPENDENCY_SET bundled DESTINATION sardonyx/lib COMPONENT wheel)
   set_target_properties(sardonyx_cli PROPERTIES INSTALL_RPATH
     "$ORIGIN/../${site}/site-packages/sardonyx/lib:$ORIGIN/../${site}/dist-packages/sardonyx/lib")
   install(TARGETS _sardonyx RUNTIME_DEPENDENCY_SET bundled DESTINATION sardonyx COMPONENT wheel)
   install(TARGETS sardonyx_cli RUNTIME_DEPENDENCY_SET bundled
           DESTINATION ${SKBUILD_SCRIPTS_DIR} COMPONENT wheel)
   install(RUNTIME_DEPENDENCY_SET bundled DESTINATION sardonyx/lib COMPONENT wheel
-          PRE_INCLUDE_REGEXES "lib(fmt|hwy|re2|utf8proc|absl)" PRE_EXCLUDE_REGEXES ".*")
+          PRE_INCLUDE_REGEXES "lib(fmt|hwy|re2|utf8proc|absl)"
+                              "lib(jpeg|png|tiff|webp|sharpyuv|openjp2|zstd|lzma|Lerc|jbig|deflate)"
+          PRE_EXCLUDE_REGEXES ".*")
 endfunction()

@@ -18,7 +18,8 @@ ALLOWED = {
     "base": set(),
     "kernels": {"base"},
     "ir": {"base"},
-    "ops": {"base", "ir"},
+    "images": {"base"},
+    "ops": {"base", "ir", "images"},
     "onnx": {"base", "ir", "ops"},
     "passes": {"base", "ir", "ops"},
     "runtime": {"base", "ir", "ops"},
@@ -39,11 +40,11 @@ LIBRARIES = {
     "xxhash.h": ("src/engine",),
     "re2/": ("src/ops", "tests/passes"),
     "utf8proc.h": ("src/ops",),
-    "jpeglib.h": ("src/ops/image",),
-    "openjpeg.h": ("src/ops/image",),
-    "png.h": ("src/ops/image",),
-    "tiffio.h": ("src/ops/image",),
-    "webp/": ("src/ops/image",),
+    "jpeglib.h": ("src/images",),
+    "openjpeg.h": ("src/images",),
+    "png.h": ("src/images",),
+    "tiffio.h": ("src/images",),
+    "webp/": ("src/images",),
 }
 
 

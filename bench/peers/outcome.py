@@ -5,6 +5,7 @@ peers, what a run's figures depend on, and the files of its outcome.
 from __future__ import annotations
 
 import argparse
+import compileall
 import datetime
 import json
 import os
@@ -57,6 +58,7 @@ def environment() -> str:
 def interpreters(engines: Iterable[str]) -> dict[str, str]:
     """The interpreter to use by engine; the peers' environment is made or completed first."""
     peers = environment()
+    compileall.compile_dir(ROOT / "python", quiet=1)  # as installers do to the peers' packages
     return {engine: peers if ENGINES[engine].packages else sys.executable for engine in engines}
 
 

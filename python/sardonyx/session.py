@@ -7,7 +7,6 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from sardonyx import _arguments, _sardonyx
@@ -394,7 +393,7 @@ def _source(model: Any) -> tuple[str | bytes, str]:
             raise InvalidArgumentError("the file of a model must be opened in binary mode")
         name = getattr(model, "name", None)
         is_file = isinstance(name, str) and not isinstance(model, io.BytesIO)
-        return bytes(content), str(Path(name).resolve().parent) if is_file else ""
+        return bytes(content), os.path.dirname(os.path.realpath(name)) if is_file else ""
     raise InvalidArgumentError(
         f"a model is a path, bytes, or a file opened for reading, not {type(model).__name__}"
     )

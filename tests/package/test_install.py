@@ -74,3 +74,27 @@ def test_program_reports_a_missing_model(example: Path, tmp_path: Path) -> None:
 
 def test_installed_tool_runs(prefix: Path) -> None:
     assert command(prefix / "bin/sardonyx", "--version").strip().endswith("0.1.0")
+
+
+def test_images_are_decoded_by_an_installed_library(prefix: Path, tmp_path: Path) -> None:
+    node = helper.make_node("ImageDecoder", ["x"], ["y"], name="camera")
+    graph = helper.make_graph(
+        [node],
+        "picture",
+        [helper.make_tensor_value_info("x", TensorProto.UINT8, [None])],
+        [helper.make_tensor_value_info("y", TensorProto.UINT8, None)],
+    )
+    onnx.save(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]),
+        tmp_path / "picture.onnx",
+    )
+    np.save(tmp_path / "x.npy", np.frombuffer(b"P5 2 1 255 \x07\x09", np.uint8))
+    run = [prefix / "bin/sardonyx", "run", tmp_path / "picture.onnx"]
+    run += ["--input", f"x={tmp_path / 'x.npy'}"]
+    assert "[1,2,3]" in command(*run)
+
+    (library,) = prefix.rglob("libsardonyx_images.so")
+    library.rename(tmp_path / "elsewhere.so")
+    done = subprocess.run(run, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "camera" in done.stderr and "libsardonyx_images.so" in done.stderr

@@ -1,55 +1,40 @@
 // ImageDecoder. The standard lets what cannot be decoded become an empty matrix; here it is an
 // error, for an empty image would fail later and further from its cause.
 
-#include <algorithm>
-#include <new>
+#include <dlfcn.h>
 
+#include <algorithm>
+#include <utility>
+
+#include "images/decode.h"
 #include "ops/core/reference.h"
-#include "ops/image/image.h"
 #include "ops/lowering.h"
 
 namespace sardonyx {
 namespace core {
 namespace {
 
-struct Format {
-  image::Image (*decode)(image::Bytes);
-  std::string_view magic;
-  size_t offset = 0;
-};
+using DecodeImage = decltype(sardonyx_decode_image);
 
-using std::string_view_literals::operator""sv;
-constexpr Format kFormats[] = {
-    {image::DecodeJpeg, "\xff\xd8\xff"},
-    {image::DecodePng, "\x89PNG\r\n\x1a\n"},
-    {image::DecodeWebp, "WEBP", 8},
-    {image::DecodeTiff, "II*\0"sv},
-    {image::DecodeTiff, "MM\0*"sv},
-    {image::DecodeTiff, "II+\0"sv},
-    {image::DecodeTiff, "MM\0+"sv},
-    {image::DecodeJpeg2000, "\0\0\0\x0cjP  \r\n\x87\n"sv},
-    {image::DecodeJpeg2000, "\xff\x4f\xff\x51"},
-    {image::DecodeBmp, "BM"},
-    {image::DecodePnm, "P1"},
-    {image::DecodePnm, "P2"},
-    {image::DecodePnm, "P3"},
-    {image::DecodePnm, "P4"},
-    {image::DecodePnm, "P5"},
-    {image::DecodePnm, "P6"},
-};
+DecodeImage* OpenImages() {
+  void* const library = dlopen(SARDONYX_IMAGES, RTLD_NOW | RTLD_LOCAL);
+  void* const found = library == nullptr ? nullptr : dlsym(library, "sardonyx_decode_image");
+  if (found == nullptr) {
+    Fail(
+        ErrorCode::kNotFound,
+        "images are decoded by {}, which is installed with Sardonyx and must lie where it was put: "
+        "{}",
+        SARDONYX_IMAGES, dlerror());
+  }
+  return reinterpret_cast<DecodeImage*>(found);
+}
 
 image::Image Decode(image::Bytes bytes) {
-  for (const Format& format : kFormats) {
-    if (!image::HasMagic(bytes, format.magic, format.offset)) continue;
-    try {
-      return format.decode(bytes);
-    } catch (const std::bad_alloc&) {
-      Fail(ErrorCode::kOutOfMemory, "there is no memory for the decoded image");
-    }
-  }
-  Fail(ErrorCode::kInvalidArgument,
-       "the {} bytes begin like none of JPEG, JPEG 2000, PNG, BMP, PNM, TIFF and WebP",
-       bytes.size());
+  static DecodeImage* const decode = OpenImages();
+  image::Decoded decoded;
+  decode(bytes, decoded);
+  if (decoded.error) throw *decoded.error;
+  return std::move(decoded.image);
 }
 
 void InferImageDecoder(InferContext& context) {

@@ -4,7 +4,7 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
-#include "ops/image/image.h"
+#include "images/image.h"
 
 namespace sardonyx::image {
 namespace {

@@ -1,4 +1,4 @@
-#include "ops/image/image.h"
+#include "images/image.h"
 
 #include <algorithm>
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "ops/image/image.h"
+#include "images/image.h"
 
 namespace sardonyx::image {
 namespace {

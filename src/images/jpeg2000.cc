@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "ops/image/image.h"
+#include "images/image.h"
 
 namespace sardonyx::image {
 namespace {

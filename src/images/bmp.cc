@@ -4,7 +4,7 @@
 #include <array>
 #include <bit>
 
-#include "ops/image/image.h"
+#include "images/image.h"
 
 namespace sardonyx::image {
 namespace {
