@@ -46,13 +46,12 @@ template <WinogradForm kForm>
 double WinogradCost(const ConvShape& s) {
   const auto rows = static_cast<double>(WinogradTiles(s, kForm).Products(s));
   const double matrices = kForm.Weights() * kForm.Weights();
-  const bool is_late = ConvWinograd<kForm>::TransformsLate(s);
+  const double late = ConvWinograd<kForm>::TransformProducts(s);
   const auto cin = static_cast<double>(s.cin), cout = static_cast<double>(s.cout);
   const double size = cin * cout / static_cast<double>(s.groups);
-  // Each transformed weight takes as long as four products.
-  const double product = 2 * (rows + (is_late ? 4 * matrices : 0)) * size * 1.0e-5;
+  const double product = 2 * (rows + late * matrices) * size * 1.0e-5;
   const double transforms = rows * (cin + cout) * 4 * 4.0e-5;
-  const double weights = WeightCost((is_late ? kForm.kernel * kForm.kernel : matrices) * size * 4);
+  const double weights = WeightCost((late > 0 ? kForm.kernel * kForm.kernel : matrices) * size * 4);
   return std::max(product, weights) + 0.3 * std::min(product, weights) + transforms;
 }
 

@@ -54,8 +54,9 @@ void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
 template <WinogradForm kForm>
 struct ConvWinograd {
   static std::string_view Refusal(const ConvShape& shape);
-  // Whether weights are packed as they are, to be transformed in each run.
-  static bool TransformsLate(const ConvShape& shape);
+  // How many products a transformed weight takes as long as, if weights are packed as they are and
+  // transformed in each run; else 0.
+  static int TransformProducts(const ConvShape& shape);
   static size_t PackedBytes(const ConvShape& shape);
   static void Pack(const ConvShape& shape, const float* weights, float* packed,
                    const Parallel& par);

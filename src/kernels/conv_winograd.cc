@@ -9,6 +9,7 @@
 #include "kernels/conv_internal.h"
 #include "kernels/gemm.h"
 #include "kernels/scratch_slots.h"
+#include "kernels/winograd_few.h"
 #include "kernels/winograd_transform.h"
 
 namespace sardonyx {
@@ -24,6 +25,8 @@ constexpr int64_t kProductTiles = 56;
 constexpr int64_t kLateBytes = 16 << 20, kSharingTiles = 64;
 // What those of some channels of a panel may take of that cache.
 constexpr int64_t kWeightBytes = 640 << 10;
+// Channels at a time of which they are made in registers.
+constexpr int64_t kFewDepth = 128;
 
 // Panel by panel of the weights, whose products of all positions are transformed back at once. Two
 // ways of cutting: blocks of tiles, whose transformed input stays in the cache while all weights
@@ -31,11 +34,13 @@ constexpr int64_t kWeightBytes = 640 << 10;
 //
 // Large weights, whose transform takes 4 times the memory, are kept as they were before: reading
 // less makes up for most of the time. A task transforms its panel, for few tiles some channels of
-// it at a time; or, for blocks, all are transformed at the beginning of a run.
+// it at a time; or, for blocks, all are transformed at the beginning of a run. Those of very few
+// tiles are transformed in registers, which is faster at any size.
 struct Cut {
   int64_t cin = 0, cout = 0, panels = 0;  // of a group
   bool blocks = true;
   bool late = false, piecewise = false;  // weights are transformed; some channels at a time
+  bool few = false;                      // in registers
   int64_t parts = 1;                     // blocks, or parts of the tiles for each panel
   int64_t tiles = 0;                     // of those that are transformed together, at most
   int64_t depth = 0;                     // channels that are multiplied at a time
@@ -59,9 +64,12 @@ Cut CutTiles(const ConvShape& s, WinogradForm form) {
   const int64_t fitting = std::min(kBlockBytes / value_bytes, kProductTiles) / tile * tile;
   const int64_t few = 2 * std::max<int64_t>(tile, 14);
   const int64_t matrices = form.Weights() * form.Weights();
-  cut.late = form == WinogradForm{4, 1} &&
-             matrices * cut.cin * s.cout * 4 >= kLateBytes / (all < kSharingTiles ? 1 : 4);
-  cut.blocks = fitting >= few || all * value_bytes > (8 << 20);
+  if (form == WinogradForm{4, 1}) {
+    cut.few = all <= WinogradFewTiles() && cut.cout % panel == 0;
+    const int64_t most = cut.few ? 0 : kLateBytes / (all < kSharingTiles ? 1 : 4);
+    cut.late = matrices * cut.cin * s.cout * 4 >= most;
+  }
+  cut.blocks = !cut.few && (fitting >= few || all * value_bytes > (8 << 20));
   if (cut.blocks) {
     // An even number, so that two threads get the same share.
     cut.parts = RoundUp(CeilDiv(all, std::max(fitting, RoundUp(12, tile))), 2);
@@ -77,7 +85,8 @@ Cut CutTiles(const ConvShape& s, WinogradForm form) {
   cut.in_bytes = AlignBytes(FloatBytes(positions * cut.in_stride));
   cut.out_bytes = AlignBytes(FloatBytes(positions * cut.out_stride));
   cut.depth = GemmDepth(cut.cin);
-  if (!cut.late) return cut;
+  if (cut.few) cut.depth = CeilDiv(cut.cin, CeilDiv(cut.cin, kFewDepth));
+  if (!cut.late || cut.few) return cut;
   cut.piecewise = !cut.blocks && all <= few;
   if (cut.piecewise) {
     cut.depth = CeilDiv(cut.cin, CeilDiv(cut.cin * panel * matrices * 4, kWeightBytes));
@@ -182,12 +191,35 @@ struct Work {
           GemmBlock(waiting);
           waiting = args;
         }
-        waiting.next = waiting.b + w_stride;
+        // Nothing more: what lies behind may be what another thread writes.
+        waiting.next = waiting.b;
         GemmBlock(waiting);
       }
       Finish(s, form, out, first + begin, count, panel.group * cut.cout + panel.n, panel.columns, y,
              prepared);
     }
+  }
+
+  // All tiles times a panel of weights as they are.
+  void MultiplyFew(const WinogradValues& in, const Panel& panel, const float* kernels,
+                   float* products) const {
+    const WinogradValues out{products, cut.out_stride, panel.width};
+    for (int64_t k0 = 0; k0 < cut.cin; k0 += cut.depth) {
+      FewTilesArgs args{};
+      args.channels = std::min(cut.depth, cut.cin - k0);
+      args.kernels = kernels + k0 * form.kernel * form.kernel * panel.width;
+      args.accumulate = k0 > 0;
+      for (args.row = 0; args.row < form.Side(); ++args.row) {
+        const int64_t t = args.row * form.Side();
+        args.tiles = tiles.Taking(args.row, 0).second;
+        if (args.tiles == 0) continue;
+        args.in = {in.data + t * in.t_stride + panel.group * cut.cin + k0, in.t_stride, in.ld};
+        args.out = {products + t * out.t_stride, out.t_stride, out.ld};
+        WinogradFew(args);
+      }
+    }
+    Finish(s, form, out, 0, tiles.count(), panel.group * cut.cout + panel.n, panel.columns, y,
+           prepared);
   }
 };
 
@@ -208,8 +240,9 @@ std::string_view ConvWinograd<kForm>::Refusal(const ConvShape& s) {
 }
 
 template <WinogradForm kForm>
-bool ConvWinograd<kForm>::TransformsLate(const ConvShape& s) {
-  return CutTiles(s, kForm).late;
+int ConvWinograd<kForm>::TransformProducts(const ConvShape& s) {
+  const Cut cut = CutTiles(s, kForm);
+  return cut.few ? 2 : cut.late ? 3 : 0;
 }
 
 template <WinogradForm kForm>
@@ -321,6 +354,9 @@ void ConvWinograd<kForm>::Run(const ConvShape& s, const float* x, const float* p
     const int64_t first = all * part / cut.parts, last = all * (part + 1) / cut.parts;
     if (first == last) return;
     const Panel panel(cut, task / cut.parts);
+    if (cut.few) {
+      return work.MultiplyFew(At(0), panel, panel.Kernels(cut, kForm, packed), lease.floats());
+    }
     const auto multiply = [&](int64_t w_stride, const auto& weights_of) {
       work.Multiply(At(first), first, last, panel, weights_of, w_stride, lease.floats());
     };

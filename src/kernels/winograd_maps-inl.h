@@ -48,9 +48,10 @@ struct Map<WinogradForm{2, 1}> {
 template <>
 struct Map<WinogradForm{4, 1}> {
   static constexpr float kA = 0.70710678118654752f, kB = 1.41421356237309505f;
-  static constexpr float kWeights[6][3] = {
-      {1.0f, 0.0f, 0.0f},           {-2.0f / 3, -kB / 3, -1.0f / 3}, {-2.0f / 3, kB / 3, -1.0f / 3},
-      {1.0f / 6, kB / 6, 1.0f / 3}, {1.0f / 6, -kB / 6, 1.0f / 3},   {0.0f, 0.0f, 1.0f}};
+  static constexpr float kPa = -2.0f / 3, kPb = 1.0f / 6;
+  static constexpr float kWeights[6][3] = {{1.0f, 0.0f, 0.0f}, {1.0f, kA, 0.5f},
+                                           {1.0f, -kA, 0.5f},  {1.0f, kB, 2.0f},
+                                           {1.0f, -kB, 2.0f},  {0.0f, 0.0f, 1.0f}};
   template <class D, class V>
   static HWY_INLINE void Input(D d, const V* x, V* to) {
     const V two = hn::Set(d, 2.0f), half = hn::Set(d, 0.5f), sum = hn::Set(d, 2.5f);
@@ -67,10 +68,13 @@ struct Map<WinogradForm{4, 1}> {
   static HWY_INLINE void Output(D d, const V* x, V* to) {
     const V s1 = hn::Add(x[1], x[2]), d1 = hn::Sub(x[1], x[2]);
     const V s2 = hn::Add(x[3], x[4]), d2 = hn::Sub(x[3], x[4]);
-    to[0] = hn::Add(x[0], hn::Add(s1, s2));
-    to[1] = hn::MulAdd(hn::Set(d, kA), d1, hn::Mul(hn::Set(d, kB), d2));
-    to[2] = hn::MulAdd(hn::Set(d, 0.5f), s1, hn::Add(s2, s2));
-    to[3] = hn::MulAdd(hn::Set(d, 0.5f * kA), d1, hn::MulAdd(hn::Set(d, 2.0f * kB), d2, x[5]));
+    const auto sum = [&](float a, V va, float b, V vb, V rest) HWY_ATTR {
+      return hn::MulAdd(hn::Set(d, a), va, hn::MulAdd(hn::Set(d, b), vb, rest));
+    };
+    to[0] = sum(kPa, s1, kPb, s2, x[0]);
+    to[1] = hn::MulAdd(hn::Set(d, kPa * kA), d1, hn::Mul(hn::Set(d, kPb * kB), d2));
+    to[2] = hn::MulAdd(hn::Set(d, kPa * 0.5f), s1, hn::Mul(hn::Set(d, kPb * 2.0f), s2));
+    to[3] = sum(kPa * 0.5f * kA, d1, kPb * 2.0f * kB, d2, x[5]);
   }
 };
 
@@ -266,39 +270,55 @@ struct EdgeMap<WinogradForm{4, 2, 5}, kCount>
 template <WinogradForm kForm, int kCount>
 using AxisMap = std::conditional_t<kCount == kForm.m, Map<kForm>, EdgeMap<kForm, kCount>>;
 
+#define SARDONYX_INLINE HWY_ATTR __attribute__((always_inline))
+
+// f of 0 ... kCount - 1 as constants: only what is indexed by constants from the start is kept in
+// registers by GCC.
+template <int kCount, class F>
+HWY_INLINE void Unrolled(const F& f) {
+  [&]<int... kIndex>(std::integer_sequence<int, kIndex...>) SARDONYX_INLINE {
+    (f(std::integral_constant<int, kIndex>()), ...);
+  }(std::make_integer_sequence<int, kCount>());
+}
+
+// The sum over the even taps (kFirst = 0) or, added to `sum`, over the odd ones of a row of the map
+// of the weights.
+template <WinogradForm kForm, int kRow, int kFirst, class D, class V>
+HWY_INLINE V MapTaps(D d, const V* x, V sum) {
+  constexpr const auto& kMap = Map<kForm>::kWeights[kRow];
+  Unrolled<(kForm.kernel + 1 - kFirst) / 2>([&](auto index) SARDONYX_INLINE {
+    constexpr int kTap = kFirst + 2 * index;
+    constexpr float kFactor = kMap[kTap];
+    constexpr bool kIsFirst = [&] {
+      for (int tap = kFirst; tap < kTap; tap += 2) {
+        if (kMap[tap] != 0.0f) return false;
+      }
+      for (int tap = 0; kFirst == 1 && tap < kForm.kernel; tap += 2) {
+        if (kMap[tap] != 0.0f) return false;
+      }
+      return true;
+    }();
+    if constexpr (kFactor == 0.0f) return;
+    if constexpr (kIsFirst && kFactor == 1.0f) sum = x[kTap];
+    if constexpr (kIsFirst && kFactor != 1.0f) sum = hn::Mul(hn::Set(d, kFactor), x[kTap]);
+    if constexpr (!kIsFirst) sum = hn::MulAdd(hn::Set(d, kFactor), x[kTap], sum);
+  });
+  return sum;
+}
+
 // The map of the weights of an axis. Two points that are each other's negative share the sum over
 // the even taps.
 template <WinogradForm kForm, class D, class V>
 HWY_INLINE void MapWeights(D d, const V* x, V* to) {
   constexpr const auto& kMap = Map<kForm>::kWeights;
-  constexpr int kT = kForm.Weights(), kTaps = kForm.kernel;
-  V even = x[0];
-  bool has_even = false;
-#pragma GCC unroll 11
-  for (int i = 0; i < kT; ++i) {
-    const auto add = [&](int first, V sum, bool& has_sum) HWY_ATTR {
-#pragma GCC unroll 3
-      for (int tap = first; tap < kTaps; tap += 2) {
-        const float factor = kMap[i][tap];
-        if (factor == 0.0f) continue;
-        if (has_sum) {
-          sum = hn::MulAdd(hn::Set(d, factor), x[tap], sum);
-        } else {
-          sum = factor == 1.0f ? x[tap] : hn::Mul(hn::Set(d, factor), x[tap]);
-        }
-        has_sum = true;
-      }
-      return sum;
-    };
-    const bool is_mirrored = i > 0 && kMap[i][1] != 0.0f && kMap[i][1] == -kMap[i - 1][1] &&
-                             kMap[i][0] == kMap[i - 1][0];
-    if (!is_mirrored) {
-      has_even = false;
-      even = add(0, even, has_even);
-    }
-    bool has_sum = has_even;
-    to[i] = add(1, even, has_sum);
-  }
+  V even = hn::Zero(d);
+  Unrolled<kForm.Weights()>([&](auto i) SARDONYX_INLINE {
+    constexpr int kBefore = std::max<int>(i, 1) - 1;
+    constexpr bool kIsMirrored =
+        kMap[i][1] != 0.0f && kMap[i][1] == -kMap[kBefore][1] && kMap[i][0] == kMap[kBefore][0];
+    if constexpr (!kIsMirrored) even = MapTaps<kForm, i, 0>(d, x, hn::Zero(d));
+    to[i] = MapTaps<kForm, i, 1>(d, x, even);
+  });
 }
 
 }  // namespace HWY_NAMESPACE

@@ -319,24 +319,21 @@ HWY_INLINE int64_t WeightColumns(D d, const float* kernel, int64_t width, int64_
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
   for (; j + kL <= width; j += kL) {
     V half[kT][kTaps];
-#pragma GCC unroll 5
-    for (int k = 0; k < kTaps; ++k) {
+    Unrolled<kTaps>([&](auto k) SARDONYX_INLINE {
       V column[kTaps], mapped[kT];
-#pragma GCC unroll 5
-      for (int tap = 0; tap < kTaps; ++tap) {
+      Unrolled<kTaps>([&](auto tap) SARDONYX_INLINE {
         column[tap] = hn::LoadU(d, kernel + (tap * kTaps + k) * width + j);
-      }
+      });
       MapWeights<kForm>(d, column, mapped);
-#pragma GCC unroll 11
-      for (int i = 0; i < kT; ++i) half[i][k] = mapped[i];
-    }
-#pragma GCC unroll 11
-    for (int i = 0; i < kT; ++i) {
+      Unrolled<kT>([&](auto i) SARDONYX_INLINE { half[i][k] = mapped[i]; });
+    });
+    Lines<kT, float> matrices(to + j, t_stride);
+    Unrolled<kT>([&](auto i) SARDONYX_INLINE {
       V mapped[kT];
       MapWeights<kForm>(d, half[i], mapped);
-#pragma GCC unroll 11
-      for (int k = 0; k < kT; ++k) hn::StoreU(mapped[k], d, to + (i * kT + k) * t_stride + j);
-    }
+      Unrolled<kT>([&](auto k) SARDONYX_INLINE { hn::StoreU(mapped[k], d, matrices[k]); });
+      matrices.Advance(kT * t_stride);
+    });
   }
   return j;
 }

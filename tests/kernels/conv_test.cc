@@ -255,6 +255,19 @@ TEST(Conv, LargeWinogradWeights) {
   check(230, 130, 33, 31);  // less of them, for many tiles
 }
 
+// Weights that are transformed in registers: up to four tiles, whole and cut.
+TEST(Conv, WinogradOfFewTiles) {
+  for (const int64_t height : {1, 2, 3, 4, 5, 6, 7, 8}) {
+    for (const int64_t width : {1, 4, 6, 7, 8, 15}) {
+      Check(Shape(1, 19, 64, {{height, 3, 1, 1, 1, 1}, {width, 3, 1, 1, 1, 1}}),
+            ConvAlgorithm::kWinograd4, false, Finish::kBiasRelu, false);
+    }
+  }
+  CheckConv(Shape(1, 300, 32, {{7, 3, 1, 1, 1, 1}, {7, 3, 1, 1, 1, 1}}));
+  CheckConv(Shape(2, 130, 128, {{8, 3, 1, 1, 1, 1}, {5, 3, 1, 1, 0, 0}}, 2));
+  CheckConv(Shape(3, 40, 32, {{3, 3, 1, 1, 1, 1}, {5, 3, 1, 1, 0, 1}}));
+}
+
 TEST(Conv, FirstLayers) {
   CheckConv(Shape(1, 3, 16, {{23, 7, 2, 1, 3, 3}, {22, 7, 2, 1, 3, 3}}));
   CheckConv(Shape(1, 1, 9, {{9, 3, 1, 1, 1, 1}, {30, 3, 1, 1, 1, 1}}));
