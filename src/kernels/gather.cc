@@ -47,6 +47,18 @@ int64_t FirstBad(const Index* indices, int64_t count, int64_t axis) {
   return -1;
 }
 
+// The first of `count` tuples' indices that is outside of its dimension, or -1.
+int64_t FirstBadOf(const int64_t* indices, int64_t count, std::span<const int64_t> dims) {
+  int64_t place = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    for (const int64_t size : dims) {
+      if (Wrap(indices[place], size) < 0) return place;
+      ++place;
+    }
+  }
+  return -1;
+}
+
 // Whether no index is negative and each slice's are below those of the next: so do indices go up
 // that a pool has found, plane after plane.
 template <typename Index>
@@ -167,9 +179,15 @@ T Combine(ScatterReduction reduction, T old, T update) {
       } else {
         return old * update;
       }
-    // Without branches: | of both comparisons.
-    case ScatterReduction::kMin: return ((update < old) | (update != update)) ? update : old;
-    case ScatterReduction::kMax: return ((update > old) | (update != update)) ? update : old;
+    // An instruction each, and a branch that guesses well: that an update is a number.
+    case ScatterReduction::kMin: {
+      const T least = update < old ? update : old;
+      return update == update ? least : update;
+    }
+    case ScatterReduction::kMax: {
+      const T most = update > old ? update : old;
+      return update == update ? most : update;
+    }
   }
   return update;
 }
@@ -282,11 +300,8 @@ int64_t GatherNd(const void* data, const int64_t* indices, void* out, int64_t ba
                  std::span<const int64_t> dims, int64_t count, int64_t slice_bytes,
                  const Parallel& par) {
   const int64_t depth = static_cast<int64_t>(dims.size());
-  for (int64_t i = 0; i < batch * count * depth; i += depth) {
-    for (int64_t k = 0; k < depth; ++k) {
-      if (Wrap(indices[i + k], dims[k]) < 0) return i + k;
-    }
-  }
+  const int64_t bad = FirstBadOf(indices, batch * count, dims);
+  if (bad >= 0) return bad;
   const Slices slices = Slice(batch * count, slice_bytes / 16 + 2 * depth + 2);
   par.For(slices.tasks, [&](int64_t task) {
     WithWidth(slice_bytes, [&](auto width) {
@@ -364,6 +379,36 @@ int64_t ScatterElements(T* out, const Index* indices, const T* updates,
   return bad.OrNone();
 }
 
+// ScatterNd of slices of one number. Places are found a block at a time, so that those far apart
+// come from memory together.
+template <ScatterReduction kReduction, typename T>
+int64_t ScatterNumbers(T* out, const int64_t* indices, const T* updates,
+                       std::span<const int64_t> dims, int64_t count) {
+  constexpr int64_t kBlock = 128;
+  const int64_t depth = static_cast<int64_t>(dims.size());
+  int64_t places[kBlock];
+  for (int64_t begin = 0; begin < count; begin += kBlock) {
+    const int64_t size = std::min(kBlock, count - begin);
+    const int64_t* block = indices + begin * depth;
+    bool bad = false;
+    for (int64_t k = 0; k < depth; ++k) {
+      const int64_t axis = dims[k];
+      for (int64_t i = 0; i < size; ++i) {
+        const int64_t at = Wrap(block[i * depth + k], axis);
+        bad |= at < 0;
+        places[i] = (k == 0 ? 0 : places[i] * axis) + at;
+      }
+    }
+    if (bad) return begin * depth + FirstBadOf(block, size, dims);
+    for (int64_t i = 0; i < size; ++i) __builtin_prefetch(out + places[i], 1);
+    for (int64_t i = 0; i < size; ++i) {
+      T& target = out[places[i]];
+      target = Combine(kReduction, target, updates[begin + i]);
+    }
+  }
+  return -1;
+}
+
 // The reduction on tiles, null without one.
 template <typename T>
 TileFn JoinOf(ScatterReduction reduction) {
@@ -378,24 +423,21 @@ TileFn JoinOf(ScatterReduction reduction) {
 template <typename T>
 int64_t ScatterNd(T* out, const int64_t* indices, const T* updates, std::span<const int64_t> dims,
                   int64_t count, int64_t slice, ScatterReduction reduction, const Parallel& par) {
-  const int64_t depth = static_cast<int64_t>(dims.size());
-  for (int64_t i = 0; i < count * depth; ++i) {
-    if (Wrap(indices[i], dims[i % depth]) < 0) return i;
+  if (slice == 1) {
+    int64_t bad = -1;
+    WithReduction(reduction, [&](auto fixed) {
+      bad = ScatterNumbers<fixed.value>(out, indices, updates, dims, count);
+    });
+    return bad;
   }
+  const int64_t depth = static_cast<int64_t>(dims.size());
+  const int64_t bad = FirstBadOf(indices, count, dims);
+  if (bad >= 0) return bad;
   const auto place = [=](int64_t i) {
     int64_t at = 0;
     for (int64_t k = 0; k < depth; ++k) at = at * dims[k] + Wrap(indices[i * depth + k], dims[k]);
     return at;
   };
-  if (slice == 1) {
-    WithReduction(reduction, [&](auto fixed) {
-      for (int64_t i = 0; i < count; ++i) {
-        T& target = out[place(i)];
-        target = Combine(fixed.value, target, updates[i]);
-      }
-    });
-    return -1;
-  }
   // Updates may meet, so each task looks for those that fall into its part of the output.
   constexpr int64_t kLongSlice = 256, kMostTasks = 8;
   int64_t rows = 1;

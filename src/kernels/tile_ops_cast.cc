@@ -9,7 +9,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
 #include "base/dtype.h"
@@ -20,42 +19,6 @@ HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
 namespace {
 
-// Floating point to int32 or int64: truncated, NaN to 0, beyond the range to its end.
-template <typename I, typename F>
-HWY_INLINE I Truncate(F x) {
-  // 2^31 or 2^63, the first value above the range.
-  constexpr F kEnd = -static_cast<F>(std::numeric_limits<I>::min());
-  const bool inside = x >= -kEnd && x < kEnd;
-  const I limit = x >= kEnd   ? std::numeric_limits<I>::max()
-                  : x < -kEnd ? std::numeric_limits<I>::min()
-                              : I{0};
-  const F safe = inside ? x : F{0};
-  return inside ? static_cast<I>(safe) : limit;
-}
-
-// Floating point to an integer is bounded to the integer's range, as ConvertElements does it; to
-// those that are not here, tile_ops_truncate does it.
-template <typename To, typename From>
-HWY_INLINE To Convert(From x) {
-  if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {
-    if constexpr (std::is_same_v<To, uint64_t>) {
-      constexpr From kHalf = 0x1p63;
-      const From positive = x > 0 ? x : From{0};
-      return positive >= 2 * kHalf ? std::numeric_limits<uint64_t>::max()
-             : positive >= kHalf
-                 ? static_cast<uint64_t>(Truncate<int64_t>(positive - kHalf)) + (uint64_t{1} << 63)
-                 : static_cast<uint64_t>(Truncate<int64_t>(positive));
-    } else {
-      static_assert(std::is_same_v<To, uint32_t>);
-      const int64_t value = Truncate<int64_t>(x);
-      constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
-      return static_cast<To>(value < 0 ? 0 : value > kMost ? kMost : value);
-    }
-  } else {
-    return static_cast<To>(x);
-  }
-}
-
 template <typename To, typename From>
 void Cast(const TileArgs& args) {
   const From* in = static_cast<const From*>(args.in[0]);
@@ -63,7 +26,7 @@ void Cast(const TileArgs& args) {
   const int64_t count =
       args.count;  // which stores of bytes might change, for all the compiler knows
   SARDONYX_TILE_LOOP
-  for (int64_t i = 0; i < count; ++i) out[i] = Convert<To>(in[i]);
+  for (int64_t i = 0; i < count; ++i) out[i] = static_cast<To>(in[i]);
 }
 
 template <typename From>
@@ -104,8 +67,6 @@ TileFn FindCastFrom(DType to) {
   switch (to) {
     case DType::kFloat32: return Cast<float, From>;
     case DType::kFloat64: return Cast<double, From>;
-    case DType::kUInt32: return Cast<uint32_t, From>;
-    case DType::kUInt64: return Cast<uint64_t, From>;
     case DType::kBool: return ToBool<From>;
     default: break;
   }

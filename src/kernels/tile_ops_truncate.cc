@@ -1,4 +1,4 @@
-// Floating point to signed and to narrow integers, on tiles.
+// Floating point to integers, on tiles.
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -29,7 +29,25 @@ HWY_INLINE void TruncateVector(D d, const From* HWY_RESTRICT in, To* HWY_RESTRIC
     x = hn::PromoteTo(d, hn::LoadU(hn::Rebind<From, D>(), in));
   }
   const auto number = hn::IfThenElseZero(hn::Eq(x, x), x);
-  if constexpr (sizeof(To) == sizeof(hn::TFromD<D>)) {
+  if constexpr (std::is_unsigned_v<To> && sizeof(To) >= 4) {
+    using TFrom = hn::TFromD<D>;
+    // Without a conversion to these: numbers of the upper half as if they began at 0, and the
+    // highest bit by itself.
+    const auto half = hn::Set(d, sizeof(To) == 4 ? TFrom{0x1p31} : TFrom{0x1p63});
+    const auto high = hn::Ge(number, half);
+    const auto positive = hn::Max(number, hn::Zero(d));
+    const auto low = hn::IfThenElse(high, hn::Sub(number, half), positive);
+    const auto signed_of = [=](auto v) {
+      if constexpr (sizeof(To) == sizeof(hn::TFromD<D>)) {
+        return hn::ConvertTo(hn::RebindToSigned<D>(), v);
+      } else {
+        return hn::DemoteTo(hn::Rebind<int32_t, D>(), v);
+      }
+    };
+    const hn::Rebind<To, D> to;
+    const auto bit = signed_of(hn::IfThenElseZero(high, hn::Neg(half)));
+    hn::StoreU(hn::BitCast(to, hn::Xor(signed_of(low), bit)), to, out);
+  } else if constexpr (sizeof(To) == sizeof(hn::TFromD<D>)) {
     hn::StoreU(hn::ConvertTo(hn::RebindToSigned<D>(), number), hn::RebindToSigned<D>(), out);
   } else if constexpr (sizeof(hn::TFromD<D>) == 4) {
     const hn::Rebind<To, D> to;
@@ -70,7 +88,9 @@ TileFn FindTo(DType to) {
     case DType::kInt16: return Truncate<From, int16_t>;
     case DType::kUInt16: return Truncate<From, uint16_t>;
     case DType::kInt32: return Truncate<From, int32_t>;
+    case DType::kUInt32: return Truncate<From, uint32_t>;
     case DType::kInt64: return Truncate<From, int64_t>;
+    case DType::kUInt64: return Truncate<From, uint64_t>;
     default: return nullptr;
   }
 }

@@ -171,6 +171,35 @@ TYPED_TEST(Scatter, LongSlicesMeet) {
   }
 }
 
+TYPED_TEST(Scatter, NumbersMeet) {
+  constexpr int64_t kRows = 9, kColumns = 13, kCount = 1000;
+  const auto rows = RandomIndices<int64_t>(kCount, kRows);
+  const auto columns = RandomIndices<int64_t>(kCount, kColumns);
+  std::vector<int64_t> indices;
+  for (int64_t i = 0; i < kCount; ++i) indices.insert(indices.end(), {rows[i], columns[i]});
+  std::vector<TypeParam> updates(kCount);
+  for (int64_t i = 0; i < kCount; ++i) updates[i] = static_cast<TypeParam>(i * 7 % 3);
+  for (auto reduction : {ScatterReduction::kNone, ScatterReduction::kAdd, ScatterReduction::kMul,
+                         ScatterReduction::kMin, ScatterReduction::kMax}) {
+    std::vector<TypeParam> expected(kRows * kColumns, TypeParam{1}), out = expected;
+    for (int64_t i = 0; i < kCount; ++i) {
+      const int64_t row = (rows[i] + kRows) % kRows, column = (columns[i] + kColumns) % kColumns;
+      TypeParam& target = expected[row * kColumns + column];
+      target = static_cast<TypeParam>(
+          Combine(reduction, static_cast<double>(target), static_cast<double>(updates[i])));
+    }
+    ASSERT_EQ(ScatterNd(out.data(), indices.data(), updates.data(), Sizes{kRows, kColumns}, kCount,
+                        1, reduction, test::Threads(1)),
+              -1);
+    EXPECT_EQ(out, expected);
+  }
+  auto bad = indices;
+  bad[2 * 700 + 1] = kColumns;
+  EXPECT_EQ(ScatterNd(updates.data(), bad.data(), updates.data(), Sizes{kRows, kColumns}, kCount, 1,
+                      ScatterReduction::kAdd, test::Threads(1)),
+            2 * 700 + 1);
+}
+
 TYPED_TEST(Scatter, OneLongRow) {
   constexpr int64_t kCount = 60000;
   const Sizes data_dims = {2 * kCount}, index_dims = {kCount};
