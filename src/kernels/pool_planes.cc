@@ -45,12 +45,12 @@ struct Across {
   int64_t count[2], step[2];
 };
 
-// to[c] = join of the window's rows at from + c, for c < count.
-template <PlanePool kKind, typename T>
-HWY_INLINE void JoinRows(const Across& across, const T* from, T* to, int64_t count, T neutral) {
-  const hn::ScalableTag<T> d;
+// to[c] = join of the window's rows at from + c, for the vectors of `d` that fit into [c, count);
+// returns the next c.
+template <PlanePool kKind, class D, typename T>
+HWY_INLINE int64_t JoinVectorRows(D d, const Across& across, const T* from, T* to, int64_t c,
+                                  int64_t count, T neutral) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t c = 0;
   for (; c + lanes <= count; c += lanes) {
     auto acc = hn::Set(d, neutral);
     for (int64_t i = 0; i < across.count[0]; ++i) {
@@ -60,6 +60,20 @@ HWY_INLINE void JoinRows(const Across& across, const T* from, T* to, int64_t cou
       }
     }
     hn::StoreU(acc, d, to + c);
+  }
+  return c;
+}
+
+// to[c] = join of the window's rows at from + c, for c < count. What no whole vector has is taken
+// by a short one, which may begin before it.
+template <PlanePool kKind, typename T>
+HWY_INLINE void JoinRows(const Across& across, const T* from, T* to, int64_t count, T neutral) {
+  const hn::CappedTag<T, 16 / sizeof(T)> four;
+  int64_t c = JoinVectorRows<kKind>(hn::ScalableTag<T>(), across, from, to, 0, count, neutral);
+  c = JoinVectorRows<kKind>(four, across, from, to, c, count, neutral);
+  if (const int64_t short_lanes = static_cast<int64_t>(hn::Lanes(four));
+      c < count && count >= short_lanes) {
+    c = JoinVectorRows<kKind>(four, across, from, to, count - short_lanes, count, neutral);
   }
   for (; c < count; ++c) {
     T acc = neutral;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <numeric>
 
 #include "ops/lowering.h"
@@ -22,6 +23,17 @@ Val GlobalPool(Val x, std::string_view kind) {
   return ToChannelsFirst(Reduce(kind, ToChannelsLast(x), axes, true));
 }
 
+// Whether one window is all of the image, as far as the graph knows.
+bool CoversAll(Val x, const Attributes& window) {
+  const std::vector<int64_t>&kernel = window.Ints("kernel"), &pads = window.Ints("pads");
+  const std::vector<int64_t>& dilations = window.Ints("dilations");
+  bool all = window.String("auto_pad") == "NOTSET";
+  for (size_t i = 0; i < kernel.size(); ++i) {
+    all = all && x.shape()[i + 2] == kernel[i] && dilations[i] == 1;
+  }
+  return all && std::all_of(pads.begin(), pads.end(), [](int64_t pad) { return pad == 0; });
+}
+
 // The exponent is an integer since version 2.
 double Exponent(const Lowering& op) {
   return op.version() < 2 ? op.Float("p", 2) : static_cast<double>(op.Int("p", 2));
@@ -40,6 +52,7 @@ Outputs LowerMaxPool(Lowering& op) {
 
 Outputs LowerAveragePool(Lowering& op) {
   Attributes attributes = PoolWindow(op);
+  if (CoversAll(op.in(0), attributes)) return GlobalPool(op.in(0), "mean");
   attributes.Set("count_include_pad", op.Int("count_include_pad"));
   return ToChannelsFirst(
       op.builder().Make(core::average_pool, {ToChannelsLast(op.in(0))}, attributes));
