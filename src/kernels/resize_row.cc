@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -159,12 +160,14 @@ HWY_INLINE void SpreadPixels(const ResizeTable& table, const T* in, T* out, int6
     o = end * table.repeat;
   }
   for (; o + lanes <= table.out; o += lanes) {
-    const int64_t first = index[o], last = index[o + lanes - 1];
-    if (last < first || last - first >= lanes || first + lanes > table.in) {
+    // The last of them read the end of the row.
+    const int64_t first = std::min<int64_t>(index[o], table.in - lanes);
+    const int64_t last = index[o + lanes - 1];
+    if (first < 0 || last < index[o] || last - first >= lanes) {
       copy(o, o + lanes);
       continue;
     }
-    const auto steps = hn::Sub(hn::LoadU(di, index + o), hn::Set(di, index[o]));
+    const auto steps = hn::Sub(hn::LoadU(di, index + o), hn::Set(di, static_cast<int32_t>(first)));
     const auto pixels =
         hn::TableLookupLanes(hn::LoadU(d, in + first), hn::IndicesFromVec(d, steps));
     for (int64_t row = 0; row < rows; ++row) hn::StoreU(pixels, d, out + row * table.out + o);
