@@ -54,7 +54,7 @@ struct ConvShape {
 
 enum class ConvAlgorithm : uint8_t {
   kGemm,  // implicit matrix product; 1x1 with stride 1 straight on the input; any shape, groups
-  kDepthwise,  // groups == cin == cout
+  kDepthwise,  // cin == cout, groups of one channel, or of 2 or 4
 #define SARDONYX_ENUM(algorithm, name, m, stride, kernel) algorithm,
   SARDONYX_WINOGRAD_FORMS(SARDONYX_ENUM)
 #undef SARDONYX_ENUM

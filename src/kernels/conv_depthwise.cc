@@ -1,4 +1,5 @@
-// Convolution of each channel by itself: vectors run over channels, a few output pixels at a time.
+// Convolution of each channel by itself, or of groups of 2 or 4: vectors run over channels, a few
+// output pixels at a time.
 
 #include <algorithm>
 
@@ -21,7 +22,7 @@ namespace sardonyx {
 struct DepthwiseLine {
   const ConvShape& s;
   const float* x;        // line (d, h) = (0, 0) of the item
-  const float* weights;  // [kernel position, channel]
+  const float* weights;  // [input channel of the group, kernel position, output channel]
   float* y;              // pixel 0 of the line
   int64_t d0, h0;        // input position of kernel position 0
   int64_t first, last;
@@ -282,15 +283,34 @@ int64_t RunFixed(const DepthwiseLine& line, Range depth, Range height) {
   return 0;
 }
 
+// What input channel kJ of each group of kGroup channels has, in the lanes of all the group.
+template <int kGroup, int kJ, class V>
+HWY_INLINE V OfGroup(V v) {
+  if constexpr (kGroup == 4) return hn::Broadcast<kJ>(v);
+  if constexpr (kGroup == 2) return kJ == 0 ? hn::DupEven(v) : hn::DupOdd(v);
+  return v;
+}
+
+// acc[p] += the products of input channel kJ, kJ + 1, ... of each group.
+template <int kGroup, int kJ, int kP, class D, class V = hn::Vec<D>>
+HWY_INLINE void AddGroup(D d, const V (&x)[kP], const float* w, int64_t plane, V (&acc)[kP]) {
+  if constexpr (kJ < kGroup) {
+    const V wv = hn::LoadU(d, w);
+#pragma GCC unroll 8
+    for (int p = 0; p < kP; ++p) acc[p] = hn::MulAdd(wv, OfGroup<kGroup, kJ>(x[p]), acc[p]);
+    AddGroup<kGroup, kJ + 1>(d, x, w + plane, plane, acc);
+  }
+}
+
 // kP neighbouring output pixels from `ow` on, kNV vectors of channels from c on.
-template <int kP, int kNV, class D>
+template <int kGroup, int kP, int kNV, class D>
 HWY_INLINE void Pixels(D d, const DepthwiseLine& line, Range depth, Range height, Range width,
                        int64_t ow, int64_t c) {
   using V = hn::Vec<D>;
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
   const ConvShape& s = line.s;
   const int64_t step = s.stride[2] * s.x_stride, tap = s.dilation[2] * s.x_stride;
-  const int64_t w0 = ow * s.stride[2] - s.pad_begin[2];
+  const int64_t w0 = ow * s.stride[2] - s.pad_begin[2], plane = s.KernelSize() * s.cin;
   V acc[kNV][kP];
 #pragma GCC unroll 4
   for (int v = 0; v < kNV; ++v) {
@@ -305,15 +325,12 @@ HWY_INLINE void Pixels(D d, const DepthwiseLine& line, Range depth, Range height
       const float* w =
           line.weights + ((kd * s.kernel[1] + kh) * s.kernel[2] + width.begin) * s.cin + c;
       for (int64_t kw = width.begin; kw < width.end; ++kw, x += tap, w += s.cin) {
-        V wv[kNV];
 #pragma GCC unroll 4
-        for (int v = 0; v < kNV; ++v) wv[v] = hn::LoadU(d, w + v * kL);
-#pragma GCC unroll 4
-        for (int p = 0; p < kP; ++p) {
-#pragma GCC unroll 4
-          for (int v = 0; v < kNV; ++v) {
-            acc[v][p] = hn::MulAdd(wv[v], hn::LoadU(d, x + p * step + v * kL), acc[v][p]);
-          }
+        for (int v = 0; v < kNV; ++v) {
+          V xv[kP];
+#pragma GCC unroll 8
+          for (int p = 0; p < kP; ++p) xv[p] = hn::LoadU(d, x + p * step + v * kL);
+          AddGroup<kGroup, 0>(d, xv, w + v * kL, plane, acc[v]);
         }
       }
     }
@@ -324,23 +341,24 @@ HWY_INLINE void Pixels(D d, const DepthwiseLine& line, Range depth, Range height
 
 // Pixels first ... last - 1 that see the same range of the kernel's width, channels [c0, c1) in
 // blocks of kNV vectors; returns where the last whole block ends.
-template <int kP, int kNV, class D>
+template <int kGroup, int kP, int kNV, class D>
 HWY_NOINLINE int64_t Block(D d, const DepthwiseLine& line, Range depth, Range height, Range width,
                            int64_t first, int64_t last, int64_t c0, int64_t c1) {
   constexpr int64_t kStep = kNV * static_cast<int64_t>(hn::MaxLanes(D()));
   int64_t c = c0;
   for (; c + kStep <= c1; c += kStep) {
     int64_t ow = first;
-    for (; ow + kP <= last; ow += kP) Pixels<kP, kNV>(d, line, depth, height, width, ow, c);
+    for (; ow + kP <= last; ow += kP) Pixels<kGroup, kP, kNV>(d, line, depth, height, width, ow, c);
     if constexpr (kP > 2) {
-      for (; ow + 2 <= last; ow += 2) Pixels<2, kNV>(d, line, depth, height, width, ow, c);
+      for (; ow + 2 <= last; ow += 2) Pixels<kGroup, 2, kNV>(d, line, depth, height, width, ow, c);
     }
-    for (; ow < last; ++ow) Pixels<1, kNV>(d, line, depth, height, width, ow, c);
+    for (; ow < last; ++ow) Pixels<kGroup, 1, kNV>(d, line, depth, height, width, ow, c);
   }
   return c;
 }
 
-void Line(const DepthwiseLine& line) {
+template <int kGroup>
+void LineOf(const DepthwiseLine& line) {
   const ConvShape& s = line.s;
   const Range depth = Inside(line.d0, s.kernel[0], s.dilation[0], s.in[0]);
   const Range height = Inside(line.h0, s.kernel[1], s.dilation[1], s.in[1]);
@@ -351,21 +369,31 @@ void Line(const DepthwiseLine& line) {
   const int64_t inner1 =
       std::clamp(room < 0 ? int64_t{0} : room / s.stride[2] + 1, inner0, line.last);
   const Range whole{0, s.kernel[2]};
-  const int64_t fixed = RunFixed(line, depth, height);
+  const int64_t fixed = kGroup == 1 ? RunFixed(line, depth, height) : 0;
   if (fixed == s.cin) return;
-  int64_t c = Block<4, 2>(Wide(), line, depth, height, whole, inner0, inner1, fixed, s.cin);
-  c = Block<4, 1>(Wide(), line, depth, height, whole, inner0, inner1, c, s.cin);
-  c = Block<4, 1>(Narrow(), line, depth, height, whole, inner0, inner1, c, s.cin);
-  Block<1, 1>(One(), line, depth, height, whole, inner0, inner1, c, s.cin);
+  int64_t c = Block<kGroup, 4, 2>(Wide(), line, depth, height, whole, inner0, inner1, fixed, s.cin);
+  c = Block<kGroup, 4, 1>(Wide(), line, depth, height, whole, inner0, inner1, c, s.cin);
+  c = Block<kGroup, 4, 1>(Narrow(), line, depth, height, whole, inner0, inner1, c, s.cin);
+  if constexpr (kGroup == 1)
+    Block<1, 1, 1>(One(), line, depth, height, whole, inner0, inner1, c, s.cin);
   for (int64_t ow = line.first; ow < line.last; ++ow) {
     if (ow == inner0) ow = inner1;
     if (ow >= line.last) break;
     const Range width =
         Inside(ow * s.stride[2] - s.pad_begin[2], s.kernel[2], s.dilation[2], s.in[2]);
-    c = Block<1, 4>(Wide(), line, depth, height, width, ow, ow + 1, fixed, s.cin);
-    c = Block<1, 1>(Wide(), line, depth, height, width, ow, ow + 1, c, s.cin);
-    c = Block<1, 1>(Narrow(), line, depth, height, width, ow, ow + 1, c, s.cin);
-    Block<1, 1>(One(), line, depth, height, width, ow, ow + 1, c, s.cin);
+    c = Block<kGroup, 1, 4>(Wide(), line, depth, height, width, ow, ow + 1, fixed, s.cin);
+    c = Block<kGroup, 1, 1>(Wide(), line, depth, height, width, ow, ow + 1, c, s.cin);
+    c = Block<kGroup, 1, 1>(Narrow(), line, depth, height, width, ow, ow + 1, c, s.cin);
+    if constexpr (kGroup == 1)
+      Block<1, 1, 1>(One(), line, depth, height, width, ow, ow + 1, c, s.cin);
+  }
+}
+
+void Line(const DepthwiseLine& line) {
+  switch (line.s.cin / line.s.groups) {
+    case 2: return LineOf<2>(line);
+    case 4: return LineOf<4>(line);
+    default: return LineOf<1>(line);
   }
 }
 
@@ -383,23 +411,30 @@ HWY_EXPORT(LinePair);
 namespace conv_depthwise {
 
 std::string_view Refusal(const ConvShape& s) {
-  if (s.groups != s.cin || s.cout != s.cin) return "a group has more than one channel";
+  if (s.cout != s.cin) return "a group has more channels in than out, or fewer";
+  const int64_t group = s.cin / s.groups;
+  if (group == 1) return {};
+  if (s.cin % 4 != 0 || (group != 2 && group != 4)) return "a group has not 1, 2 or 4 channels";
   return {};
 }
 
-size_t PackedBytes(const ConvShape& s) { return AlignBytes(FloatBytes(s.KernelSize() * s.cin)); }
+size_t PackedBytes(const ConvShape& s) {
+  return AlignBytes(FloatBytes(s.cin / s.groups * s.KernelSize() * s.cout));
+}
 
 void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel&) {
-  TransposeCopy(weights, s.KernelSize(), s.KernelSize(), s.cin, packed, s.cin);
+  const int64_t row = s.cin / s.groups * s.KernelSize();
+  TransposeCopy(weights, row, row, s.cout, packed, s.cout);
 }
 
 size_t ScratchBytes(const ConvShape&, int) { return 0; }
 
 namespace {
 
-// 3 x 3 with stride 1 or 2 whose window reaches at most one pixel beyond the input: two lines at a
-// time, where there are registers for them.
+// Single channels, 3 x 3 with stride 1 or 2 whose window reaches at most one pixel beyond the
+// input: two lines at a time, where there are registers for them.
 bool SuitsPairs(const ConvShape& s) {
+  if (s.groups != s.cin) return false;
   if (s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1 || s.pad_begin[0] != 0) return false;
   for (int i = 1; i < 3; ++i) {
     const int64_t behind = (s.out[i] - 1) * s.stride[i] + 3 - s.pad_begin[i] - s.in[i];

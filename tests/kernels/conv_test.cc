@@ -336,6 +336,17 @@ TEST(Conv, Depthwise) {
   CheckConv(Shape(1, 16, 16, {{1, 9, 1, 1, 4, 4}, {2, 9, 1, 1, 4, 4}}, 16));
 }
 
+TEST(Conv, GroupsOfTwoAndFour) {
+  for (const int64_t groups : {1, 3, 7, 10, 16}) {
+    for (const int64_t group : {2, 4}) {
+      const int64_t channels = groups * group;
+      CheckConv(Shape(2, channels, channels, {{9, 3, 1, 1, 1, 1}, {11, 3, 1, 1, 1, 1}}, groups));
+      CheckConv(Shape(1, channels, channels, {{9, 2, 2, 1, 0, 1}, {12, 5, 2, 2, 4, 3}}, groups));
+    }
+  }
+  EXPECT_EQ(ChooseConv(Shape(1, 128, 128, {{9, 3}, {9, 3}}, 32), 1), ConvAlgorithm::kDepthwise);
+}
+
 TEST(Conv, FewLongLines) {
   // Lines are cut where they are fewer than tasks.
   CheckConv(Shape(1, 64, 64, {{1500, 3}}));
