@@ -334,7 +334,8 @@ rlim_t Bytes(const Plan& plan) {
   double bytes = 0;
   for (const PlannedValue& value : plan.values) {
     double size = 8;
-    for (const int64_t dim : value.dims) size *= static_cast<double>(dim);
+    // An empty tensor is counted as what a reduction by a deferred node would make of it.
+    for (const int64_t dim : value.dims) size *= static_cast<double>(std::max<int64_t>(dim, 1));
     bytes += size;
   }
   return static_cast<rlim_t>(std::min(bytes, 1e18));
