@@ -179,39 +179,42 @@ int64_t FixedChannels(const DepthwiseLine& line, const KernelLines& lines) {
 }
 
 #if HWY_TARGET <= HWY_AVX3
-constexpr bool kPairs = true;  // there are registers for two lines and the whole kernel
+constexpr bool kPairs = true;  // there are registers for two lines and the weights that they share
 #else
 constexpr bool kPairs = false;
 #endif
 
-// kP neighbouring output pixels of two neighbouring lines for a kernel of 3 x 3 and stride kS: the
-// input lines that both read are loaded once. kWhole: all is inside of the input.
-template <int kP, int kS, bool kWhole, class D>
+// kP neighbouring output pixels of two neighbouring lines for a kernel of kW x kW and stride kS:
+// the input lines that both read are loaded once. kWhole: all is inside of the input.
+template <int kP, int kW, int kS, bool kWhole, class D>
 HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t c) {
   using V = hn::Vec<D>;
-  constexpr int kW = 3, kColumns = (kP - 1) * kS + kW, kRows = kS + kW;
+  constexpr int kColumns = (kP - 1) * kS + kW, kRows = kS + kW;
   const ConvShape& s = line.s;
   const int64_t pixel = s.x_stride, channels = s.cin, x_step = s.in[2] * pixel;
   const int64_t w0 = ow * kS - s.pad_begin[2];
-  const bool left = w0 >= 0, right = w0 + kColumns <= s.in[2];
-  const bool top = line.h0 >= 0, bottom = line.h0 + kRows <= s.in[1];
+  // Only the first and the last positions can lie outside.
+  constexpr int kReach = kW / 2;
+  const int64_t j0 = -w0, j1 = s.in[2] - w0, row0 = -line.h0, row1 = s.in[1] - line.h0;
   const float* HWY_RESTRICT x = line.x + (line.h0 * s.in[2] + w0) * pixel + c;
   const float* HWY_RESTRICT w = line.weights + c;
   V wv[kW][kW];
-#pragma GCC unroll 9
-  for (int i = 0; i < kW * kW; ++i, w += channels) wv[i / kW][i % kW] = hn::LoadU(d, w);
   V acc[2][kP];
 #pragma GCC unroll 16
   for (int i = 0; i < 2 * kP; ++i) acc[i / kP][i % kP] = hn::Zero(d);
-#pragma GCC unroll 5
+#pragma GCC unroll 6
   for (int row = 0; row < kRows; ++row, x += x_step) {
-    if (!kWhole && ((row == 0 && !top) || (row == kRows - 1 && !bottom))) continue;
+#pragma GCC unroll 5
+    for (int k = 0; k < kW && row < kW; ++k, w += channels) wv[row][k] = hn::LoadU(d, w);
+    if (!kWhole && row < kReach && row < row0) continue;
+    if (!kWhole && row >= kRows - kReach && row >= row1) continue;
     const float* HWY_RESTRICT from = x;
 #pragma GCC unroll 16
     for (int j = 0; j < kColumns; ++j, from += pixel) {
-      if (!kWhole && ((j == 0 && !left) || (j == kColumns - 1 && !right))) continue;
+      if (!kWhole && j < kReach && j < j0) continue;
+      if (!kWhole && j >= kColumns - kReach && j >= j1) continue;
       const V value = hn::LoadU(d, from);
-#pragma GCC unroll 4
+#pragma GCC unroll 5
       for (int k = 0; k < kW; ++k) {
         if (j < k || (j - k) % kS != 0 || (j - k) / kS >= kP) continue;
         V* const sum = &acc[0][(j - k) / kS];
@@ -224,38 +227,46 @@ HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t
   Finish(d, acc[1], line, ow + s.out[2], c);
 }
 
-template <int kP, int kS, class D>
+template <int kP, int kW, int kS, class D>
 HWY_INLINE void PairTiles(D d, const DepthwiseLine& line) {
-  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D())), kColumns = (kP - 1) * kS + 3;
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D())), kColumns = (kP - 1) * kS + kW;
   const ConvShape& s = line.s;
-  const bool whole = line.h0 >= 0 && line.h0 + kS + 3 <= s.in[1];
-  // All channels of a tile first: memory gives whole pixels faster than parts.
-  for (int64_t i = line.first; i < line.last; i += kP) {
-    const int64_t ow = std::min(i, line.last - kP), w0 = ow * kS - s.pad_begin[2];
-    const bool inside = whole && w0 >= 0 && w0 + kColumns <= s.in[2];
-    for (int64_t next = 0; next < s.cin; next += kL) {
-      const int64_t c = std::min(next, s.cin - kL);  // the last vector overlaps the one before
-      if (inside) {
-        PairPixels<kP, kS, true>(d, line, ow, c);
-      } else {
-        PairPixels<kP, kS, false>(d, line, ow, c);
+  const bool whole = line.h0 >= 0 && line.h0 + kS + kW <= s.in[1];
+  // Many channels of a tile first: memory gives whole pixels faster than parts. Of a large kernel
+  // no more than the first-level cache keeps until the next tile.
+  const int64_t block = kW == 3 ? s.cin : 4 * kL;
+  for (int64_t c0 = 0; c0 < s.cin; c0 += block) {
+    for (int64_t i = line.first; i < line.last; i += kP) {
+      const int64_t ow = std::min(i, line.last - kP), w0 = ow * kS - s.pad_begin[2];
+      const bool inside = whole && w0 >= 0 && w0 + kColumns <= s.in[2];
+      for (int64_t next = c0; next < std::min(s.cin, c0 + block); next += kL) {
+        const int64_t c = std::min(next, s.cin - kL);  // the last vector overlaps the one before
+        if (inside) {
+          PairPixels<kP, kW, kS, true>(d, line, ow, c);
+        } else {
+          PairPixels<kP, kW, kS, false>(d, line, ow, c);
+        }
       }
     }
   }
+}
+
+// `line` and the one behind it in tiles of 7 pixels, or kP; false if it is shorter than that.
+template <int kP, int kW, int kS, class D>
+HWY_INLINE bool PairLine(D d, const DepthwiseLine& line) {
+  const int64_t count = line.last - line.first, tile = count % 7 == 0 ? 7 : kP;
+  if (count < tile) return false;
+  tile == 7 ? PairTiles<7, kW, kS>(d, line) : PairTiles<kP, kW, kS>(d, line);
+  return true;
 }
 
 // `line` and the one behind it; false if that has to be done one by one.
 bool LinePair(const DepthwiseLine& line) {
   if constexpr (kPairs) {
     const Wide d;
-    const int64_t count = line.last - line.first, tile = count % 7 == 0 ? 7 : 6;
-    if (count < tile || line.s.cin < static_cast<int64_t>(hn::Lanes(d))) return false;
-    if (line.s.stride[2] == 1) {
-      tile == 7 ? PairTiles<7, 1>(d, line) : PairTiles<6, 1>(d, line);
-    } else {
-      tile == 7 ? PairTiles<7, 2>(d, line) : PairTiles<6, 2>(d, line);
-    }
-    return true;
+    if (line.s.cin < static_cast<int64_t>(hn::Lanes(d))) return false;
+    if (line.s.kernel[2] == 5) return PairLine<8, 5, 1>(d, line);
+    return line.s.stride[2] == 1 ? PairLine<6, 3, 1>(d, line) : PairLine<6, 3, 2>(d, line);
   }
   return false;
 }
@@ -431,16 +442,18 @@ size_t ScratchBytes(const ConvShape&, int) { return 0; }
 
 namespace {
 
-// Single channels, 3 x 3 with stride 1 or 2 whose window reaches at most one pixel beyond the
-// input: two lines at a time, where there are registers for them.
+// Single channels, 3 x 3 with stride 1 or 2, and 5 x 5, whose windows reach at most half of a
+// kernel beyond the input: two lines at a time, where there are registers for them.
 bool SuitsPairs(const ConvShape& s) {
   if (s.groups != s.cin) return false;
   if (s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1 || s.pad_begin[0] != 0) return false;
+  const int64_t kernel = s.kernel[2], stride = s.stride[2], reach = kernel / 2;
   for (int i = 1; i < 3; ++i) {
-    const int64_t behind = (s.out[i] - 1) * s.stride[i] + 3 - s.pad_begin[i] - s.in[i];
-    if (s.kernel[i] != 3 || s.dilation[i] != 1 || s.pad_begin[i] > 1 || behind > 1) return false;
+    const int64_t behind = (s.out[i] - 1) * stride + kernel - s.pad_begin[i] - s.in[i];
+    if (s.kernel[i] != kernel || s.stride[i] != stride || s.dilation[i] != 1) return false;
+    if (s.pad_begin[i] > reach || behind > reach) return false;
   }
-  return s.stride[1] == s.stride[2] && s.stride[1] <= 2;
+  return kernel == 3 ? stride <= 2 : kernel == 5 && stride == 1;
 }
 
 }  // namespace
@@ -455,6 +468,8 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   const int64_t wanted = WantedTasks(static_cast<double>(s.Flops()), 0.5 * bytes);
   const int64_t segments =
       all >= wanted ? 1 : std::clamp<int64_t>(CeilDiv(wanted, all), 1, CeilDiv(s.out[2], 16));
+  // Segments are whole tiles: where a tile overlaps the one before, pixels are summed twice.
+  const int64_t tile = s.out[2] % 7 == 0 ? 7 : 8, tiles = CeilDiv(s.out[2], tile);
   const int64_t units = all * segments, tasks = std::min(wanted, units);
   par.For(tasks, [&](int64_t task) {
     for (int64_t i = units * task / tasks; i < units * (task + 1) / tasks; ++i) {
@@ -469,8 +484,8 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
                              y + pixel * s.y_stride,
                              image % s.out[0] * s.stride[0] - s.pad_begin[0],
                              oh * s.stride[1] - s.pad_begin[1],
-                             s.out[2] * segment / segments,
-                             s.out[2] * (segment + 1) / segments,
+                             std::min(s.out[2], tiles * segment / segments * tile),
+                             std::min(s.out[2], tiles * (segment + 1) / segments * tile),
                              prepared.InRegisters() ? prepared.Tile(pixel, 0) : TileEpilogue()};
       };
       const bool paired = lines == 2 && HWY_DYNAMIC_DISPATCH(LinePair)(line_at(first));
