@@ -30,6 +30,8 @@ constexpr Entry kEntries[kConvAlgorithmCount] = {
      conv_gemm::ScratchBytes, conv_gemm::Run},
     {conv_depthwise::Refusal, conv_depthwise::PackedBytes, conv_depthwise::Pack,
      conv_depthwise::ScratchBytes, conv_depthwise::Run},
+    {conv_phases::Refusal, conv_phases::PackedBytes, conv_phases::Pack, conv_phases::ScratchBytes,
+     conv_phases::Run},
 #define SARDONYX_ENTRY(algorithm, name, m, stride, kernel) \
   WinogradEntry<WinogradForm{m, stride, kernel}>(),
     SARDONYX_WINOGRAD_FORMS(SARDONYX_ENTRY)
@@ -55,6 +57,12 @@ double WinogradCost(const ConvShape& s) {
   return std::max(product, weights) + 0.3 * std::min(product, weights) + transforms;
 }
 
+double PhasesCost(const ConvShape& s) {
+  const double in_bytes = conv_phases::TransformedBytes(s);
+  const double out_bytes = static_cast<double>(s.OutPixels() * s.cout) * 4;
+  return 2 * conv_phases::Products(s) * 1.0e-5 + in_bytes * 3.6e-5 + out_bytes * 7.5e-5;
+}
+
 double GemmCost(const ConvShape& s) {
   const double product = static_cast<double>(s.Flops()) * 1.0e-5;
   const double weights =
@@ -71,11 +79,15 @@ std::string_view ConvRefusal(ConvAlgorithm algorithm, const ConvShape& shape) {
 
 ConvAlgorithm ChooseConv(const ConvShape& shape, int, bool allow_winograd) {
   if (conv_depthwise::Refusal(shape).empty()) return ConvAlgorithm::kDepthwise;
-  // Few channels leave the transforms more to do than the products save, which stride 2 halves.
-  const int64_t few = shape.stride[2] == 2 ? 16 : 8;
-  if (!allow_winograd || std::min(shape.cin, shape.cout) < few) return ConvAlgorithm::kGemm;
   ConvAlgorithm best = ConvAlgorithm::kGemm;
   double least = GemmCost(shape);
+  if (allow_winograd && conv_phases::Refusal(shape).empty() && PhasesCost(shape) < least) {
+    best = ConvAlgorithm::kPhases;
+    least = PhasesCost(shape);
+  }
+  // Few channels leave the transforms more to do than the products save, which stride 2 halves.
+  const int64_t few = shape.stride[2] == 2 ? 16 : 8;
+  if (!allow_winograd || std::min(shape.cin, shape.cout) < few) return best;
   const auto consider = [&]<WinogradForm kForm>(ConvAlgorithm algorithm) {
     if (!ConvWinograd<kForm>::Refusal(shape).empty()) return;
     const double cost = WinogradCost<kForm>(shape);

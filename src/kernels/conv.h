@@ -55,13 +55,14 @@ struct ConvShape {
 enum class ConvAlgorithm : uint8_t {
   kGemm,  // implicit matrix product; 1x1 with stride 1 straight on the input; any shape, groups
   kDepthwise,  // cin == cout, groups of one channel, or of 2 or 4
+  kPhases,     // Winograd of few channels: the phases of a stride become channels
 #define SARDONYX_ENUM(algorithm, name, m, stride, kernel) algorithm,
   SARDONYX_WINOGRAD_FORMS(SARDONYX_ENUM)
 #undef SARDONYX_ENUM
 };
 #define SARDONYX_NAME(algorithm, name, m, stride, kernel) , name
 inline constexpr std::string_view kConvNames[] = {
-    "gemm", "depthwise" SARDONYX_WINOGRAD_FORMS(SARDONYX_NAME)};
+    "gemm", "depthwise", "winograd of phases" SARDONYX_WINOGRAD_FORMS(SARDONYX_NAME)};
 #undef SARDONYX_NAME
 inline constexpr int kConvAlgorithmCount = std::size(kConvNames);
 constexpr std::string_view Name(ConvAlgorithm algorithm) {
@@ -77,9 +78,9 @@ std::string_view ConvRefusal(ConvAlgorithm algorithm, const ConvShape& shape);
 // allow_winograd = false keeps to the direct sum, at somewhat less rounding error.
 ConvAlgorithm ChooseConv(const ConvShape& shape, int threads, bool allow_winograd = true);
 
-// Packed weights depend on the algorithm, cin, cout, kernel and groups alone, and on the SIMD
-// target that runs. `weights` are dense [cout, cin / groups, kernel[0], kernel[1], kernel[2]], as
-// in ONNX; `packed` is 64-byte aligned.
+// Packed weights depend on the algorithm, cin, cout, kernel, stride and groups alone, and on the
+// SIMD target that runs. `weights` are dense [cout, cin / groups, kernel[0], kernel[1], kernel[2]],
+// as in ONNX; `packed` is 64-byte aligned.
 size_t ConvPackedBytes(ConvAlgorithm algorithm, const ConvShape& shape);
 void ConvPack(ConvAlgorithm algorithm, const ConvShape& shape, const float* weights, float* packed,
               const Parallel& par);

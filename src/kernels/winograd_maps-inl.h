@@ -95,6 +95,25 @@ struct Map<WinogradForm{2, 1, 5}> : Map<WinogradForm{4, 1}> {
   }
 };
 
+// Likewise, with a tap less and a pixel more.
+template <>
+struct Map<WinogradForm{3, 1, 4}> : Map<WinogradForm{4, 1}> {
+  static constexpr float kWeights[6][4] = {{1.0f, 0.0f, 0.0f, 0.0f},
+                                           {-2.0f / 3, -kB / 3, -1.0f / 3, -kB / 6},
+                                           {-2.0f / 3, kB / 3, -1.0f / 3, kB / 6},
+                                           {1.0f / 6, kB / 6, 1.0f / 3, kB / 3},
+                                           {1.0f / 6, -kB / 6, 1.0f / 3, -kB / 3},
+                                           {0.0f, 0.0f, 0.0f, 1.0f}};
+  template <class D, class V>
+  static HWY_INLINE void Output(D d, const V* x, V* to) {
+    const V s1 = hn::Add(x[1], x[2]), d1 = hn::Sub(x[1], x[2]);
+    const V s2 = hn::Add(x[3], x[4]), d2 = hn::Sub(x[3], x[4]);
+    to[0] = hn::Add(x[0], hn::Add(s1, s2));
+    to[1] = hn::MulAdd(hn::Set(d, kA), d1, hn::Mul(hn::Set(d, kB), d2));
+    to[2] = hn::MulAdd(hn::Set(d, 0.5f), s1, hn::MulAdd(hn::Set(d, 2.0f), s2, x[5]));
+  }
+};
+
 // Even pixels: points 0, 1 and infinity.
 template <>
 struct Map<WinogradForm{2, 2}> {

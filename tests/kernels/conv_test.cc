@@ -277,6 +277,20 @@ TEST(Conv, FirstLayers) {
   CheckConv(Shape(1, 90, 20, {{14, 3, 2, 1, 1, 1}, {31, 3, 2, 1, 2, 0}}));
 }
 
+// Kernels of 3 or 4 steps of the stride.
+TEST(Conv, PhasesOfFewChannels) {
+  CheckConv(Shape(2, 3, 70, {{29, 7, 2, 1, 3, 3}, {31, 7, 2, 1, 3, 2}}));
+  CheckConv(Shape(1, 3, 20, {{40, 11, 4, 1, 2, 2}, {37, 11, 4, 1, 2, 2}}));
+  CheckConv(Shape(1, 4, 33, {{15, 8, 2, 1, 3, 3}, {14, 8, 2, 1, 0, 0}}));
+  CheckConv(Shape(1, 5, 17, {{12, 6, 2, 1, 2, 2}, {13, 5, 2, 1, 2, 2}}));
+  CheckConv(Shape(2, 2, 9, {{20, 4, 1, 1, 1, 1}, {9, 4, 1, 1, 0, 3}}));
+  CheckConv(Shape(1, 1, 21, {{31, 12, 3, 1, 5, 5}, {50, 10, 3, 1, 4, 4}}));
+  CheckConv(Shape(1, 16, 40, {{19, 5, 2, 1, 2, 2}, {20, 6, 2, 1, 2, 2}}));
+  CheckConv(Shape(1, 1, 5, {{40, 24, 8, 1, 9, 9}, {60, 24, 8, 1, 9, 9}}));
+  CheckConv(Shape(3, 3, 16, {{2, 7, 2, 1, 3, 3}, {1, 7, 2, 1, 3, 3}}));
+  CheckConv(Shape(1, 16, 16, {{13, 3, 1, 1, 1, 1}, {12, 3, 1, 1, 1, 1}}));
+}
+
 TEST(Conv, FiveByFive) {
   CheckConv(Shape(1, 20, 24, {{13, 5, 1, 1, 2, 2}, {14, 5, 1, 1, 2, 2}}));
   CheckConv(Shape(2, 33, 70, {{8, 5, 1, 1, 1, 3}, {9, 5, 1, 1, 0, 0}}));
@@ -420,6 +434,11 @@ TEST(Conv, Choice) {
   const ConvShape large = Shape(1, 64, 64, {{56, 3, 1, 1, 1, 1}, {56, 3, 1, 1, 1, 1}});
   EXPECT_EQ(ChooseConv(large, 1), ConvAlgorithm::kWinograd4);
   EXPECT_EQ(ChooseConv(large, 1, false), ConvAlgorithm::kGemm);
+  const ConvShape first = Shape(1, 3, 64, {{224, 7, 2, 1, 3, 3}, {224, 7, 2, 1, 3, 3}});
+  EXPECT_EQ(ChooseConv(first, 1), ConvAlgorithm::kPhases);
+  EXPECT_EQ(ChooseConv(first, 1, false), ConvAlgorithm::kGemm);
+  EXPECT_EQ(ChooseConv(Shape(1, 3, 32, {{224, 3, 2, 1, 1, 1}, {224, 3, 2, 1, 1, 1}}), 1),
+            ConvAlgorithm::kGemm);
   EXPECT_EQ(ChooseConv(Shape(1, 64, 64, {{56}, {56}}), 1), ConvAlgorithm::kGemm);
   EXPECT_EQ(ConvRefusal(ConvAlgorithm::kWinograd4, Shape(1, 8, 8, {{9, 3, 2}, {9, 3, 2}})),
             "stride is not 1");

@@ -53,8 +53,9 @@ std::string MakeShape(const BindRequest& request, bool transposed, ConvShape* sh
 }
 
 std::string LayoutName(std::string_view algorithm, const ConvShape& shape) {
-  return fmt::format("{} {}x{}x{} g{}", algorithm, shape.kernel[0], shape.kernel[1],
-                     shape.kernel[2], shape.groups);
+  return fmt::format("{} {}x{}x{} s{}x{}x{} g{}", algorithm, shape.kernel[0], shape.kernel[1],
+                     shape.kernel[2], shape.stride[0], shape.stride[1], shape.stride[2],
+                     shape.groups);
 }
 
 EpilogueBinding::Layout PixelsByChannels(int rank) {
@@ -151,8 +152,7 @@ BindResult BindTransposed(const BindRequest& request) {
   ConvShape shape;
   if (std::string why = MakeShape(request, true, &shape); !why.empty()) return why;
   return BindKernel(request, shape,
-                    {.layout = fmt::format("{} s{}x{}x{}", LayoutName("transposed", shape),
-                                           shape.stride[0], shape.stride[1], shape.stride[2]),
+                    {.layout = LayoutName("transposed", shape),
                      .packed_bytes = ConvTransposePackedBytes(shape),
                      .scratch_bytes = ConvTransposeScratchBytes(shape, request.threads),
                      .in_place = false,
@@ -201,6 +201,7 @@ template <ConvAlgorithm kAlgorithm>
 constexpr Implementation kBy = {Name(kAlgorithm), Bind<kAlgorithm>};
 
 constexpr Implementation kConv[] = {kBy<ConvAlgorithm::kDepthwise>,
+                                    kBy<ConvAlgorithm::kPhases>,
 #define SARDONYX_ROW(algorithm, name, m, stride, kernel) kBy<ConvAlgorithm::algorithm>,
                                     SARDONYX_WINOGRAD_FORMS(SARDONYX_ROW)
 #undef SARDONYX_ROW
