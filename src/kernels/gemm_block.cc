@@ -260,9 +260,12 @@ void Block(const GemmBlockArgs& args) {
         rows.ahead.at[1] = is_named ? ahead : rows.ahead.at[0] + 64;
       }
       store.residual = ResidualOf(args.epilogue, begin, n);
-      // Stores of a wide result would wait for its lines; a short product has no time to ask.
+      // Stores of a wide result would wait for its lines (of which rows that begin within one have
+      // one more); a short product has no time to ask.
       for (int64_t r = 0; r < height && args.kc > kShort; ++r) {
-        for (int64_t j = 0; j < columns; j += 16) __builtin_prefetch(c + r * args.ldc + j, 1);
+        const float* row = c + r * args.ldc;
+        for (int64_t j = 0; j < columns; j += 16) __builtin_prefetch(row + j, 1);
+        if (args.ldc % 16 != 0) __builtin_prefetch(row + columns - 1, 1);
       }
       const TileFunction tile = functions[height - 1];
       const auto run = [&](float* to, int64_t ldto, const TileStore& as) {
