@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <numeric>
+#include <type_traits>
 
 #include "kernels/slices.h"
 #include "kernels/strided_copy.h"
@@ -140,6 +141,7 @@ void CopyUnit(Method method, const T* in, T* out, Dim rows, Dim cols) {
   for (int64_t i = 0; i < rows.size; ++i) {
     const T* from = in + i * rows.in_stride;
     T* to = out + i * rows.out_stride;
+#pragma GCC unroll 4
     for (int64_t j = 0; j < cols.size; ++j) to[j * cols.out_stride] = from[j * cols.in_stride];
   }
 }
@@ -292,18 +294,35 @@ void StridedCopy(const StridedCopyPlan& plan, const void* in, void* out, const P
 
 namespace {
 
-// each(part, offset in the part, offset in the whole, bytes).
+// Copies `rows` rows of so many bytes that lie `in_step` and `out_step` apart.
+void CopyRows(const char* in, int64_t in_step, char* out, int64_t out_step, int64_t bytes,
+              int64_t rows) {
+  const auto copy = [=](auto width) {
+    const char* from = in;
+    char* to = out;
+    for (int64_t row = 0; row < rows; ++row, from += in_step, to += out_step) {
+      std::memcpy(to, from, static_cast<size_t>(width));
+    }
+  };
+  bytes == 64 ? copy(std::integral_constant<int64_t, 64>()) : copy(bytes);
+}
+
+// each(part, first row, where the part begins in a row of the whole, bytes of that row, rows), for
+// rows that the cache holds until all parts are done.
 template <typename Each>
-void EachRowOfParts(std::span<const int64_t> bytes, int64_t rows, const Parallel& par,
-                    const Each& each) {
+void EachBlockOfParts(std::span<const int64_t> bytes, int64_t rows, const Parallel& par,
+                      const Each& each) {
+  constexpr int64_t kBlockBytes = 8192;
   const int64_t whole = std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
   const int64_t tasks = std::min(rows, TasksForBytes(rows * whole));
+  const int64_t block = std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(whole, 1));
   par.For(tasks, [&](int64_t task) {
     const int64_t end = rows * (task + 1) / tasks;
-    for (int64_t row = rows * task / tasks; row < end; ++row) {
-      int64_t at = row * whole;
+    for (int64_t row = rows * task / tasks; row < end; row += block) {
+      const int64_t count = std::min(block, end - row);
+      int64_t at = 0;
       for (size_t part = 0; part < bytes.size(); at += bytes[part++]) {
-        each(part, row * bytes[part], at, bytes[part]);
+        each(part, row, at, whole, count);
       }
     }
   });
@@ -313,16 +332,22 @@ void EachRowOfParts(std::span<const int64_t> bytes, int64_t rows, const Parallel
 
 void JoinRows(std::span<const int64_t> bytes, int64_t rows, const void* const* parts, void* whole,
               const Parallel& par) {
-  EachRowOfParts(bytes, rows, par, [&](size_t part, int64_t from, int64_t to, int64_t count) {
-    CopyRow(static_cast<const char*>(parts[part]) + from, static_cast<char*>(whole) + to, count);
-  });
+  EachBlockOfParts(bytes, rows, par,
+                   [&](size_t part, int64_t row, int64_t at, int64_t step, int64_t count) {
+                     const int64_t size = bytes[part];
+                     CopyRows(static_cast<const char*>(parts[part]) + row * size, size,
+                              static_cast<char*>(whole) + row * step + at, step, size, count);
+                   });
 }
 
 void SplitRows(std::span<const int64_t> bytes, int64_t rows, const void* whole, void* const* parts,
                const Parallel& par) {
-  EachRowOfParts(bytes, rows, par, [&](size_t part, int64_t to, int64_t from, int64_t count) {
-    CopyRow(static_cast<const char*>(whole) + from, static_cast<char*>(parts[part]) + to, count);
-  });
+  EachBlockOfParts(bytes, rows, par,
+                   [&](size_t part, int64_t row, int64_t at, int64_t step, int64_t count) {
+                     const int64_t size = bytes[part];
+                     CopyRows(static_cast<const char*>(whole) + row * step + at, step,
+                              static_cast<char*>(parts[part]) + row * size, size, size, count);
+                   });
 }
 
 void Fill(void* out, int64_t count, const void* value, int element_bytes, const Parallel& par) {
