@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -107,7 +108,7 @@ HWY_INLINE void RowRoundedShares(float* y, int64_t n, DType rounding) {
   }
 }
 
-void SoftmaxRows(const float* x, float* y, int64_t rows, int64_t n, bool log, DType rounding) {
+void LongRows(const float* x, float* y, int64_t rows, int64_t n, bool log, DType rounding) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t row = 0; row < rows; ++row, x += n, y += n) {
@@ -134,35 +135,43 @@ void SoftmaxRows(const float* x, float* y, int64_t rows, int64_t n, bool log, DT
   }
 }
 
-// Columns [0, count) of x [n, inner].
-template <bool kRounds>
+// Columns [0, count) of x [n, inner]. kAcross: these are rows of x [count, n], whole vectors of
+// them, and inner is 1.
+template <bool kRounds, bool kAcross = false>
 HWY_INLINE void Columns(const float* x, float* y, int64_t n, int64_t inner, int64_t count, bool log,
                         DType rounding) {
   const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t c = 0; c < count; c += lanes) {
+  const hn::RebindToSigned<D> di;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), step = (kAcross ? n : 1) * lanes;
+  const auto places = hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<int32_t>(n)));
+  for (int64_t c = 0; c < count; c += lanes, x += step, y += step) {
     const int64_t part = std::min(lanes, count - c);
     const auto load = [&](const float* p) HWY_ATTR {
+      if constexpr (kAcross) return hn::GatherIndex(d, p, places);
       return part == lanes ? hn::LoadU(d, p) : LoadPart(d, p, part);
     };
     const auto store = [&](V v, float* p) HWY_ATTR {
-      part == lanes ? hn::StoreU(v, d, p) : StorePart(v, d, p, part);
+      if constexpr (kAcross) {
+        hn::ScatterIndex(v, d, p, places);
+      } else {
+        part == lanes ? hn::StoreU(v, d, p) : StorePart(v, d, p, part);
+      }
     };
     // Rows a power of two apart share cache sets, so a column that fits is gathered first.
     HWY_ALIGN float near[kNear];
     const bool is_near = n * lanes <= kNear;
     V max = hn::Set(d, kLowest);
     for (int64_t i = 0; i < n; ++i) {
-      const V v = load(x + i * inner + c);
+      const V v = load(x + i * inner);
       if (is_near) hn::Store(v, d, near + i * lanes);
       max = hn::Max(max, v);
     }
     V sum = hn::Zero(d);
     for (int64_t i = 0; i < n; ++i) {
-      const V v = is_near ? hn::Load(d, near + i * lanes) : load(x + i * inner + c);
+      const V v = is_near ? hn::Load(d, near + i * lanes) : load(x + i * inner);
       V e = ExpNonPositive(d, hn::Sub(v, max));
       if constexpr (kRounds) e = RoundTo(d, rounding, e);
-      if (!log) is_near ? hn::Store(e, d, near + i * lanes) : store(e, y + i * inner + c);
+      if (!log) is_near ? hn::Store(e, d, near + i * lanes) : store(e, y + i * inner);
       sum = hn::Add(sum, e);
     }
     if (log) {
@@ -171,17 +180,41 @@ HWY_INLINE void Columns(const float* x, float* y, int64_t n, int64_t inner, int6
       for (int64_t i = 0; i < lanes; ++i) logs[i] = std::log(logs[i]);
       const V log_sum = hn::Load(d, logs);
       for (int64_t i = 0; i < n; ++i) {
-        const V v = is_near ? hn::Load(d, near + i * lanes) : load(x + i * inner + c);
-        store(hn::Sub(hn::Sub(v, max), log_sum), y + i * inner + c);
+        const V v = is_near ? hn::Load(d, near + i * lanes) : load(x + i * inner);
+        store(hn::Sub(hn::Sub(v, max), log_sum), y + i * inner);
       }
     } else {
       const V total = kRounds ? RoundedSum(d, rounding, sum) : sum;
       const V factor = hn::Div(hn::Set(d, 1.0f), total);
       for (int64_t i = 0; i < n; ++i) {
-        const V e = is_near ? hn::Load(d, near + i * lanes) : load(y + i * inner + c);
-        store(kRounds ? hn::Div(e, total) : hn::Mul(e, factor), y + i * inner + c);
+        const V e = is_near ? hn::Load(d, near + i * lanes) : load(y + i * inner);
+        store(kRounds ? hn::Div(e, total) : hn::Mul(e, factor), y + i * inner);
       }
     }
+  }
+}
+
+template <bool kRounds>
+HWY_INLINE void ShortRows(const float* x, float* y, int64_t rows, int64_t n, bool log,
+                          DType rounding) {
+  constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
+  const int64_t whole = rows / kLanes * kLanes, rest = (rows - whole) * n;
+  Columns<kRounds, true>(x, y, n, 1, whole, log, rounding);
+  if (rest == 0) return;
+  float last[kLanes * kLanes] = {};
+  std::copy_n(x + whole * n, rest, last);
+  Columns<kRounds, true>(last, last, n, 1, kLanes, log, rounding);
+  std::copy_n(last, rest, y + whole * n);
+}
+
+// Rows shorter than a vector are done side by side where there are some.
+void SoftmaxRows(const float* x, float* y, int64_t rows, int64_t n, bool log, DType rounding) {
+  if (rows < 4 || n >= static_cast<int64_t>(hn::Lanes(D()))) {
+    LongRows(x, y, rows, n, log, rounding);
+  } else if (rounding == DType::kFloat32) {
+    ShortRows<false>(x, y, rows, n, log, rounding);
+  } else {
+    ShortRows<true>(x, y, rows, n, log, rounding);
   }
 }
 
