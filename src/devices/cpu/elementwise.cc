@@ -4,9 +4,11 @@
 #include <array>
 #include <numeric>
 
+#include "base/cast.h"
 #include "devices/cpu/families.h"
 #include "kernels/byte_table.h"
 #include "kernels/narrow.h"
+#include "kernels/slices.h"
 
 namespace sardonyx::cpu {
 namespace {
@@ -83,7 +85,32 @@ BindResult BindByteTable(const BindRequest& request) {
   return bound;
 }
 
-constexpr Implementation kList[] = {{"byte table", BindByteTable}, {"tiles", BindTiles}};
+// A cast alone, to or from types that tiles do not have: strings and numbers of few bits.
+BindResult BindConversion(const BindRequest& request) {
+  constexpr int64_t kWholeBytes = 64;  // so many elements of any width end with a byte
+  const Operand &x = request.inputs[0], &y = request.outputs[0];
+  const Expression expression = request.node.op->expression(request.node, {&x.dtype, 1});
+  if (request.inputs.size() != 1 || expression.inputs.size() != 1 || expression.code.size() != 1 ||
+      expression.code[0].fn != Fn::kCast) {
+    return Refuse("it does more than convert");
+  }
+  const int64_t count = y.size();
+  if (x.size() != count) return Refuse("the input is broadcast");
+  Bound bound;
+  bound.run = [=, from = x.dtype, to = y.dtype,
+               slices = Slice(count, 20, kWholeBytes)](const StepArgs& args) {
+    args.parallel.For(slices.tasks, [&](int64_t task) {
+      const int64_t begin = slices.Begin(task);
+      ConvertElements(from, static_cast<const char*>(args.in[0]) + ByteSize(from, begin), to,
+                      static_cast<char*>(args.out[0]) + ByteSize(to, begin),
+                      slices.End(task, count) - begin, /*saturate=*/true);
+    });
+  };
+  return bound;
+}
+
+constexpr Implementation kList[] = {
+    {"byte table", BindByteTable}, {"tiles", BindTiles}, {"conversion", BindConversion}};
 
 }  // namespace
 
