@@ -110,10 +110,12 @@ int TileGraph::Centred(int whole) {
   if (node.type != DType::kInt32 || node.uses != 1) return -1;
   const bool shifted = Is(whole, TileOpcode::kSub);
   const Node& wide = shifted ? nodes[node.args[0]] : node;
-  if (wide.kind != Kind::kCast || !IsByte(nodes[wide.args[0]].type)) return -1;
-  const int byte = wide.args[0];
+  if (wide.kind != Kind::kCast) return -1;
+  const int code = wide.args[0];
+  const DType type = nodes[code].type;
+  if (!IsByte(type) && type != DType::kInt16 && type != DType::kUInt16) return -1;
   const int zero = shifted ? node.args[1] : Constant(DType::kInt32, 0);
-  return FloatOp(TileOpcode::kDequantize, {byte, zero, Constant(DType::kFloat32, 1)});
+  return FloatOp(TileOpcode::kDequantize, {code, zero, Constant(DType::kFloat32, 1)});
 }
 
 int TileGraph::Quantized(int clamp, DType type) {

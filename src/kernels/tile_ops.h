@@ -24,7 +24,7 @@ enum class TileOpcode : uint8_t {
   kLeakyRelu,      // x < 0 ? x * y : x
   kThreshold,      // x > y ? x : 0
   kHardSwish,      // x * min(max(x * a + b, lo), hi), five operands
-  kDequantize,     // (x - zero) * scale: a byte, int32, float32
+  kDequantize,     // (x - zero) * scale: a code of 8 or 16 bits, int32, float32
   kDequantizeAdd,  // the same + t, rounded once or twice
   kQuantize,       // a byte: min(max(round(x / scale) + zero, lo), hi), lo and hi uniform
   // Bytes a, b and, uniform, the zero point and the factor of each as pairs of float32 in a
@@ -41,9 +41,9 @@ TileFn FloatTileFn(TileOpcode op, unsigned uniform);
 // Float32 operations on tiles that are computed in float64, null for the others.
 TileFn WideTileFn(TileOpcode op);
 
-// kDequantize and what follows it, from or to bytes of that type; `uniform` as above. Null if there
+// kDequantize and what follows it, from or to codes of that type; `uniform` as above. Null if there
 // is no such variant.
-TileFn QuantizeTileFn(TileOpcode op, DType bytes, unsigned uniform);
+TileFn QuantizeTileFn(TileOpcode op, DType codes, unsigned uniform);
 
 // Operation on operands of a computed type (of 16-bit floats kIsNaN and kIsInf alone), `uniform` as
 // above, null if the type has no such function or variant. kWhere: `type` is that of the values;

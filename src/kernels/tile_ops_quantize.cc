@@ -1,4 +1,5 @@
-// Tiles of bytes to the real numbers they stand for, and back; their sums and products.
+// Tiles of bytes to the real numbers they stand for, and back; their sums and products. Codes of 16
+// bits become real numbers as well.
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -235,41 +236,52 @@ void OfBytes(const TileArgs& args) {
 }
 
 template <typename T>
-TileFn FindOf(TileOpcode op, unsigned uniform) {
-  switch (op) {
-    case TileOpcode::kDequantize:
-      switch (uniform) {
-        case 0: return Dequantize<T, false, false, false>;
-        case 2: return Dequantize<T, true, false, false>;
-        case 4: return Dequantize<T, false, true, false>;
-        case 6: return Dequantize<T, true, true, false>;
-        default: return nullptr;
-      }
-    case TileOpcode::kDequantizeAdd:
-      switch (uniform) {
-        case 0: return Dequantize<T, false, false, true>;
-        case 6: return Dequantize<T, true, true, true>;
-        default: return nullptr;
-      }
-    case TileOpcode::kQuantize:
-      switch (uniform) {
-        case 0:
-        case 24: return Quantize<T, false, false>;
-        case 26: return Quantize<T, true, false>;
-        case 28: return Quantize<T, false, true>;
-        case 30: return Quantize<T, true, true>;
-        default: return nullptr;
-      }
-    case TileOpcode::kSumOfBytes:
-    case TileOpcode::kProductOfBytes:
-      if ((uniform & 3) != 0) return nullptr;
-      return op == TileOpcode::kSumOfBytes ? OfBytes<T, false> : OfBytes<T, true>;
+TileFn FindDequantize(TileOpcode op, unsigned uniform) {
+  if (op == TileOpcode::kDequantizeAdd) {
+    return uniform == 0   ? Dequantize<T, false, false, true>
+           : uniform == 6 ? Dequantize<T, true, true, true>
+                          : nullptr;
+  }
+  switch (uniform) {
+    case 0: return Dequantize<T, false, false, false>;
+    case 2: return Dequantize<T, true, false, false>;
+    case 4: return Dequantize<T, false, true, false>;
+    case 6: return Dequantize<T, true, true, false>;
     default: return nullptr;
   }
 }
 
-TileFn Find(TileOpcode op, DType bytes, unsigned uniform) {
-  return bytes == DType::kInt8 ? FindOf<int8_t>(op, uniform) : FindOf<uint8_t>(op, uniform);
+// The others; T is a byte.
+template <typename T>
+TileFn FindOfBytes(TileOpcode op, unsigned uniform) {
+  if (op == TileOpcode::kQuantize) {
+    switch (uniform) {
+      case 0:
+      case 24: return Quantize<T, false, false>;
+      case 26: return Quantize<T, true, false>;
+      case 28: return Quantize<T, false, true>;
+      case 30: return Quantize<T, true, true>;
+      default: return nullptr;
+    }
+  }
+  if ((uniform & 3) != 0) return nullptr;
+  return op == TileOpcode::kSumOfBytes ? OfBytes<T, false> : OfBytes<T, true>;
+}
+
+TileFn Find(TileOpcode op, DType codes, unsigned uniform) {
+  const bool dequantizes = op == TileOpcode::kDequantize || op == TileOpcode::kDequantizeAdd;
+  const auto find = [&]<typename T>(T) -> TileFn {
+    if (dequantizes) return FindDequantize<T>(op, uniform);
+    if constexpr (sizeof(T) == 1) return FindOfBytes<T>(op, uniform);
+    return nullptr;
+  };
+  switch (codes) {
+    case DType::kInt8: return find(int8_t{});
+    case DType::kUInt8: return find(uint8_t{});
+    case DType::kInt16: return find(int16_t{});
+    case DType::kUInt16: return find(uint16_t{});
+    default: return nullptr;
+  }
 }
 
 }  // namespace
@@ -280,8 +292,8 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 
 HWY_EXPORT(Find);
-TileFn QuantizeTileFn(TileOpcode op, DType bytes, unsigned uniform) {
-  return HWY_DYNAMIC_DISPATCH(Find)(op, bytes, uniform);
+TileFn QuantizeTileFn(TileOpcode op, DType codes, unsigned uniform) {
+  return HWY_DYNAMIC_DISPATCH(Find)(op, codes, uniform);
 }
 
 }  // namespace sardonyx

@@ -102,6 +102,32 @@ TEST(Quantize, ByRowsAndColumns) {
   }
 }
 
+TEST(Quantize, CodesOfSixteenBits) {
+  std::mt19937 generator(8);
+  const float scale = 0.043f;
+  for (const int64_t count : {1, 15, 64, 1000}) {
+    std::vector<uint16_t> codes(static_cast<size_t>(count));
+    for (uint16_t& code : codes) code = static_cast<uint16_t>(generator());
+    const void* in[] = {codes.data(), &scale};
+    for (const bool is_signed : {false, true}) {
+      const Expression expression = Expression::Parse(
+          "(" + std::string(is_signed ? "int16" : "uint16") +
+          ", float; 300:int32) cast(0):int32 sub(3,2):int32 cast(4):float mul(5,1):float");
+      ForEachTarget([&] {
+        const auto kernel = PrepareElementwise(expression, std::array<int64_t, 1>{count},
+                                               std::array<int64_t, 2>{1, 0});
+        ASSERT_TRUE(kernel);
+        std::vector<float> y(codes.size());
+        RunElementwise(kernel, in, y.data(), OneThread());
+        for (size_t i = 0; i < y.size(); ++i) {
+          const int code = is_signed ? static_cast<int16_t>(codes[i]) : codes[i];
+          ASSERT_EQ(y[i], static_cast<float>(code - 300) * scale) << i;
+        }
+      });
+    }
+  }
+}
+
 // (a - za) * sa + (b - zb) * sb, quantised to [10, 200].
 TEST(Quantize, SumsOfBytes) {
   const Expression expression = Expression::Parse(
