@@ -222,7 +222,7 @@ HWY_INLINE void FetchPixels(const PhaseTiles& tiles, const WinogradPlace& place,
   const int64_t stride = tiles.s.y_stride;
   y += tiles.PixelOf(place) * stride;
   for (int i = 0; i < place.rows; ++i, y += tiles.s.out[2] * stride) {
-    for (int j = 0; j < place.columns; ++j) __builtin_prefetch(y + j * stride, 1, 3);
+    for (int j = 0; j < place.columns; ++j) __builtin_prefetch(y + j * stride, 0, 2);
   }
 }
 
