@@ -467,7 +467,7 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   const double bytes = 4.0 * static_cast<double>((s.InPixels() + s.OutPixels()) * s.cin);
   const int64_t wanted = WantedTasks(static_cast<double>(s.Flops()), 0.5 * bytes);
   const int64_t segments =
-      all >= wanted ? 1 : std::clamp<int64_t>(CeilDiv(wanted, all), 1, CeilDiv(s.out[2], 16));
+      all >= wanted ? 1 : std::clamp<int64_t>(CeilDiv(wanted, all), 1, CeilDiv(s.out[2], 12));
   // Segments are whole tiles: where a tile overlaps the one before, pixels are summed twice.
   const int64_t tile = s.out[2] % 7 == 0 ? 7 : 8, tiles = CeilDiv(s.out[2], tile);
   const int64_t units = all * segments, tasks = std::min(wanted, units);
