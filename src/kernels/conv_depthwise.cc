@@ -408,6 +408,26 @@ void Line(const DepthwiseLine& line) {
   }
 }
 
+template <class D>
+HWY_INLINE int64_t AddVectors(D d, const float* x, const float* w, float* y, int64_t c,
+                              int64_t channels, bool accumulate) {
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  for (; c + kL <= channels; c += kL) {
+    const auto sum = accumulate ? hn::LoadU(d, y + c) : hn::Zero(d);
+    hn::StoreU(hn::MulAdd(hn::LoadU(d, x + c), hn::LoadU(d, w + c), sum), d, y + c);
+  }
+  return c;
+}
+
+void Products(const float* x, int64_t x_step, const float* w, float* y, int64_t y_step,
+              int64_t pixels, int64_t channels, bool accumulate) {
+  for (int64_t p = 0; p < pixels; ++p, x += x_step, y += y_step) {
+    int64_t c = AddVectors(Wide(), x, w, y, 0, channels, accumulate);
+    c = AddVectors(Narrow(), x, w, y, c, channels, accumulate);
+    AddVectors(One(), x, w, y, c, channels, accumulate);
+  }
+}
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace sardonyx
@@ -418,6 +438,7 @@ namespace sardonyx {
 
 HWY_EXPORT(Line);
 HWY_EXPORT(LinePair);
+HWY_EXPORT(Products);
 
 namespace conv_depthwise {
 
@@ -502,6 +523,11 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
       }
     }
   });
+}
+
+void AddProducts(const float* x, int64_t x_step, const float* w, float* y, int64_t y_step,
+                 int64_t pixels, int64_t channels, bool accumulate) {
+  HWY_DYNAMIC_DISPATCH(Products)(x, x_step, w, y, y_step, pixels, channels, accumulate);
 }
 
 }  // namespace conv_depthwise

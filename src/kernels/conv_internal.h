@@ -48,6 +48,9 @@ void Pack(const ConvShape& shape, const float* weights, float* packed, const Par
 size_t ScratchBytes(const ConvShape& shape, int threads);
 void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void* scratch, const Parallel& par);
+// y[p][c] = x[p][c] * w[c] of `pixels` pixels so far apart, added to what y holds if `accumulate`.
+void AddProducts(const float* x, int64_t x_step, const float* w, float* y, int64_t y_step,
+                 int64_t pixels, int64_t channels, bool accumulate);
 }  // namespace conv_depthwise
 
 namespace conv_phases {

@@ -1,6 +1,7 @@
 // Transposed convolution, output pixel by output pixel: those of a line that have the same
 // remainder modulo the stride see the same kernel positions and neighbouring input pixels, so each
-// kernel position is a matrix product straight on the input, summed in place.
+// kernel position is a matrix product straight on the input, summed in place. Where each channel is
+// a group of its own, it is a product of pixels with one weight a channel.
 
 #include <algorithm>
 #include <cstring>
@@ -15,7 +16,8 @@ namespace {
 constexpr int64_t kChunkBytes = 384 << 10;
 
 struct Cut {
-  int64_t channels, n;  // of a group
+  bool depthwise;               // all channels are done as one group
+  int64_t groups, channels, n;  // channels in and out of a group
   int64_t column_step, column_parts;
   int64_t lines;  // output lines of the batch
   int64_t units;  // of a group and column part: remainder of the width x line
@@ -27,8 +29,10 @@ struct Cut {
 
 Cut CutTranspose(const ConvShape& s) {
   Cut cut;
+  cut.depthwise = s.groups > 1 && s.groups == s.cin && s.groups == s.cout;
+  cut.groups = cut.depthwise ? 1 : s.groups;
   cut.channels = s.cin / s.groups;
-  cut.n = s.cout / s.groups;
+  cut.n = s.cout / cut.groups;
   const int64_t panel = GemmPanelWidth(), panels = CeilDiv(cut.n, panel);
   const int64_t fitting =
       std::max<int64_t>(1, kChunkBytes / (std::max<int64_t>(cut.channels, 1) * panel * 4));
@@ -37,17 +41,19 @@ Cut CutTranspose(const ConvShape& s) {
   cut.column_parts = CeilDiv(panels, step);
   cut.by_line = s.KernelSize() * cut.channels * cut.column_step * 4 <= kChunkBytes;
   cut.lines = s.batch * s.out[0] * s.out[1];
-  cut.whole = cut.by_line && cut.column_parts == 1 && s.groups == 1;
+  cut.whole = cut.by_line && cut.column_parts == 1 && cut.groups == 1;
   cut.units = cut.whole ? cut.lines : cut.lines * s.stride[2];
   const double flops = 2.0 * static_cast<double>(s.InPixels()) *
                        static_cast<double>(s.KernelSize() * cut.channels * s.cout);
-  const int64_t all = s.groups * cut.column_parts * cut.units;
+  const int64_t all = cut.groups * cut.column_parts * cut.units;
   cut.tasks = std::min(all, WantedTasks(flops, 4.0 * static_cast<double>(s.OutPixels() * s.cout)));
   cut.x_ld = s.x_stride % 1024 == 0 ? s.cin + 16 : 0;
   return cut;
 }
 
+// Of the packed weights of a group and kernel position.
 int64_t MatrixFloats(const Cut& cut) {
+  if (cut.depthwise) return cut.n;
   return static_cast<int64_t>(GemmPackedBytes(cut.channels, cut.n) / sizeof(float));
 }
 
@@ -121,6 +127,12 @@ void RunLine(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, int6
           const int64_t in = ((line.item * s.in[0] + d) * s.in[1] + h) * s.in[2] + begin + first;
           const int64_t tap = (kd * s.kernel[1] + kh) * s.kernel[2] + kw;
           const float* a = x + in * x_ld + group * cut.channels;
+          if (cut.depthwise) {
+            conv_depthwise::AddProducts(a + n0, x_ld, packed + tap * cut.n + n0, args.c + n0,
+                                        args.ldc, args.rows, n1 - n0, args.accumulate);
+            args.accumulate = true;
+            continue;
+          }
           args.b = packed + (group * s.KernelSize() + tap) * MatrixFloats(cut);
           const int64_t step = GemmDepth(cut.channels);
           for (int64_t k0 = 0; k0 < cut.channels; k0 += step) {
@@ -151,13 +163,17 @@ void RunLine(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, int6
 }  // namespace
 
 size_t ConvTransposePackedBytes(const ConvShape& s) {
-  return static_cast<size_t>(s.groups * s.KernelSize()) *
-         GemmPackedBytes(s.cin / s.groups, s.cout / s.groups);
+  const Cut cut = CutTranspose(s);
+  return AlignBytes(FloatBytes(cut.groups * s.KernelSize() * MatrixFloats(cut)));
 }
 
 void ConvTransposePack(const ConvShape& s, const float* weights, float* packed,
                        const Parallel& par) {
   const Cut cut = CutTranspose(s);
+  if (cut.depthwise) {
+    TransposeCopy(weights, s.KernelSize(), s.KernelSize(), s.cin, packed, s.cin);
+    return;
+  }
   const int64_t taps = s.KernelSize(), panel = GemmPanelWidth(), panels = CeilDiv(cut.n, panel);
   par.For(s.groups * panels, [&](int64_t task) {
     const int64_t group = task / panels, n0 = task % panels * panel;
@@ -196,7 +212,7 @@ void ConvTranspose(const ConvShape& s, const float* x, const float* packed, floa
   const auto apply = [&](int64_t pixel, int64_t pixels) {
     prepared.Apply(y + pixel * s.y_stride, s.y_stride, pixel, pixels, 0, s.cout);
   };
-  const int64_t all = s.groups * cut.column_parts * cut.units;
+  const int64_t all = cut.groups * cut.column_parts * cut.units;
   par.For(cut.tasks, [&](int64_t task) {
     for (int64_t i = all * task / cut.tasks; i < all * (task + 1) / cut.tasks; ++i) {
       const int64_t unit = i % cut.units, part = i / cut.units % cut.column_parts;

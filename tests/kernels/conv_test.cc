@@ -385,6 +385,15 @@ TEST(ConvTranspose, KernelEqualsStride) {
   CheckTransposed(Transposed(Shape(1, 700, 140, axes), axes));
 }
 
+TEST(ConvTranspose, Depthwise) {
+  for (const int64_t channels : {2, 7, 24, 37}) {
+    const std::vector<Axis> two = {{5, 4, 2, 1, 1, 1}, {6, 4, 2, 1, 1, 1}};
+    CheckTransposed(Transposed(Shape(2, channels, channels, two, channels), two));
+    const std::vector<Axis> sparse = {{4, 2, 5}, {7, 3, 1, 2, 2, 1}};
+    CheckTransposed(Transposed(Shape(1, channels, channels, sparse, channels), sparse));
+  }
+}
+
 TEST(ConvTranspose, Overlapping) {
   const std::vector<Axis> two = {{5, 4, 2, 1, 1, 1}, {6, 4, 2, 1, 1, 1}};
   CheckTransposed(Transposed(Shape(1, 12, 10, two), two));
