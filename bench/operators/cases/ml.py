@@ -91,6 +91,16 @@ def table() -> Iterator[Case]:
         classlabels_ints=[0, 1, 2],
         **linear,
     )
+    yield from rows(
+        "LinearClassifier",
+        "f32",
+        [TABLE],
+        domain=ML,
+        outputs=2,
+        classlabels_ints=[0, 1, 2],
+        post_transform="SOFTMAX",
+        **linear,
+    )
     vectors = dict(
         support_vectors=[0.01 * (i % 91) for i in range(3000)],
         kernel_type="RBF",

@@ -43,6 +43,8 @@ def table() -> Iterator[Case]:
             reduction="add",
         )
     yield from rows("Concat", "f32", [X(8, 32, 64, 64)] * 4, axis=1)
+    yield from rows("Concat", "f32 u8", [X(20000, 20), X(20000, 20)], [X(100000, 1)] * 2, axis=1)
+    yield from rows("Split", "f32 u8", [X(20000, 40)], outputs=2, num_outputs=2, axis=1)
     yield from rows("Gather", "f32 i64", [X(50000, 256), index(2048, high=50000)], axis=0)
     yield from rows(
         "Gather", "f32", [X(4096, 256, type="f32"), X(2048, low=0, high=4096, type="i32")]
@@ -58,9 +60,9 @@ def table() -> Iterator[Case]:
     yield from rows("ScatterND", "f32 i64 u8", [A, rowset, A])
     for reduction in ("add", "mul", "max"):
         yield from rows("ScatterND", "f32", [A, rowset, A], reduction=reduction)
-    yield from rows(
-        "ScatterND", "f32 i64", [A, index(100000, 2, high=1024), X(100000)], reduction="add"
-    )
+    numbers = [A, index(100000, 2, high=1024), X(100000)]
+    for reduction in ("add", "mul", "max"):
+        yield from rows("ScatterND", "f32 f64 i32 i64", numbers, reduction=reduction)
     for starts, ends, axes, steps in (
         ([0], [512], [0], [1]),
         ([0], [512], [1], [1]),

@@ -45,6 +45,8 @@ def table() -> Iterator[Case]:
     )
     yield from rows("MaxPool AveragePool", "f32", [X(2, 64, 10000)], kernel_shape=[3], strides=[2])
     yield from rows("AveragePool", "f32", [IMAGE], count_include_pad=1, ceil_mode=1, **pools[1])
+    yield from rows("MaxPool", "f32", [X(1, 256, 20, 20)], kernel_shape=[5, 5], pads=[2] * 4)
+    yield from rows("AveragePool", "f32", [X(1, 2048, 7, 7)], kernel_shape=[7, 7])
     yield from rows("GlobalAveragePool GlobalMaxPool", "f32", [IMAGE], [X(8, 512, 14, 14)])
     yield from rows("GlobalLpPool", "f32", [IMAGE], version=21)
     photo, double = X(1, 3, 480, 640), C([1, 1, 2, 2], "f32")
@@ -86,7 +88,12 @@ def table() -> Iterator[Case]:
     yield from rows("Conv", "f32", [X(1, 64, 56, 56), W(128, 64, 1, 1)])
     yield from rows("Conv", "f32", [X(1, 96, 56, 56), W(96, 1, 3, 3)], group=96, pads=[1, 1, 1, 1])
     yield from rows("Conv", "f32", [X(1, 64, 10000), W(64, 64, 3)])
+    yield from rows("Conv", "f32", [X(1, 128, 28, 28), W(128, 4, 3, 3)], group=32, pads=[1] * 4)
+    yield from rows("Conv", "f32", [X(1, 3, 224, 224), W(64, 3, 7, 7)], strides=[2, 2])
     yield from rows("ConvTranspose", "f32", [X(1, 64, 56, 56), W(64, 32, 2, 2)], strides=[2, 2])
+    yield from rows(
+        "ConvTranspose", "f32", [X(1, 32, 64, 64), W(32, 1, 4, 4)], group=32, strides=[2, 2]
+    )
     for text, shapes in (
         ("ij,jk->ik", [X(256, 256), X(256, 256)]),
         ("bij,bjk->bik", [X(8, 128, 128), X(8, 128, 128)]),

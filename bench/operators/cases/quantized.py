@@ -61,6 +61,9 @@ def table() -> Iterator[Case]:
             codes(512, 512, type="i8", constant=True),
         ]
         yield from rows("QLinearMatMul", name, [*product, scale(0.01), C(0, "i8"), scale(), zero])
+    yield from rows("DequantizeLinear", "i16 u16 i32", [X(1024, 1024, low=-99, high=99), scale()])
+    for zero in (C(100, "i16"), C(1000, "u16")):
+        yield from rows("QuantizeLinear", "f32", [X(1024, 1024), scale(), zero])
     gemm = [codes(256, 512), scale(), C(128, "u8"), codes(512, 512, type="i8", constant=True)]
     gemm += [scale(0.01), C(0, "i8"), W(512, low=-99, high=99, type="i32"), scale(), C(128, "u8")]
     yield from rows("QGemm", "u8", gemm, domain=MS)
