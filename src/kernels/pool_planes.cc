@@ -135,7 +135,7 @@ HWY_INLINE void JoinColumns(const PoolShape& shape, const T* columns, T* to, int
 // Rows [begin, end) of y: the rows of a window are joined first, then its columns.
 template <PlanePool kKind, typename T>
 void Rows(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, int64_t end) {
-  constexpr int64_t kSlack = 2 * HWY_MAX_BYTES / sizeof(T);
+  constexpr int64_t kSlack = 2 * HWY_MAX_BYTES / sizeof(T), kShortRow = 192 / sizeof(T);
   const T* x = static_cast<const T*>(x_in);
   T neutral{0};
   if constexpr (kKind == PlanePool::kMax) {
@@ -172,10 +172,13 @@ void Rows(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, i
       const T* from =
           x + ((image + top.first) * shape.in[1] + left.first) * shape.in[2] + start + low;
       JoinRows<kKind>(across, from, columns + low, high - low, neutral);
-      JoinColumns<kKind>(shape, columns, made, count);
       T* to = static_cast<T*>(y_in) + row * width + first;
+      // To copy a short row takes long; what goes beyond it is written over by the rows behind it.
+      const bool straight = kKind == PlanePool::kMax && width <= kShortRow && count == width &&
+                            (end - row - 1) * width >= kSlack;
+      JoinColumns<kKind>(shape, columns, straight ? to : made, count);
       if constexpr (kKind == PlanePool::kMax) {
-        std::copy_n(made, count, to);
+        if (!straight) std::copy_n(made, count, to);
       } else {
         const T rows = static_cast<T>(kPadded ? top.padded * left.padded : top.count * left.count);
         SARDONYX_TILE_LOOP
