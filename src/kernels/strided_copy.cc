@@ -295,8 +295,8 @@ void StridedCopy(const StridedCopyPlan& plan, const void* in, void* out, const P
 namespace {
 
 // Copies `rows` rows of so many bytes that lie `in_step` and `out_step` apart.
-void CopyRows(const char* in, int64_t in_step, char* out, int64_t out_step, int64_t bytes,
-              int64_t rows) {
+HWY_INLINE void CopyRows(const char* in, int64_t in_step, char* out, int64_t out_step,
+                         int64_t bytes, int64_t rows) {
   const auto copy = [=](auto width) {
     const char* from = in;
     char* to = out;
@@ -307,15 +307,16 @@ void CopyRows(const char* in, int64_t in_step, char* out, int64_t out_step, int6
   bytes == 64 ? copy(std::integral_constant<int64_t, 64>()) : copy(bytes);
 }
 
-// each(part, first row, where the part begins in a row of the whole, bytes of that row, rows), for
-// rows that the cache holds until all parts are done.
+// each(part, first row, where the part begins in a row of the whole, bytes of that row, rows): of
+// short rows as many as the cache holds until all parts are done; long ones are written onwards.
 template <typename Each>
 void EachBlockOfParts(std::span<const int64_t> bytes, int64_t rows, const Parallel& par,
                       const Each& each) {
-  constexpr int64_t kBlockBytes = 8192;
+  constexpr int64_t kBlockBytes = 8192, kShortRow = 64;
   const int64_t whole = std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
   const int64_t tasks = std::min(rows, TasksForBytes(rows * whole));
-  const int64_t block = std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(whole, 1));
+  const bool is_short = whole > 0 && *std::max_element(bytes.begin(), bytes.end()) <= kShortRow;
+  const int64_t block = is_short ? std::max<int64_t>(1, kBlockBytes / whole) : 1;
   par.For(tasks, [&](int64_t task) {
     const int64_t end = rows * (task + 1) / tasks;
     for (int64_t row = rows * task / tasks; row < end; row += block) {
