@@ -5,7 +5,6 @@
 // F(2 x 2, 5 x 5), 2.8 times fewer; F(4 x 4, 5 x 5) with stride 2, (2 m + 3)^2, 3.3 times fewer.
 
 #include <algorithm>
-#include <utility>
 
 #include "kernels/conv_internal.h"
 #include "kernels/gemm.h"
@@ -21,8 +20,9 @@ namespace {
 constexpr int64_t kBlockBytes = 640 << 10;
 // Tiles that are multiplied by a panel before their products are transformed back.
 constexpr int64_t kProductTiles = 56;
-// Transformed weights of so many bytes are not kept.
-constexpr int64_t kLateBytes = 4 << 20;
+// Transformed weights of so many bytes are not kept; of a quarter where so many tiles share their
+// transform that it costs little.
+constexpr int64_t kLateBytes = 16 << 20, kSharingTiles = 64;
 // What those of some channels of a panel may take of that cache.
 constexpr int64_t kWeightBytes = 640 << 10;
 // Channels at a time of which they are made in registers.
@@ -66,10 +66,10 @@ Cut CutTiles(const ConvShape& s, WinogradForm form) {
   const int64_t matrices = form.Weights() * form.Weights();
   if (form == WinogradForm{4, 1}) {
     cut.few = all <= WinogradFewTiles() && cut.cout % panel == 0;
-    cut.late = cut.few || matrices * cut.cin * s.cout * 4 >= kLateBytes;
-    cut.piecewise = cut.late && !cut.few && all <= few;
+    const int64_t most = cut.few ? 0 : kLateBytes / (all < kSharingTiles ? 1 : 4);
+    cut.late = matrices * cut.cin * s.cout * 4 >= most;
   }
-  cut.blocks = !cut.few && !cut.piecewise && (fitting >= few || all * value_bytes > (8 << 20));
+  cut.blocks = !cut.few && (fitting >= few || all * value_bytes > (8 << 20));
   if (cut.blocks) {
     // An even number, so that two threads get the same share.
     cut.parts = RoundUp(CeilDiv(all, std::max(fitting, RoundUp(12, tile))), 2);
@@ -87,6 +87,7 @@ Cut CutTiles(const ConvShape& s, WinogradForm form) {
   cut.depth = GemmDepth(cut.cin);
   if (cut.few) cut.depth = CeilDiv(cut.cin, CeilDiv(cut.cin, kFewDepth));
   if (!cut.late || cut.few) return cut;
+  cut.piecewise = !cut.blocks && all <= few;
   if (cut.piecewise) {
     cut.depth = CeilDiv(cut.cin, CeilDiv(cut.cin * panel * matrices * 4, kWeightBytes));
   }
@@ -159,12 +160,9 @@ struct Work {
 
   // Tiles [first, last), whose values begin at in.data, times a panel. weights_of(k0, kc)
   // are the transformed weights of channels [k0, k0 + kc), matrices w_stride apart.
-  // Of weights that are transformed piecewise, `kernels` are the panel's before, of which the next
-  // channels are fetched meanwhile.
   template <typename WeightsOf>
   void Multiply(const WinogradValues& in, int64_t first, int64_t last, const Panel& panel,
-                const WeightsOf& weights_of, int64_t w_stride, const float* kernels,
-                float* products) const {
+                const WeightsOf& weights_of, int64_t w_stride, float* products) const {
     const WinogradValues out{products, cut.out_stride, panel.width};
     const int64_t chunks = CeilDiv(last - first, kProductTiles);
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
@@ -173,8 +171,6 @@ struct Work {
       for (int64_t k0 = 0; k0 < cut.cin; k0 += cut.depth) {
         const int64_t kc = std::min(cut.depth, cut.cin - k0);
         const float* const weights = weights_of(k0, kc);
-        const float* soon = kernels;
-        if (soon != nullptr) soon += (k0 + kc) * form.kernel * form.kernel * panel.width;
         GemmBlockArgs waiting{};  // a product is done once it is known which one follows
         for (int t = 0; t < form.Positions(); ++t) {
           const int i = t / form.Side(), j = t % form.Side();
@@ -191,11 +187,7 @@ struct Work {
           args.n_total = args.n1 = args.ldc = panel.width;
           args.c = products + t * out.t_stride + (row0 - first - begin) * panel.width;
           args.accumulate = k0 > 0;
-          // A product fetches as much as it reads: of the kernels, a quarter of their transform.
           waiting.next = args.b;
-          if (soon != nullptr && t % 4 == 1) {
-            waiting.next = std::exchange(soon, soon + kc * panel.width);
-          }
           GemmBlock(waiting);
           waiting = args;
         }
@@ -286,7 +278,7 @@ void ConvWinograd<kForm>::Pack(const ConvShape& s, const float* weights, float* 
       const int64_t count = std::min(kTogether, cut.cin - first), floats = count * panel.width;
       PackPanels(count * kArea, panel.columns, from + first * kArea, ld, true, 0, panel.columns,
                  kernels);
-      TransformsOf(kForm).weights(count, panel.width, kernels, transformed, floats, false);
+      TransformsOf(kForm).weights(count, panel.width, kernels, transformed, floats);
       for (int64_t t = 0; t < kMatrices; ++t) {
         std::copy_n(transformed + t * floats, floats, to + (t * cut.cin + first) * panel.width);
       }
@@ -315,7 +307,7 @@ void ConvWinograd<kForm>::Run(const ConvShape& s, const float* x, const float* p
     constexpr int64_t kArea = kForm.kernel * kForm.kernel;
     TransformsOf(kForm).weights(kc, panel.width,
                                 panel.Kernels(cut, kForm, packed) + k0 * kArea * panel.width, to,
-                                cut.w_stride, !cut.piecewise);
+                                cut.w_stride);
   };
   if (cut.blocks) {
     const auto transformed = [&](int64_t index) {
@@ -339,7 +331,7 @@ void ConvWinograd<kForm>::Run(const ConvShape& s, const float* x, const float* p
             cut.late ? transformed(i) : panel.Transformed(cut, kForm, packed);
         work.Multiply(
             in, first, last, panel, [&](int64_t k0, int64_t) { return weights + k0 * panel.width; },
-            cut.late ? cut.w_stride : cut.cin * panel.width, nullptr, products);
+            cut.late ? cut.w_stride : cut.cin * panel.width, products);
       }
     });
     return;
@@ -362,11 +354,11 @@ void ConvWinograd<kForm>::Run(const ConvShape& s, const float* x, const float* p
     const int64_t first = all * part / cut.parts, last = all * (part + 1) / cut.parts;
     if (first == last) return;
     const Panel panel(cut, task / cut.parts);
-    const float* const kernels = cut.late ? panel.Kernels(cut, kForm, packed) : nullptr;
-    if (cut.few) return work.MultiplyFew(At(0), panel, kernels, lease.floats());
+    if (cut.few) {
+      return work.MultiplyFew(At(0), panel, panel.Kernels(cut, kForm, packed), lease.floats());
+    }
     const auto multiply = [&](int64_t w_stride, const auto& weights_of) {
-      work.Multiply(At(first), first, last, panel, weights_of, w_stride,
-                    cut.piecewise ? kernels : nullptr, lease.floats());
+      work.Multiply(At(first), first, last, panel, weights_of, w_stride, lease.floats());
     };
     if (!cut.late) {
       const float* const kept = panel.Transformed(cut, kForm, packed);

@@ -73,7 +73,7 @@ struct Map<WinogradForm{4, 1}> {
     };
     to[0] = sum(kPa, s1, kPb, s2, x[0]);
     to[1] = hn::MulAdd(hn::Set(d, kPa * kA), d1, hn::Mul(hn::Set(d, kPb * kB), d2));
-    to[2] = hn::Mul(hn::Set(d, 2.0f * kPb), hn::Sub(s2, s1));
+    to[2] = hn::MulAdd(hn::Set(d, kPa * 0.5f), s1, hn::Mul(hn::Set(d, kPb * 2.0f), s2));
     to[3] = sum(kPa * 0.5f * kA, d1, kPb * 2.0f * kB, d2, x[5]);
   }
 };

@@ -343,11 +343,11 @@ constexpr int64_t kAhead = 4096;
 
 template <WinogradForm kForm>
 HWY_NOINLINE void Weights(int64_t count, int64_t width, const float* kernels, float* to,
-                          int64_t t_stride, bool ahead) {
+                          int64_t t_stride) {
   for (int64_t c = 0; c < count; ++c, to += width) {
     const int64_t area = kForm.kernel * kForm.kernel * width;
     const float* kernel = kernels + c * area;
-    for (int64_t i = 0; i < area && ahead; i += 16) __builtin_prefetch(kernel + kAhead + i, 0, 2);
+    for (int64_t i = 0; i < area; i += 16) __builtin_prefetch(kernel + kAhead + i, 0, 2);
     const int64_t j = WeightColumns<kForm>(Wide(), kernel, width, 0, to, t_stride);
     WeightColumns<kForm>(hn::CappedTag<float, kPanelGranule>(), kernel, width, j, to, t_stride);
   }

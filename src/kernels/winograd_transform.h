@@ -110,10 +110,8 @@ struct WinogradTransforms {
   void (*output)(const ConvShape& shape, const WinogradValues& from, int64_t first, int64_t count,
                  int64_t channels, float* y, const TileEpilogue& epilogue);
   // Transforms kernels [count, kernel, kernel, width] into Weights()^2 panels [count, width], each
-  // t_stride behind the one before. The width is a multiple of kPanelGranule. If `ahead`, kernels
-  // come from memory, and those that follow are fetched meanwhile.
-  void (*weights)(int64_t count, int64_t width, const float* kernels, float* to, int64_t t_stride,
-                  bool ahead);
+  // t_stride behind the one before. The width is a multiple of kPanelGranule.
+  void (*weights)(int64_t count, int64_t width, const float* kernels, float* to, int64_t t_stride);
 };
 
 // For the forms in SARDONYX_WINOGRAD_FORMS.
