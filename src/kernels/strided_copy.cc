@@ -41,6 +41,80 @@ void FillRow(void* out, int64_t count, const void* value, int element_bytes) {
   }
 }
 
+// Copies `rows` rows of so many bytes that lie `in_step` and `out_step` apart. A call of memcpy
+// costs more than a short row itself: these are copied by vectors, the last of which may begin
+// before the end of the one before it.
+HWY_INLINE void CopyRowsHere(const void* in, int64_t in_step, void* out, int64_t out_step,
+                             int64_t bytes, int64_t rows) {
+  const auto copy = [=](auto d) HWY_ATTR {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    const uint8_t* from = static_cast<const uint8_t*>(in);
+    uint8_t* to = static_cast<uint8_t*>(out);
+    for (int64_t row = 0; row < rows; ++row, from += in_step, to += out_step) {
+      for (int64_t i = 0; i + lanes < bytes; i += lanes) {
+        hn::StoreU(hn::LoadU(d, from + i), d, to + i);
+      }
+      hn::StoreU(hn::LoadU(d, from + bytes - lanes), d, to + bytes - lanes);
+    }
+  };
+  constexpr int64_t kShortRow = 512;  // in bytes
+  const hn::CappedTag<uint8_t, 16> short_vector;
+  const hn::CappedTag<uint8_t, 32> vector;
+  if (bytes < static_cast<int64_t>(hn::Lanes(short_vector)) || bytes > kShortRow) {
+    const char* from = static_cast<const char*>(in);
+    char* to = static_cast<char*>(out);
+    for (int64_t row = 0; row < rows; ++row, from += in_step, to += out_step) {
+      std::memcpy(to, from, static_cast<size_t>(bytes));
+    }
+  } else if (bytes < static_cast<int64_t>(hn::Lanes(vector))) {
+    copy(short_vector);
+  } else {
+    copy(vector);
+  }
+}
+
+void CopyRows(const void* in, int64_t in_step, void* out, int64_t out_step, int64_t bytes,
+              int64_t rows) {
+  CopyRowsHere(in, in_step, out, out_step, bytes, rows);
+}
+
+// each(part, first row, where the part begins in a row of the whole, bytes of that row, rows), for
+// rows [begin, end): of short ones a few at a time, so that the whole is written or read onwards.
+template <typename Each>
+HWY_INLINE void EachBlockOfParts(std::span<const int64_t> bytes, int64_t begin, int64_t end,
+                                 const Each& each) {
+  constexpr int64_t kBlockBytes = 512;
+  const int64_t whole = std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
+  const int64_t block = std::max<int64_t>(1, kBlockBytes / std::max<int64_t>(whole, 1));
+  for (int64_t row = begin; row < end; row += block) {
+    const int64_t count = std::min(block, end - row);
+    int64_t at = 0;
+    for (size_t part = 0; part < bytes.size(); at += bytes[part++]) {
+      each(part, row, at, whole, count);
+    }
+  }
+}
+
+void JoinRange(std::span<const int64_t> bytes, int64_t begin, int64_t end, const void* const* parts,
+               void* whole) {
+  EachBlockOfParts(bytes, begin, end,
+                   [&](size_t part, int64_t row, int64_t at, int64_t step, int64_t count) HWY_ATTR {
+                     const int64_t size = bytes[part];
+                     CopyRowsHere(static_cast<const char*>(parts[part]) + row * size, size,
+                                  static_cast<char*>(whole) + row * step + at, step, size, count);
+                   });
+}
+
+void SplitRange(std::span<const int64_t> bytes, int64_t begin, int64_t end, const void* whole,
+                void* const* parts) {
+  EachBlockOfParts(bytes, begin, end,
+                   [&](size_t part, int64_t row, int64_t at, int64_t step, int64_t count) HWY_ATTR {
+                     const int64_t size = bytes[part];
+                     CopyRowsHere(static_cast<const char*>(whole) + row * step + at, step,
+                                  static_cast<char*>(parts[part]) + row * size, size, size, count);
+                   });
+}
+
 }  // namespace sardonyx::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -49,6 +123,9 @@ namespace sardonyx {
 namespace {
 
 HWY_EXPORT(FillRow);
+HWY_EXPORT(CopyRows);
+HWY_EXPORT(JoinRange);
+HWY_EXPORT(SplitRange);
 
 // An element of any alignment and origin: short rows that are copied as one element are aligned
 // only to what they consist of.
@@ -76,16 +153,6 @@ constexpr int64_t kChunkBytes = int64_t{64} << 10;
 
 int64_t TasksForBytes(int64_t bytes) { return TaskCount(5e-5 * static_cast<double>(bytes)); }
 
-// A call costs more than a short row itself.
-void CopyRow(const char* in, char* out, int64_t bytes) {
-  if (bytes > 64 || bytes < 16) {
-    std::memcpy(out, in, static_cast<size_t>(bytes));
-    return;
-  }
-  for (int64_t i = 0; i + 16 < bytes; i += 16) std::memcpy(out + i, in + i, 16);
-  std::memcpy(out + bytes - 16, in + bytes - 16, 16);
-}
-
 template <typename T>
 void TransposeElements(const T* in, int64_t in_stride, T* out, int64_t out_stride, int64_t rows,
                        int64_t cols) {
@@ -112,18 +179,14 @@ void FillElements(T* out, int64_t count, T element) {
 
 template <typename T>
 void CopyUnit(Method method, const T* in, T* out, Dim rows, Dim cols) {
+  constexpr int64_t kWidth = sizeof(T);
   switch (method) {
     case Method::kNothing: return;
     case Method::kRows:
-      if (cols.size * static_cast<int64_t>(sizeof(T)) >= 16) {
-        for (int64_t i = 0; i < rows.size; ++i) {
-          CopyRow(reinterpret_cast<const char*>(in + i * rows.in_stride),
-                  reinterpret_cast<char*>(out + i * rows.out_stride),
-                  cols.size * static_cast<int64_t>(sizeof(T)));
-        }
-        return;
-      }
-      break;
+      if (cols.size * kWidth < 16) break;
+      return HWY_DYNAMIC_DISPATCH(CopyRows)(in, rows.in_stride * kWidth, out,
+                                            rows.out_stride * kWidth, cols.size * kWidth,
+                                            rows.size);
     case Method::kSpread:
       for (int64_t i = 0; i < rows.size; ++i) {
         FillElements(out + i * rows.out_stride, cols.size, in[i * rows.in_stride]);
@@ -294,61 +357,29 @@ void StridedCopy(const StridedCopyPlan& plan, const void* in, void* out, const P
 
 namespace {
 
-// Copies `rows` rows of so many bytes that lie `in_step` and `out_step` apart.
-HWY_INLINE void CopyRows(const char* in, int64_t in_step, char* out, int64_t out_step,
-                         int64_t bytes, int64_t rows) {
-  const auto copy = [=](auto width) {
-    const char* from = in;
-    char* to = out;
-    for (int64_t row = 0; row < rows; ++row, from += in_step, to += out_step) {
-      std::memcpy(to, from, static_cast<size_t>(width));
-    }
-  };
-  bytes == 64 ? copy(std::integral_constant<int64_t, 64>()) : copy(bytes);
-}
-
-// each(part, first row, where the part begins in a row of the whole, bytes of that row, rows): of
-// short rows as many as the cache holds until all parts are done; long ones are written onwards.
-template <typename Each>
-void EachBlockOfParts(std::span<const int64_t> bytes, int64_t rows, const Parallel& par,
-                      const Each& each) {
-  constexpr int64_t kBlockBytes = 8192, kShortRow = 64;
+// rows(first, end): those of one task.
+template <typename Rows>
+void ForRowsOfParts(std::span<const int64_t> bytes, int64_t rows, const Parallel& par,
+                    const Rows& each) {
   const int64_t whole = std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
   const int64_t tasks = std::min(rows, TasksForBytes(rows * whole));
-  const bool is_short = whole > 0 && *std::max_element(bytes.begin(), bytes.end()) <= kShortRow;
-  const int64_t block = is_short ? std::max<int64_t>(1, kBlockBytes / whole) : 1;
-  par.For(tasks, [&](int64_t task) {
-    const int64_t end = rows * (task + 1) / tasks;
-    for (int64_t row = rows * task / tasks; row < end; row += block) {
-      const int64_t count = std::min(block, end - row);
-      int64_t at = 0;
-      for (size_t part = 0; part < bytes.size(); at += bytes[part++]) {
-        each(part, row, at, whole, count);
-      }
-    }
-  });
+  par.For(tasks, [&](int64_t task) { each(rows * task / tasks, rows * (task + 1) / tasks); });
 }
 
 }  // namespace
 
 void JoinRows(std::span<const int64_t> bytes, int64_t rows, const void* const* parts, void* whole,
               const Parallel& par) {
-  EachBlockOfParts(bytes, rows, par,
-                   [&](size_t part, int64_t row, int64_t at, int64_t step, int64_t count) {
-                     const int64_t size = bytes[part];
-                     CopyRows(static_cast<const char*>(parts[part]) + row * size, size,
-                              static_cast<char*>(whole) + row * step + at, step, size, count);
-                   });
+  ForRowsOfParts(bytes, rows, par, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(JoinRange)(bytes, begin, end, parts, whole);
+  });
 }
 
 void SplitRows(std::span<const int64_t> bytes, int64_t rows, const void* whole, void* const* parts,
                const Parallel& par) {
-  EachBlockOfParts(bytes, rows, par,
-                   [&](size_t part, int64_t row, int64_t at, int64_t step, int64_t count) {
-                     const int64_t size = bytes[part];
-                     CopyRows(static_cast<const char*>(whole) + row * step + at, step,
-                              static_cast<char*>(parts[part]) + row * size, size, size, count);
-                   });
+  ForRowsOfParts(bytes, rows, par, [&](int64_t begin, int64_t end) {
+    HWY_DYNAMIC_DISPATCH(SplitRange)(bytes, begin, end, whole, parts);
+  });
 }
 
 void Fill(void* out, int64_t count, const void* value, int element_bytes, const Parallel& par) {

@@ -125,12 +125,16 @@ TEST(StridedCopy, Expands) {
 }
 
 TEST(StridedCopy, WritesIntoPartOfTheOutput) {
-  for (int bytes : kWidths) {
-    Check({50, 17}, {17, 1}, {40, 1}, bytes);
-    Check({50, 3}, {3, 1}, {7, 1}, bytes);
-    Check({50, 1}, {1, 1}, {7, 1}, bytes);
-    Check({9, 40, 33}, {1, 9, 360}, {1400, 35, 1}, bytes);
-  }
+  test::ForEachTarget([] {
+    for (int bytes : kWidths) {
+      Check({50, 17}, {17, 1}, {40, 1}, bytes);
+      Check({50, 31}, {33, 1}, {34, 1}, bytes);
+      Check({5, 600}, {700, 1}, {601, 1}, bytes);
+      Check({50, 3}, {3, 1}, {7, 1}, bytes);
+      Check({50, 1}, {1, 1}, {7, 1}, bytes);
+      Check({9, 40, 33}, {1, 9, 360}, {1400, 35, 1}, bytes);
+    }
+  });
 }
 
 TEST(StridedCopy, LargeContiguous) { Check({3, 70001}, {70001, 1}, {70001, 1}, 4); }
@@ -142,22 +146,35 @@ TEST(StridedCopy, NothingAndScalars) {
   StridedCopy(PrepareStridedCopy(dims, strides, strides, 4), nullptr, nullptr, test::Threads(1));
 }
 
-TEST(StridedCopy, JoinsAndSplitsRows) {
-  const std::vector<int64_t> bytes = {64, 100, 1, 3000};
-  const int64_t whole = 3165;
-  for (int64_t rows : {1, 7, 500}) {
-    std::vector<uint8_t> all(rows * whole), again(rows * whole);
-    std::iota(all.begin(), all.end(), uint8_t{0});
-    std::vector<std::vector<uint8_t>> parts;
-    for (int64_t part : bytes) parts.emplace_back(rows * part);
-    void* to[] = {parts[0].data(), parts[1].data(), parts[2].data(), parts[3].data()};
-    SplitRows(bytes, rows, all.data(), to, test::Threads(2));
-    for (int64_t row = 0; row < rows; ++row) {
-      EXPECT_EQ(parts[1][row * 100 + 99], all[row * whole + 163]);
+void CheckJoinAndSplit(const Sizes& bytes, int64_t rows) {
+  const int64_t whole = std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
+  std::vector<uint8_t> all(rows * whole), again(rows * whole);
+  std::iota(all.begin(), all.end(), uint8_t{0});
+  std::vector<std::vector<uint8_t>> parts;
+  std::vector<void*> to;
+  for (int64_t part : bytes) to.push_back(parts.emplace_back(rows * part).data());
+  SplitRows(bytes, rows, all.data(), to.data(), test::Threads(2));
+  int64_t at = 0;
+  for (size_t part = 0; part < bytes.size(); at += bytes[part++]) {
+    for (int64_t i = 0; i < rows * bytes[part]; ++i) {
+      const int64_t from = i / bytes[part] * whole + at + i % bytes[part];
+      ASSERT_EQ(parts[part][i], all[from]) << "part " << part << " byte " << i;
     }
-    JoinRows(bytes, rows, to, again.data(), test::Threads(2));
-    EXPECT_EQ(again, all);
   }
+  JoinRows(bytes, rows, to.data(), again.data(), test::Threads(2));
+  EXPECT_EQ(again, all);
+}
+
+TEST(StridedCopy, JoinsAndSplitsRows) {
+  test::ForEachTarget([] {
+    for (int64_t rows : {1, 7, 300}) {
+      CheckJoinAndSplit({64, 100, 1, 3000}, rows);
+      for (int64_t bytes : {1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 80, 96, 511, 512, 513}) {
+        CheckJoinAndSplit({bytes, bytes}, rows);
+        CheckJoinAndSplit({bytes, 3, 24}, rows);
+      }
+    }
+  });
 }
 
 TEST(StridedCopy, Fills) {
