@@ -33,6 +33,7 @@ function(sardonyx_folder folder)
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
   target_link_libraries(${target} PUBLIC ${ARG_DEPENDS} PRIVATE sardonyx_flags nlohmann_json::nlohmann_json)
   target_include_directories(${target} SYSTEM PRIVATE ${PROTOZERO_INCLUDE_DIR})
+  target_compile_options(${target} PRIVATE -ffunction-sections)  # sardonyx_function_order
   set(SARDONYX_FOLDERS ${SARDONYX_FOLDERS} ${target} PARENT_SCOPE)
 endfunction()
 
@@ -65,6 +66,18 @@ function(sardonyx_engine_build_name)
   target_link_libraries(sardonyx_engine PRIVATE sardonyx_version)
 endfunction()
 
+# Links the functions that models call side by side, as tools/write_function_order.py found them: a
+# process then maps 1 to 3 MiB less code.
+function(sardonyx_function_order target)
+  set(order ${PROJECT_SOURCE_DIR}/cmake/function_order.ld)
+  check_linker_flag(CXX LINKER:-T,${order} has_function_order)
+  if(has_function_order)
+    target_compile_options(${target} PRIVATE -ffunction-sections)
+    target_link_options(${target} PRIVATE LINKER:-T,${order})
+    set_target_properties(${target} PROPERTIES LINK_DEPENDS ${order})
+  endif()
+endfunction()
+
 # tools/cli/*.cc -> the executable `sardonyx`.
 function(sardonyx_cli)
   file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/cli/*.cc)
@@ -72,6 +85,7 @@ function(sardonyx_cli)
     return()
   endif()
   add_executable(sardonyx_cli ${sources})
+  sardonyx_function_order(sardonyx_cli)
   set_target_properties(sardonyx_cli PROPERTIES OUTPUT_NAME sardonyx)
   target_link_libraries(sardonyx_cli PRIVATE sardonyx sardonyx_flags sardonyx_version CLI11::CLI11 ZLIB::ZLIB fmt::fmt
                                              nlohmann_json::nlohmann_json)
@@ -84,6 +98,7 @@ function(sardonyx_python)
     return()
   endif()
   nanobind_add_module(_sardonyx NB_STATIC NOMINSIZE ${sources})
+  sardonyx_function_order(_sardonyx)
   set_target_properties(_sardonyx PROPERTIES LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/python)
   target_link_libraries(_sardonyx PRIVATE sardonyx sardonyx_flags sardonyx_version)
   # A table of 8 KiB instead of 250 KiB to be read at each import.
