@@ -15,8 +15,12 @@ namespace sardonyx {
 #define SARDONYX_KERNELS_POOL_PLANES_ONCE
 // What is worked on at a time: outputs of a row, and columns that they need.
 inline constexpr int64_t kPoolOutputs = 512, kPoolColumns = 2048;
-inline int64_t PoolReach(const PoolShape& shape) {
-  return (shape.kernel[2] - 1) * shape.dilation[2] + 1;
+// What a window spans along an axis; what all of them do by steps of 1, padding included.
+inline int64_t PoolSpanOf(const PoolShape& shape, int axis) {
+  return (shape.kernel[axis] - 1) * shape.dilation[axis] + 1;
+}
+inline int64_t PoolReach(const PoolShape& shape, int axis) {
+  return shape.out[axis] - 1 + PoolSpanOf(shape, axis);
 }
 using PlaneRows = void (*)(const PoolShape& shape, const void* x, void* y, int64_t begin,
                            int64_t end);
@@ -142,7 +146,7 @@ void Rows(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, i
     neutral = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
                                                    : std::numeric_limits<T>::lowest();
   }
-  const int64_t stride = shape.stride[2], span = PoolReach(shape), width = shape.out[2];
+  const int64_t stride = shape.stride[2], span = PoolSpanOf(shape, 2), width = shape.out[2];
   const int64_t step[2] = {shape.in[1] * shape.in[2] * shape.dilation[0],
                            shape.in[2] * shape.dilation[1]};
   const int64_t most = std::min(kPoolOutputs, (kPoolColumns - span) / stride + 1);
@@ -195,10 +199,46 @@ void Rows(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, i
   }
 }
 
-PlaneRows Find(PlanePool kind, DType type) {
+// Images [begin, end) that fit into a buffer, by steps of 1: the maxima of 2, 4 ... neighbours of
+// the whole padded image, down and then across; the last step overlaps the one before.
+template <typename T>
+void SmallPlanes(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, int64_t end) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr T kNeutral = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                                              : std::numeric_limits<T>::lowest();
+  constexpr Across kOneRow = {{1, 1}, {0, 0}};
+  const int64_t height = PoolReach(shape, 1), width = PoolReach(shape, 2), size = height * width;
+  T plane[kPoolColumns + 2 * HWY_MAX_BYTES / sizeof(T)];
+  const T* x = static_cast<const T*>(x_in) + begin * shape.in[1] * shape.in[2];
+  T* y = static_cast<T*>(y_in) + begin * shape.out[1] * shape.out[2];
+  for (int64_t image = begin; image < end; ++image) {
+    for (int64_t i = 0; i < size + lanes; i += lanes)
+      hn::StoreU(hn::Set(d, kNeutral), d, plane + i);
+    T* inner = plane + shape.pad_begin[1] * width + shape.pad_begin[2];
+    for (int64_t row = 0; row < shape.in[1]; ++row, x += shape.in[2]) {
+      JoinRows<PlanePool::kMax>(kOneRow, x, inner + row * width, shape.in[2], kNeutral);
+    }
+    for (const int axis : {1, 2}) {
+      const int64_t step = shape.dilation[axis] * (axis == 1 ? width : 1);
+      for (int64_t joined = 1, more; joined < shape.kernel[axis]; joined += more) {
+        more = std::min(joined, shape.kernel[axis] - joined);
+        for (int64_t i = 0; i < size - more * step; i += lanes) {
+          const auto ahead = hn::LoadU(d, plane + i + more * step);
+          hn::StoreU(hn::Max(hn::LoadU(d, plane + i), ahead), d, plane + i);
+        }
+      }
+    }
+    for (int64_t row = 0; row < shape.out[1]; ++row, y += shape.out[2]) {
+      JoinRows<PlanePool::kMax>(kOneRow, plane + row * width, y, shape.out[2], kNeutral);
+    }
+  }
+}
+
+PlaneRows Find(PlanePool kind, DType type, bool is_small) {
   const auto any = [&](auto tag) -> PlaneRows {
     using T = typename decltype(tag)::type;
-    if (kind == PlanePool::kMax) return Rows<PlanePool::kMax, T>;
+    if (kind == PlanePool::kMax) return is_small ? SmallPlanes<T> : Rows<PlanePool::kMax, T>;
     if constexpr (std::is_floating_point_v<T>) {
       return kind == PlanePool::kAverage ? Rows<PlanePool::kAverage, T>
                                          : Rows<PlanePool::kAverageWithPad, T>;
@@ -224,18 +264,25 @@ namespace sardonyx {
 HWY_EXPORT(Find);
 
 bool CanPoolPlanes(const PoolShape& shape, PlanePool kind, DType type) {
-  return shape.channels == 1 && PoolReach(shape) <= kPoolColumns / 2 &&
-         HWY_DYNAMIC_DISPATCH(Find)(kind, type) != nullptr;
+  return shape.channels == 1 && PoolSpanOf(shape, 2) <= kPoolColumns / 2 &&
+         HWY_DYNAMIC_DISPATCH(Find)(kind, type, false) != nullptr;
 }
 
 void PoolPlanes(const PoolShape& shape, PlanePool kind, DType type, const void* x, void* y,
                 const Parallel& par) {
-  const PlaneRows run = HWY_DYNAMIC_DISPATCH(Find)(kind, type);
-  const int64_t rows = shape.batch * shape.out[0] * shape.out[1];
+  const auto fits = [&](int axis) {
+    return shape.stride[axis] == 1 && shape.pad_begin[axis] >= 0 &&
+           shape.pad_begin[axis] + shape.in[axis] <= PoolReach(shape, axis);
+  };
+  const bool is_small = kind == PlanePool::kMax && shape.in[0] * shape.out[0] == 1 && fits(1) &&
+                        fits(2) && PoolReach(shape, 1) * PoolReach(shape, 2) <= kPoolColumns;
+  const PlaneRows run = HWY_DYNAMIC_DISPATCH(Find)(kind, type, is_small);
+  const int64_t lines = is_small ? shape.batch : shape.batch * shape.out[0] * shape.out[1];
   const int64_t taps = shape.kernel[0] * shape.kernel[1] * shape.stride[2] + shape.kernel[2];
-  const Slices slices = Slice(rows, shape.out[2] * taps / 8 + 20);
+  const int64_t outputs = is_small ? shape.out[1] * shape.out[2] : shape.out[2];
+  const Slices slices = Slice(lines, outputs * taps / 8 + 20);
   par.For(slices.tasks,
-          [&](int64_t task) { run(shape, x, y, slices.Begin(task), slices.End(task, rows)); });
+          [&](int64_t task) { run(shape, x, y, slices.Begin(task), slices.End(task, lines)); });
 }
 
 }  // namespace sardonyx

@@ -179,7 +179,7 @@ void CheckPlanes(const PoolShape& s, DType type) {
 }
 
 TEST(PoolPlanes, AgreesWithChannelsLast) {
-  std::vector<PoolShape> shapes(5);
+  std::vector<PoolShape> shapes(8);
   shapes[0] = {.batch = 3,
                .in = {1, 9, 11},
                .out = {1, 5, 6},
@@ -202,6 +202,25 @@ TEST(PoolPlanes, AgreesWithChannelsLast) {
                .out = {1, 3, 3},
                .kernel = {1, 2, 2},
                .stride = {1, 2, 2}};  // the last windows reach beyond: ceil mode
+  shapes[5] = {.batch = 5,
+               .in = {1, 20, 20},
+               .out = {1, 20, 20},
+               .kernel = {1, 5, 5},
+               .pad_begin = {0, 2, 2},
+               .pad_end = {0, 2, 2}};
+  shapes[6] = {.batch = 3,
+               .in = {1, 9, 13},
+               .out = {1, 7, 8},
+               .kernel = {1, 2, 6},
+               .dilation = {1, 3, 2},
+               .pad_begin = {0, 1, 3},
+               .pad_end = {0, 0, 2}};
+  shapes[7] = {.batch = 2,
+               .in = {1, 3, 2},
+               .out = {1, 5, 3},
+               .kernel = {1, 7, 11},
+               .pad_begin = {0, 5, 4},
+               .pad_end = {0, 3, 7}};
   test::ForEachTarget([&] {
     for (const PoolShape& shape : shapes) {
       CheckPlanes<float>(shape, DType::kFloat32);
