@@ -23,20 +23,20 @@ struct SmallFloat {
   bool has_infinity;   // the all-ones exponent is infinity and NaN, as in IEEE 754
   bool negative_zero;  // false: the code of -0 is the only NaN
   bool has_nan;
-  double largest;
+  uint32_t largest;  // the code of the largest number
 };
 
 // OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats 1.0; the
 // FNUZ formats after Noune et al., "8-bit Numerical Formats for Deep Neural
 // Networks" (2022).
 constexpr SmallFloat kSmallFloats[] = {
-    {DType::kFloat8E4M3FN, 4, 3, 7, false, true, true, 448},
-    {DType::kFloat8E4M3FNUZ, 4, 3, 8, false, false, true, 240},
-    {DType::kFloat8E5M2, 5, 2, 15, true, true, true, 57344},
-    {DType::kFloat8E5M2FNUZ, 5, 2, 16, false, false, true, 57344},
-    {DType::kFloat4E2M1, 2, 1, 1, false, true, false, 6},
-    {DType::kFloat6E2M3, 2, 3, 1, false, true, false, 7.5},
-    {DType::kFloat6E3M2, 3, 2, 3, false, true, false, 28},
+    {DType::kFloat8E4M3FN, 4, 3, 7, false, true, true, 0x7e},
+    {DType::kFloat8E4M3FNUZ, 4, 3, 8, false, false, true, 0x7f},
+    {DType::kFloat8E5M2, 5, 2, 15, true, true, true, 0x7b},
+    {DType::kFloat8E5M2FNUZ, 5, 2, 16, false, false, true, 0x7f},
+    {DType::kFloat4E2M1, 2, 1, 1, false, true, false, 0x07},
+    {DType::kFloat6E2M3, 2, 3, 1, false, true, false, 0x1f},
+    {DType::kFloat6E3M2, 3, 2, 3, false, true, false, 0x1f},
 };
 
 const SmallFloat* FindSmallFloat(DType type) {
@@ -71,48 +71,34 @@ double Decode(const SmallFloat& format, uint32_t bits) {
   return sign * std::ldexp(static_cast<double>(significand), scale);
 }
 
-// The exponent of a number, -1023 of 0 and of those below 2^-1022; and 2^exponent, for [-1022,
-// 1023]. The functions of the library take ten times as long.
-int Exponent(double value) {
-  return static_cast<int>(std::bit_cast<uint64_t>(value) >> 52 & 0x7ff) - 1023;
-}
-double Power(int exponent) {
-  return std::bit_cast<double>(static_cast<uint64_t>(exponent + 1023) << 52);
-}
-
 uint32_t Encode(const SmallFloat& format, double value, bool saturate) {
   const int width = 1 + format.exponent_bits + format.mantissa_bits;
   const uint32_t sign_bit = 1u << (width - 1);
-  const bool negative = std::signbit(value);
-  const uint32_t sign = negative ? sign_bit : 0;
+  const uint32_t sign = std::signbit(value) ? sign_bit : 0;
   const uint32_t infinity = ((1u << format.exponent_bits) - 1) << format.mantissa_bits;
   const uint32_t nan = !format.negative_zero ? sign_bit
                        : format.has_infinity
                            ? (sign | infinity | (1u << (format.mantissa_bits - 1)))
                            : (sign | (sign_bit - 1));
   if (std::isnan(value)) return format.has_nan ? nan : sign_bit;
-  double magnitude = std::abs(value);
-  // Round to a multiple of the unit in the last place, half to even.
-  int exponent = 1 - format.bias;
-  if (magnitude > 0 && std::isfinite(magnitude)) {
-    exponent = std::max(exponent, Exponent(magnitude));
-    const int unit = exponent - format.mantissa_bits;
-    constexpr double kUnit = 0x1p52;  // numbers from here on are whole
-    magnitude = (magnitude * Power(-unit) + kUnit - kUnit) * Power(unit);
+  // Rounded half to even: the bits of a normal number, a subnormal one by the addition of a number
+  // whose last bit is its unit.
+  const auto magnitude = std::bit_cast<uint64_t>(std::abs(value));
+  const auto exponent = [](int e) { return static_cast<uint64_t>(e + 1023) << 52; };
+  const int left_out = 52 - format.mantissa_bits;
+  uint64_t code;
+  if (magnitude >= exponent(1 - format.bias)) {
+    const uint64_t odd = magnitude >> left_out & 1, half = uint64_t{1} << (left_out - 1);
+    code = (magnitude - exponent(-format.bias) + half - 1 + odd) >> left_out;
+  } else {
+    const uint64_t unit = exponent(1 - format.bias + left_out);
+    code = std::bit_cast<uint64_t>(std::abs(value) + std::bit_cast<double>(unit)) - unit;
   }
-  if (magnitude > format.largest) {
+  if (code > format.largest) {
     if (!saturate && format.has_nan) return format.has_infinity ? sign | infinity : nan;
-    magnitude = format.largest;
+    code = format.largest;
   }
-  if (magnitude == 0) return format.negative_zero ? sign : 0;
-  exponent = std::max(1 - format.bias, Exponent(magnitude));
-  const auto significand =
-      static_cast<uint32_t>(magnitude * Power(format.mantissa_bits - exponent));
-  // A subnormal has no leading one, and its exponent field is one less.
-  const uint32_t leading = 1u << format.mantissa_bits;
-  if (significand < leading) return sign | significand;
-  return sign | (static_cast<uint32_t>(exponent + format.bias) << format.mantissa_bits) |
-         (significand - leading);
+  return static_cast<uint32_t>(code) | (code != 0 || format.negative_zero ? sign : 0);
 }
 
 uint32_t EncodeScale(double value, bool saturate, ScaleRounding rounding) {
@@ -131,12 +117,10 @@ uint32_t EncodeScale(double value, bool saturate, ScaleRounding rounding) {
 }
 
 // The small integers' and floats' code of an element, whatever its width.
-uint32_t ReadBits(DType type, const void* data, int64_t i) {
-  const int bits = BitWidth(type);
+uint32_t ReadBits(int bits, const void* data, int64_t i) {
   return bits == 8 ? static_cast<const uint8_t*>(data)[i] : ReadPacked(data, bits, i);
 }
-void WriteBits(DType type, void* data, int64_t i, uint32_t value) {
-  const int bits = BitWidth(type);
+void WriteBits(int bits, void* data, int64_t i, uint32_t value) {
   if (bits == 8) {
     static_cast<uint8_t*>(data)[i] = static_cast<uint8_t>(value);
   } else {
@@ -275,8 +259,9 @@ To ParseNumber(const std::string& source) {
 DType WideOf(DType small) { return IsInteger(small) ? DType::kInt64 : DType::kFloat64; }
 
 void Widen(DType from, const void* in, void* out, int64_t count) {
+  const int width = BitWidth(from);
   for (int64_t i = 0; i < count; ++i) {
-    const uint32_t bits = ReadBits(from, in, i);
+    const uint32_t bits = ReadBits(width, in, i);
     if (IsInteger(from)) {
       static_cast<int64_t*>(out)[i] = IsSigned(from) ? SmallInteger(from, bits) : int64_t{bits};
     } else {
@@ -288,17 +273,19 @@ void Widen(DType from, const void* in, void* out, int64_t count) {
 void Narrow(const void* in, DType to, void* out, int64_t count, bool saturate,
             ScaleRounding rounding) {
   const SmallFloat* format = FindSmallFloat(to);
+  const int width = BitWidth(to);
+  const bool is_integer = IsInteger(to);
   for (int64_t i = 0; i < count; ++i) {
     uint32_t bits;
-    if (IsInteger(to)) {
+    if (is_integer) {
       // The low bits, as between the wider integers.
-      bits = static_cast<uint32_t>(static_cast<const int64_t*>(in)[i]) & ((1u << BitWidth(to)) - 1);
+      bits = static_cast<uint32_t>(static_cast<const int64_t*>(in)[i]) & ((1u << width) - 1);
     } else {
       const double value = static_cast<const double*>(in)[i];
       bits = format != nullptr ? Encode(*format, value, saturate)
                                : EncodeScale(value, saturate, rounding);
     }
-    WriteBits(to, out, i, bits);
+    WriteBits(width, out, i, bits);
   }
 }
 
