@@ -29,6 +29,13 @@ HWY_INLINE void TruncateVector(D d, const From* HWY_RESTRICT in, To* HWY_RESTRIC
     x = hn::PromoteTo(d, hn::LoadU(hn::Rebind<From, D>(), in));
   }
   const auto number = hn::IfThenElseZero(hn::Eq(x, x), x);
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  if constexpr (std::is_same_v<To, uint32_t> && std::is_same_v<From, float>) {
+    const hn::RebindToUnsigned<D> to;
+    const auto positive = hn::Max(number, hn::Zero(d));
+    return hn::StoreU(hn::Vec<decltype(to)>{_mm512_cvttps_epu32(positive.raw)}, to, out);
+  }
+#endif
   if constexpr (std::is_unsigned_v<To> && sizeof(To) >= 4) {
     using TFrom = hn::TFromD<D>;
     // Without a conversion to these: numbers of the upper half as if they began at 0, and the
