@@ -105,25 +105,33 @@ int TileGraph::Clamp(int x, double lo, double hi) {
                  {x, Constant(DType::kFloat32, lo), Constant(DType::kFloat32, hi)});
 }
 
+static bool IsWord(DType type) { return type == DType::kInt16 || type == DType::kUInt16; }
+
 int TileGraph::Centred(int whole) {
   const Node node = nodes[whole];
   if (node.type != DType::kInt32 || node.uses != 1) return -1;
   const bool shifted = Is(whole, TileOpcode::kSub);
-  const Node& wide = shifted ? nodes[node.args[0]] : node;
-  if (wide.kind != Kind::kCast) return -1;
-  const int code = wide.args[0];
-  const DType type = nodes[code].type;
-  if (!IsByte(type) && type != DType::kInt16 && type != DType::kUInt16) return -1;
+  int code = shifted ? node.args[0] : whole;
+  if (nodes[code].kind == Kind::kCast) {
+    code = nodes[code].args[0];
+    const DType type = nodes[code].type;
+    if (!IsByte(type) && !IsWord(type)) return -1;
+  } else if (nodes[code].kind != Kind::kInput) {
+    return -1;
+  }
   const int zero = shifted ? node.args[1] : Constant(DType::kInt32, 0);
   return FloatOp(TileOpcode::kDequantize, {code, zero, Constant(DType::kFloat32, 1)});
 }
 
 int TileGraph::Quantized(int clamp, DType type) {
+  if (!IsByte(type) && !IsWord(type)) return -1;
   if (!Absorbable(clamp, TileOpcode::kClamp)) return -1;
   const Node bounded = nodes[clamp];
-  const double least = type == DType::kInt8 ? -128 : 0;
+  const double codes = IsByte(type) ? 0x1p8 : 0x1p16;
+  const double least = type == DType::kInt8 || type == DType::kInt16 ? -codes / 2 : 0;
+  const double most = least + codes - 1;
   const double lo = nodes[bounded.args[1]].value, hi = nodes[bounded.args[2]].value;
-  if (!(lo >= least && lo <= hi && hi <= least + 255)) return -1;
+  if (!(lo >= least && lo <= hi && hi <= most)) return -1;
   if (lo != std::rint(lo) || hi != std::rint(hi)) return -1;
   int rounded = bounded.args[0], zero = -1;
   if (Absorbable(rounded, TileOpcode::kAdd)) {
@@ -140,7 +148,7 @@ int TileGraph::Quantized(int clamp, DType type) {
   }
   if (zero < 0) zero = Constant(DType::kFloat32, 0);
   if (scale < 0) scale = Constant(DType::kFloat32, 1);
-  if (IsConstant(scale, 1) && IsConstant(zero) && lo == least && hi == least + 255) {
+  if (IsByte(type) && IsConstant(scale, 1) && IsConstant(zero) && lo == least && hi == most) {
     const int made = OfBytes(x, nodes[zero].value, type);
     if (made >= 0) return made;
   }
@@ -459,7 +467,7 @@ int TileGraph::Convert(const Expression& expression, const Instruction& cast, in
                        bool is_result) {
   const DType type = ComputedType(cast.type);
   int made = -1;
-  if (IsByte(type) && nodes[x].type == DType::kFloat32) made = Quantized(x, type);
+  if (nodes[x].type == DType::kFloat32) made = Quantized(x, type);
   if (type == DType::kFloat32) made = Centred(x);
   if (made < 0) made = Cast(x, type);
   if (IsHalf(cast.type) && expression.RegisterType(cast.args[0]) != cast.type && !is_result) {

@@ -55,9 +55,9 @@ struct TileGraph {
   int Mul(int a, int b);
   int Pow(DType type, int a, int b);
   int Clamp(int x, double lo, double hi);
-  // byte - zero point, in int32, as one operation to float32, or -1; a product scales it.
+  // code - zero point, in int32, as one operation to float32, or -1; a product scales it.
   int Centred(int whole);
-  // A clamp of rounded values cast to bytes, likewise.
+  // A clamp of rounded values cast to bytes or words, likewise.
   int Quantized(int clamp, DType type);
   // Rounded sums and products of two centred bytes by constants, plus a constant, as bytes again:
   // one operation, or -1.

@@ -26,7 +26,7 @@ enum class TileOpcode : uint8_t {
   kHardSwish,      // x * min(max(x * a + b, lo), hi), five operands
   kDequantize,     // (x - zero) * scale: a code of 8 or 16 bits, int32, float32
   kDequantizeAdd,  // the same + t, rounded once or twice
-  kQuantize,       // a byte: min(max(round(x / scale) + zero, lo), hi), lo and hi uniform
+  kQuantize,       // such a code: min(max(round(x / scale) + zero, lo), hi), lo and hi uniform
   // Bytes a, b and, uniform, the zero point and the factor of each as pairs of float32 in a
   // float64, then what is added as int32: a byte, round((a - za) * fa + (b - zb) * fb) + zero.
   kSumOfBytes,

@@ -1,5 +1,5 @@
-// Tiles of bytes to the real numbers they stand for, and back; their sums and products. Codes of 16
-// bits become real numbers as well.
+// Tiles of codes of 8 and 16 bits to the real numbers they stand for, and back; sums and products
+// of bytes.
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -46,7 +46,12 @@ struct Dequantizer {
                      float* y) const {
     const D d;
     const DI di;
-    const VI whole = hn::PromoteTo(di, hn::LoadU(hn::Rebind<T, D>(), x));
+    VI whole;
+    if constexpr (sizeof(T) == 4) {
+      whole = hn::LoadU(di, x);
+    } else {
+      whole = hn::PromoteTo(di, hn::LoadU(hn::Rebind<T, D>(), x));
+    }
     const V centred = hn::ConvertTo(d, hn::Sub(whole, kZero ? zero : hn::LoadU(di, z)));
     const V factor = kScale ? scale : hn::LoadU(d, s);
     if constexpr (kAdds) {
@@ -79,7 +84,7 @@ void Dequantize(const TileArgs& args) {
   std::memcpy(y + i, last_y, static_cast<size_t>(rest) * sizeof(float));
 }
 
-// ---- min(max(round(x / scale) + zero point, low), high), as a byte; NaN gives 0 ----
+// ---- min(max(round(x / scale) + zero point, low), high), as a code; NaN gives 0 ----
 
 enum class Division : uint8_t { kNone, kReciprocal, kDivide };
 
@@ -133,12 +138,13 @@ struct Quantizer {
   }
 };
 
-// Writes whole(i), int32 of the elements from i on, as bytes y; returns where the whole vectors
+// Writes whole(i), int32 of the elements from i on, as codes y; returns where the whole vectors
 // end.
 template <typename T, class Whole>
-HWY_INLINE int64_t StoreBytes(T* y, int64_t count, const Whole& whole) {
+HWY_INLINE int64_t StoreCodes(T* y, int64_t count, const Whole& whole) {
   int64_t i = 0;
-  if constexpr (kLanes > 4) {  // four vectors fill one of bytes, though not in order
+  if constexpr (sizeof(T) == 1 &&
+                kLanes > 4) {  // four vectors fill one of bytes, though not in order
     const hn::Repartition<T, D> bytes;
     const hn::RebindToUnsigned<DI> words;
     HWY_ALIGN int32_t order[kLanes];
@@ -154,8 +160,8 @@ HWY_INLINE int64_t StoreBytes(T* y, int64_t count, const Whole& whole) {
       hn::StoreU(hn::BitCast(bytes, ordered), bytes, y + i);
     }
   }
-  const hn::Rebind<T, D> bytes;
-  for (; i + kLanes <= count; i += kLanes) hn::StoreU(hn::DemoteTo(bytes, whole(i)), bytes, y + i);
+  const hn::Rebind<T, D> codes;
+  for (; i + kLanes <= count; i += kLanes) hn::StoreU(hn::DemoteTo(codes, whole(i)), codes, y + i);
   return i;
 }
 
@@ -168,7 +174,7 @@ HWY_INLINE void RunQuantize(const TileArgs& args) {
   const Quantizer<T, kZero, kScale, kDivision, kBounds> quantizer(
       s, z, static_cast<const float*>(args.in[3]), static_cast<const float*>(args.in[4]));
   const auto advance = [](const float* p, bool uniform, int64_t i) { return uniform ? p : p + i; };
-  const int64_t i = StoreBytes(y, args.count, [&](int64_t at) HWY_ATTR {
+  const int64_t i = StoreCodes(y, args.count, [&](int64_t at) HWY_ATTR {
     return quantizer.Whole(hn::LoadU(D(), x + at), advance(s, kScale, at), advance(z, kZero, at));
   });
   const int64_t rest = args.count - i;
@@ -225,7 +231,7 @@ void OfBytes(const TileArgs& args) {
   };
   auto* y = static_cast<T*>(args.out);
   const int64_t i =
-      StoreBytes(y, args.count, [&](int64_t at) HWY_ATTR { return whole(a + at, b + at); });
+      StoreCodes(y, args.count, [&](int64_t at) HWY_ATTR { return whole(a + at, b + at); });
   const int64_t rest = args.count - i;
   if (rest == 0) return;
   T last_a[kLanes] = {}, last_b[kLanes] = {}, last_y[kLanes];
@@ -251,28 +257,29 @@ TileFn FindDequantize(TileOpcode op, unsigned uniform) {
   }
 }
 
-// The others; T is a byte.
 template <typename T>
-TileFn FindOfBytes(TileOpcode op, unsigned uniform) {
-  if (op == TileOpcode::kQuantize) {
-    switch (uniform) {
-      case 0:
-      case 24: return Quantize<T, false, false>;
-      case 26: return Quantize<T, true, false>;
-      case 28: return Quantize<T, false, true>;
-      case 30: return Quantize<T, true, true>;
-      default: return nullptr;
-    }
+TileFn FindQuantize(unsigned uniform) {
+  switch (uniform) {
+    case 0:
+    case 24: return Quantize<T, false, false>;
+    case 26: return Quantize<T, true, false>;
+    case 28: return Quantize<T, false, true>;
+    case 30: return Quantize<T, true, true>;
+    default: return nullptr;
   }
-  if ((uniform & 3) != 0) return nullptr;
-  return op == TileOpcode::kSumOfBytes ? OfBytes<T, false> : OfBytes<T, true>;
 }
 
 TileFn Find(TileOpcode op, DType codes, unsigned uniform) {
   const bool dequantizes = op == TileOpcode::kDequantize || op == TileOpcode::kDequantizeAdd;
   const auto find = [&]<typename T>(T) -> TileFn {
     if (dequantizes) return FindDequantize<T>(op, uniform);
-    if constexpr (sizeof(T) == 1) return FindOfBytes<T>(op, uniform);
+    if constexpr (sizeof(T) < 4) {
+      if (op == TileOpcode::kQuantize) return FindQuantize<T>(uniform);
+    }
+    if constexpr (sizeof(T) == 1) {
+      if ((uniform & 3) != 0) return nullptr;
+      return op == TileOpcode::kSumOfBytes ? OfBytes<T, false> : OfBytes<T, true>;
+    }
     return nullptr;
   };
   switch (codes) {
@@ -280,6 +287,7 @@ TileFn Find(TileOpcode op, DType codes, unsigned uniform) {
     case DType::kUInt8: return find(uint8_t{});
     case DType::kInt16: return find(int16_t{});
     case DType::kUInt16: return find(uint16_t{});
+    case DType::kInt32: return find(int32_t{});
     default: return nullptr;
   }
 }

@@ -12,7 +12,7 @@ namespace {
 
 template <typename T>
 std::string TypeName() {
-  return std::is_signed_v<T> ? "int8" : "uint8";
+  return (std::is_signed_v<T> ? "int" : "uint") + std::to_string(8 * sizeof(T));
 }
 
 template <typename T>
@@ -32,7 +32,8 @@ void CheckQuantize(const std::vector<float>& x, int64_t columns, const std::vect
   const int64_t steps = static_cast<int64_t>(scales.size());
   std::vector<T> zero;
   for (int64_t i = 0; i < steps; ++i) zero.push_back(zeros[static_cast<size_t>(i) % zeros.size()]);
-  const std::string range = std::is_signed_v<T> ? "-128:float, 127:float" : "0:float, 255:float";
+  const std::string range = fmt::format("{}:float, {}:float", std::numeric_limits<T>::min(),
+                                        std::numeric_limits<T>::max());
   const Expression expression = Expression::Parse(
       "(float, float, " + TypeName<T>() + "; " + range +
       ") div(0,1):float round(5):float cast(2):float add(6,7):float max(8,3):float "
@@ -58,9 +59,9 @@ void CheckQuantize(const std::vector<float>& x, int64_t columns, const std::vect
 }
 
 // Values next to ties above all, where a quotient that is not rounded as division shows.
-std::vector<float> HardValues(float scale, std::mt19937& generator) {
+std::vector<float> HardValues(float scale, int first, int last, std::mt19937& generator) {
   std::vector<float> x = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, 1e38f, -1e38f, 1e-44f, -3e-39f};
-  for (int k = -150; k < 270; ++k) {
+  for (int k = first; k < last; ++k) {
     float value = (static_cast<float>(k) + 0.5f) * scale;
     for (int i = 0; i < 2; ++i) value = std::nextafter(value, -INFINITY);
     for (int i = 0; i < 5; ++i) {
@@ -80,9 +81,15 @@ TEST(Quantize, IsExactAtTies) {
         std::ldexp(static_cast<float>(generator()), static_cast<int>(generator() % 30) - 45));
   }
   for (const float scale : scales) {
-    const std::vector<float> x = HardValues(scale, generator);
+    std::vector<float> x = HardValues(scale, -150, 270, generator);
     CheckQuantize<uint8_t>(x, static_cast<int64_t>(x.size()), {scale}, false);
     CheckQuantize<int8_t>(x, static_cast<int64_t>(x.size()), {scale}, false);
+    for (const int near : {-33000, 32500, 65300}) {
+      const std::vector<float> more = HardValues(scale, near, near + 350, generator);
+      x.insert(x.end(), more.begin(), more.end());
+    }
+    CheckQuantize<uint16_t>(x, static_cast<int64_t>(x.size()), {scale}, false);
+    CheckQuantize<int16_t>(x, static_cast<int64_t>(x.size()), {scale}, false);
   }
 }
 
@@ -98,34 +105,40 @@ TEST(Quantize, ByRowsAndColumns) {
       for (int64_t i = 0; i < columns; ++i) by_column.push_back(static_cast<float>(i + 3) * 0.1f);
       CheckQuantize<uint8_t>(x, columns, by_row, true);
       CheckQuantize<int8_t>(x, columns, by_column, false);
+      CheckQuantize<uint16_t>(x, columns, by_column, false);
+      CheckQuantize<int16_t>(x, columns, by_row, true);
     }
   }
 }
 
-TEST(Quantize, CodesOfSixteenBits) {
+template <typename T>
+void CheckDequantize(const std::string& widened) {
   std::mt19937 generator(8);
   const float scale = 0.043f;
   for (const int64_t count : {1, 15, 64, 1000}) {
-    std::vector<uint16_t> codes(static_cast<size_t>(count));
-    for (uint16_t& code : codes) code = static_cast<uint16_t>(generator());
+    std::vector<T> codes(static_cast<size_t>(count));
+    for (T& code : codes) code = static_cast<T>(generator());
     const void* in[] = {codes.data(), &scale};
-    for (const bool is_signed : {false, true}) {
-      const Expression expression = Expression::Parse(
-          "(" + std::string(is_signed ? "int16" : "uint16") +
-          ", float; 300:int32) cast(0):int32 sub(3,2):int32 cast(4):float mul(5,1):float");
-      ForEachTarget([&] {
-        const auto kernel = PrepareElementwise(expression, std::array<int64_t, 1>{count},
-                                               std::array<int64_t, 2>{1, 0});
-        ASSERT_TRUE(kernel);
-        std::vector<float> y(codes.size());
-        RunElementwise(kernel, in, y.data(), OneThread());
-        for (size_t i = 0; i < y.size(); ++i) {
-          const int code = is_signed ? static_cast<int16_t>(codes[i]) : codes[i];
-          ASSERT_EQ(y[i], static_cast<float>(code - 300) * scale) << i;
-        }
-      });
-    }
+    const Expression expression =
+        Expression::Parse("(" + TypeName<T>() + ", float; 300:int32) " + widened);
+    ForEachTarget([&] {
+      const auto kernel = PrepareElementwise(expression, std::array<int64_t, 1>{count},
+                                             std::array<int64_t, 2>{1, 0});
+      ASSERT_TRUE(kernel);
+      std::vector<float> y(codes.size());
+      RunElementwise(kernel, in, y.data(), OneThread());
+      for (size_t i = 0; i < y.size(); ++i) {
+        const auto centred = static_cast<uint32_t>(codes[i]) - 300u;
+        ASSERT_EQ(y[i], static_cast<float>(static_cast<int32_t>(centred)) * scale) << i;
+      }
+    });
   }
+}
+
+TEST(Quantize, WideCodesToFloats) {
+  CheckDequantize<uint16_t>("cast(0):int32 sub(3,2):int32 cast(4):float mul(5,1):float");
+  CheckDequantize<int16_t>("cast(0):int32 sub(3,2):int32 cast(4):float mul(5,1):float");
+  CheckDequantize<int32_t>("sub(0,2):int32 cast(3):float mul(4,1):float");
 }
 
 // (a - za) * sa + (b - zb) * sb, quantised to [10, 200].
