@@ -184,12 +184,13 @@ constexpr bool kPairs = true;  // there are registers for two lines and the weig
 constexpr bool kPairs = false;
 #endif
 
-// kP neighbouring output pixels of two neighbouring lines for a kernel of kW x kW and stride kS:
-// the input lines that both read are loaded once. kWhole: all is inside of the input.
-template <int kP, int kW, int kS, bool kWhole, class D>
+// kP neighbouring output pixels of two neighbouring lines for a kernel of kW x kW and
+// strides of kH lines and kS pixels: the input lines that both read are loaded once. kWhole: all is
+// inside of the input.
+template <int kP, int kW, int kH, int kS, bool kWhole, class D>
 HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t c) {
   using V = hn::Vec<D>;
-  constexpr int kColumns = (kP - 1) * kS + kW, kRows = kS + kW;
+  constexpr int kColumns = (kP - 1) * kS + kW, kRows = kH + kW;
   const ConvShape& s = line.s;
   const int64_t pixel = s.x_stride, channels = s.cin, x_step = s.in[2] * pixel;
   const int64_t w0 = ow * kS - s.pad_begin[2];
@@ -202,7 +203,7 @@ HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t
   V acc[2][kP];
 #pragma GCC unroll 16
   for (int i = 0; i < 2 * kP; ++i) acc[i / kP][i % kP] = hn::Zero(d);
-#pragma GCC unroll 6
+#pragma GCC unroll 7
   for (int row = 0; row < kRows; ++row, x += x_step) {
 #pragma GCC unroll 5
     for (int k = 0; k < kW && row < kW; ++k, w += channels) wv[row][k] = hn::LoadU(d, w);
@@ -219,7 +220,7 @@ HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t
         if (j < k || (j - k) % kS != 0 || (j - k) / kS >= kP) continue;
         V* const sum = &acc[0][(j - k) / kS];
         if (row < kW) sum[0] = hn::MulAdd(wv[row][k], value, sum[0]);
-        if (row >= kS) sum[kP] = hn::MulAdd(wv[row - kS][k], value, sum[kP]);
+        if (row >= kH) sum[kP] = hn::MulAdd(wv[row - kH][k], value, sum[kP]);
       }
     }
   }
@@ -227,11 +228,11 @@ HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t
   Finish(d, acc[1], line, ow + s.out[2], c);
 }
 
-template <int kP, int kW, int kS, class D>
+template <int kP, int kW, int kH, int kS, class D>
 HWY_INLINE void PairTiles(D d, const DepthwiseLine& line) {
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D())), kColumns = (kP - 1) * kS + kW;
   const ConvShape& s = line.s;
-  const bool whole = line.h0 >= 0 && line.h0 + kS + kW <= s.in[1];
+  const bool whole = line.h0 >= 0 && line.h0 + kH + kW <= s.in[1];
   // Many channels of a tile first: memory gives whole pixels faster than parts. Of a large kernel
   // no more than the first-level cache keeps until the next tile.
   const int64_t block = kW == 3 ? s.cin : 4 * kL;
@@ -242,9 +243,9 @@ HWY_INLINE void PairTiles(D d, const DepthwiseLine& line) {
       for (int64_t next = c0; next < std::min(s.cin, c0 + block); next += kL) {
         const int64_t c = std::min(next, s.cin - kL);  // the last vector overlaps the one before
         if (inside) {
-          PairPixels<kP, kW, kS, true>(d, line, ow, c);
+          PairPixels<kP, kW, kH, kS, true>(d, line, ow, c);
         } else {
-          PairPixels<kP, kW, kS, false>(d, line, ow, c);
+          PairPixels<kP, kW, kH, kS, false>(d, line, ow, c);
         }
       }
     }
@@ -252,11 +253,11 @@ HWY_INLINE void PairTiles(D d, const DepthwiseLine& line) {
 }
 
 // `line` and the one behind it in tiles of 7 pixels, or kP; false if it is shorter than that.
-template <int kP, int kW, int kS, class D>
+template <int kP, int kW, int kH, int kS, class D>
 HWY_INLINE bool PairLine(D d, const DepthwiseLine& line) {
   const int64_t count = line.last - line.first, tile = count % 7 == 0 ? 7 : kP;
   if (count < tile) return false;
-  tile == 7 ? PairTiles<7, kW, kS>(d, line) : PairTiles<kP, kW, kS>(d, line);
+  tile == 7 ? PairTiles<7, kW, kH, kS>(d, line) : PairTiles<kP, kW, kH, kS>(d, line);
   return true;
 }
 
@@ -265,8 +266,13 @@ bool LinePair(const DepthwiseLine& line) {
   if constexpr (kPairs) {
     const Wide d;
     if (line.s.cin < static_cast<int64_t>(hn::Lanes(d))) return false;
-    if (line.s.kernel[2] == 5) return PairLine<8, 5, 1>(d, line);
-    return line.s.stride[2] == 1 ? PairLine<6, 3, 1>(d, line) : PairLine<6, 3, 2>(d, line);
+    const bool dense = line.s.stride[2] == 1;
+    if (line.s.stride[1] == 1) {
+      if (line.s.kernel[2] == 5) return PairLine<8, 5, 1, 1>(d, line);
+      return dense ? PairLine<6, 3, 1, 1>(d, line) : PairLine<6, 3, 1, 2>(d, line);
+    }
+    if (line.s.kernel[2] == 5) return PairLine<8, 5, 2, 1>(d, line);
+    return dense ? PairLine<6, 3, 2, 1>(d, line) : PairLine<6, 3, 2, 2>(d, line);
   }
   return false;
 }
@@ -463,18 +469,19 @@ size_t ScratchBytes(const ConvShape&, int) { return 0; }
 
 namespace {
 
-// Single channels, 3 x 3 with stride 1 or 2, and 5 x 5, whose windows reach at most half of a
-// kernel beyond the input: two lines at a time, where there are registers for them.
+// Single channels, 3 x 3 with strides of 1 or 2, and 5 x 5 with such a stride of lines, whose
+// windows reach at most half of a kernel beyond the input: two lines at a time, where there are
+// registers for them.
 bool SuitsPairs(const ConvShape& s) {
   if (s.groups != s.cin) return false;
   if (s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1 || s.pad_begin[0] != 0) return false;
-  const int64_t kernel = s.kernel[2], stride = s.stride[2], reach = kernel / 2;
+  const int64_t kernel = s.kernel[2], reach = kernel / 2;
   for (int i = 1; i < 3; ++i) {
-    const int64_t behind = (s.out[i] - 1) * stride + kernel - s.pad_begin[i] - s.in[i];
-    if (s.kernel[i] != kernel || s.stride[i] != stride || s.dilation[i] != 1) return false;
+    const int64_t behind = (s.out[i] - 1) * s.stride[i] + kernel - s.pad_begin[i] - s.in[i];
+    if (s.kernel[i] != kernel || s.stride[i] > 2 || s.dilation[i] != 1) return false;
     if (s.pad_begin[i] > reach || behind > reach) return false;
   }
-  return kernel == 3 ? stride <= 2 : kernel == 5 && stride == 1;
+  return kernel == 3 || (kernel == 5 && s.stride[2] == 1);
 }
 
 }  // namespace

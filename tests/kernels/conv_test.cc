@@ -349,6 +349,10 @@ TEST(Conv, Depthwise) {
     CheckConv(Shape(2, channels, channels, {{7, 5, 1, 1, 2, 2}, {7, 5, 1, 1, 2, 2}}, channels));
     CheckConv(Shape(1, channels, channels, {{2, 5, 1, 1, 2, 2}, {19, 5, 1, 1, 2, 2}}, channels));
     CheckConv(Shape(1, channels, channels, {{9, 5, 1, 1, 0, 1}, {12, 5, 1, 1, 1, 0}}, channels));
+    CheckConv(Shape(2, channels, channels, {{9, 3, 2, 1, 1, 1}, {14, 3, 1, 1, 1, 1}}, channels));
+    CheckConv(Shape(1, channels, channels, {{8, 3, 1, 1, 1, 1}, {27, 3, 2, 1, 1, 0}}, channels));
+    CheckConv(Shape(2, channels, channels, {{9, 5, 2, 1, 2, 2}, {7, 5, 1, 1, 2, 2}}, channels));
+    CheckConv(Shape(1, channels, channels, {{12, 5, 2, 1, 1, 2}, {19, 5, 1, 1, 2, 2}}, channels));
   }
   CheckConv(Shape(1, 104, 104, {{6, 5, 1, 1, 2, 2}, {83, 5, 1, 1, 2, 2}}, 104));
   CheckConv(Shape(1, 16, 16, {{1, 9, 1, 1, 4, 4}, {2, 9, 1, 1, 4, 4}}, 16));
