@@ -281,10 +281,13 @@ void Block(const GemmBlockArgs& args) {
       store.residual = ResidualOf(args.epilogue, begin, n);
       // Stores of a wide result would wait for its lines (of which rows that begin within one have
       // one more); a short product has no time to ask.
-      for (int64_t r = 0; r < height && args.kc > kShort; ++r) {
-        const float* row = c + r * args.ldc;
-        for (int64_t j = 0; j < columns; j += 16) __builtin_prefetch(row + j, 1);
-        if (args.ldc % 16 != 0) __builtin_prefetch(row + columns - 1, 1);
+      if (args.kc > kShort) {
+        const float* row = c;
+        for (int64_t r = 0; r < height; ++r, row += args.ldc) {
+          __builtin_prefetch(row, 1);
+          __builtin_prefetch(row + columns / 2, 1);
+          __builtin_prefetch(row + columns - 1, 1);
+        }
       }
       const TileFunction tile = functions[height - 1];
       const auto run = [&](float* to, int64_t ldto, const TileStore& as) {
