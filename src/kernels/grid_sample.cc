@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 #include "base/round.h"
 #include "kernels/sample.h"
@@ -17,10 +18,11 @@ using Padding = GridSampleShape::Padding;
 constexpr int64_t kTile = 64;  // points
 
 // What a point reads on one axis.
+template <typename T>
 struct AxisTaps {
   int count;
   int32_t pixel[4];
-  float weight[4];
+  T weight[4];
 };
 
 double Reflect(double x, int64_t size, bool align_corners) {
@@ -43,9 +45,10 @@ void CubicWeights(double t, double weights[4]) {
   weights[3] = far(2 - t);
 }
 
-void ReadAxis(const GridSampleShape& shape, float coordinate, int64_t size, AxisTaps& taps) {
+template <typename T>
+void ReadAxis(const GridSampleShape& shape, T coordinate, int64_t size, AxisTaps<T>& taps) {
   taps.count = 0;
-  const float n = static_cast<float>(size);
+  const T n = static_cast<T>(size);
   double x = shape.align_corners ? (coordinate + 1) / 2 * (n - 1) : ((coordinate + 1) * n - 1) / 2;
   if (shape.mode == Mode::kNearest) x = std::nearbyint(x);
   const double margin = shape.align_corners ? 0 : 0.5, end = static_cast<double>(size) - 1;
@@ -70,7 +73,7 @@ void ReadAxis(const GridSampleShape& shape, float coordinate, int64_t size, Axis
       pixel = std::clamp<int64_t>(pixel, 0, size - 1);
     }
     taps.pixel[taps.count] = static_cast<int32_t>(pixel);
-    taps.weight[taps.count++] = static_cast<float>(weight);
+    taps.weight[taps.count++] = static_cast<T>(weight);
   };
   switch (shape.mode) {
     case Mode::kNearest: return add(below, 1);
@@ -83,22 +86,23 @@ void ReadAxis(const GridSampleShape& shape, float coordinate, int64_t size, Axis
   }
 }
 
-int32_t ReadPoint(const GridSampleShape& shape, const float* point, Tap* taps) {
-  AxisTaps axes[3];
+template <typename T>
+int32_t ReadPoint(const GridSampleShape& shape, const T* point, TapOf<T>* taps) {
+  AxisTaps<T> axes[3];
   for (int axis = 0; axis < shape.rank; ++axis) {
     ReadAxis(shape, point[shape.rank - 1 - axis], shape.sizes[axis], axes[axis]);
     if (axes[axis].count == 0) return 0;
   }
-  const AxisTaps &rows = axes[shape.rank - 2], &columns = axes[shape.rank - 1];
+  const AxisTaps<T>&rows = axes[shape.rank - 2], &columns = axes[shape.rank - 1];
   const auto height = static_cast<int32_t>(shape.sizes[shape.rank - 2]);
   const auto width = static_cast<int32_t>(shape.sizes[shape.rank - 1]);
-  Tap* to = taps;
+  TapOf<T>* to = taps;
   for (int plane = 0; plane < (shape.rank == 3 ? axes[0].count : 1); ++plane) {
     const int32_t first_row = shape.rank == 3 ? axes[0].pixel[plane] * height : 0;
-    const float depth_weight = shape.rank == 3 ? axes[0].weight[plane] : 1;
+    const T depth_weight = shape.rank == 3 ? axes[0].weight[plane] : 1;
     for (int row = 0; row < rows.count; ++row) {
       const int32_t first = (first_row + rows.pixel[row]) * width;
-      const float weight = depth_weight * rows.weight[row];
+      const T weight = depth_weight * rows.weight[row];
       for (int column = 0; column < columns.count; ++column) {
         *to++ = {first + columns.pixel[column], weight * columns.weight[column]};
       }
@@ -113,35 +117,43 @@ int64_t MostTaps(const GridSampleShape& shape) {
 }
 
 // Channels-last pays if most pixels are read, and vectors of channels are not mostly empty.
+template <typename T>
 bool TurnsImages(const GridSampleShape& shape) {
-  return shape.channels >= 4 && shape.points * 4 >= shape.pixels();
+  return std::is_same_v<T, float> && shape.channels >= 4 && shape.points * 4 >= shape.pixels();
 }
 
 // Of a tile: its taps, their counts, its result before it is turned.
+template <typename T>
 int64_t TapBytes(const GridSampleShape& shape) {
-  return AlignBytes(kTile * MostTaps(shape) * static_cast<int64_t>(sizeof(Tap)));
+  return AlignBytes(kTile * MostTaps(shape) * static_cast<int64_t>(sizeof(TapOf<T>)));
 }
+template <typename T>
 int64_t SlotBytes(const GridSampleShape& shape) {
-  return TapBytes(shape) + kTile * 4 +
-         AlignBytes(TurnsImages(shape) ? kTile * shape.channels * 4 : 0);
+  return TapBytes<T>(shape) + kTile * 4 +
+         AlignBytes(TurnsImages<T>(shape) ? kTile * shape.channels * 4 : 0);
 }
+template <typename T>
 int64_t ImageBytes(const GridSampleShape& shape) {
-  return TurnsImages(shape) ? AlignBytes(shape.batch * shape.pixels() * shape.channels * 4) : 0;
+  return TurnsImages<T>(shape) ? AlignBytes(shape.batch * shape.pixels() * shape.channels * 4) : 0;
 }
 
 }  // namespace
 
+template <typename T>
 int64_t GridSampleScratchBytes(const GridSampleShape& shape, int threads) {
-  return ImageBytes(shape) + ScratchSlots::CountFor(threads) * SlotBytes(shape);
+  return ImageBytes<T>(shape) + ScratchSlots::CountFor(threads) * SlotBytes<T>(shape);
 }
 
-void GridSample(const GridSampleShape& shape, const float* x, const float* grid, float* y,
-                void* scratch, const Parallel& par) {
+template <typename T>
+void GridSample(const GridSampleShape& shape, const T* x, const T* grid, T* y, void* scratch,
+                const Parallel& par) {
   const int64_t channels = shape.channels, pixels = shape.pixels(), most = MostTaps(shape);
-  const bool turns = TurnsImages(shape);
-  auto* images = static_cast<float*>(scratch);
-  if (turns) ToChannelsLast(x, shape.batch, channels, pixels, images, par);
-  ScratchSlots slots(static_cast<std::byte*>(scratch) + ImageBytes(shape), SlotBytes(shape),
+  const bool turns = TurnsImages<T>(shape);
+  [[maybe_unused]] auto* images = static_cast<float*>(scratch);
+  if constexpr (std::is_same_v<T, float>) {
+    if (turns) ToChannelsLast(x, shape.batch, channels, pixels, images, par);
+  }
+  ScratchSlots slots(static_cast<std::byte*>(scratch) + ImageBytes<T>(shape), SlotBytes<T>(shape),
                      ScratchSlots::CountFor(par.threads));
   const int64_t tiles = (shape.points + kTile - 1) / kTile;
   // Some tiles a task, so that a task has 20 microseconds of work.
@@ -150,28 +162,30 @@ void GridSample(const GridSampleShape& shape, const float* x, const float* grid,
   par.For(shape.batch * tasks, [&](int64_t task) {
     const ScratchSlots::Lease lease(slots);
     auto* memory = reinterpret_cast<std::byte*>(lease.floats());
-    auto* taps = reinterpret_cast<Tap*>(memory);
-    auto* counts = reinterpret_cast<int32_t*>(memory + TapBytes(shape));
-    auto* sums = reinterpret_cast<float*>(counts + kTile);
+    auto* taps = reinterpret_cast<TapOf<T>*>(memory);
+    auto* counts = reinterpret_cast<int32_t*>(memory + TapBytes<T>(shape));
     const int64_t image = task / tasks, first_tile = task % tasks * together;
     for (int64_t tile = first_tile; tile < std::min(tiles, first_tile + together); ++tile) {
       const int64_t first = tile * kTile, count = std::min(kTile, shape.points - first);
-      const float* points = grid + (image * shape.points + first) * shape.rank;
+      const T* points = grid + (image * shape.points + first) * shape.rank;
       for (int64_t p = 0; p < count; ++p) {
         counts[p] = ReadPoint(shape, points + p * shape.rank, taps + p * most);
       }
-      float* to = y + image * channels * shape.points + first;
-      if (turns) {
-        SumTaps(images + image * pixels * channels, channels, channels, taps, counts, most, count,
-                sums);
-        TransposeMatrix(sums, channels, to, shape.points, channels, count);
-        continue;
+      T* to = y + image * channels * shape.points + first;
+      if constexpr (std::is_same_v<T, float>) {
+        if (turns) {
+          auto* sums = reinterpret_cast<float*>(counts + kTile);
+          SumTaps(images + image * pixels * channels, channels, channels, taps, counts, most, count,
+                  sums);
+          TransposeMatrix(sums, channels, to, shape.points, channels, count);
+          continue;
+        }
       }
       for (int64_t c = 0; c < channels; ++c) {
-        const float* plane = x + (image * channels + c) * pixels;
+        const T* plane = x + (image * channels + c) * pixels;
         for (int64_t p = 0; p < count; ++p) {
-          float sum = 0;
-          const Tap* tap = taps + p * most;
+          T sum = 0;
+          const TapOf<T>* tap = taps + p * most;
           for (int32_t i = 0; i < counts[p]; ++i) sum += tap[i].weight * plane[tap[i].pixel];
           to[c * shape.points + p] = sum;
         }
@@ -179,5 +193,12 @@ void GridSample(const GridSampleShape& shape, const float* x, const float* grid,
     }
   });
 }
+
+template int64_t GridSampleScratchBytes<float>(const GridSampleShape&, int);
+template int64_t GridSampleScratchBytes<double>(const GridSampleShape&, int);
+template void GridSample(const GridSampleShape&, const float*, const float*, float*, void*,
+                         const Parallel&);
+template void GridSample(const GridSampleShape&, const double*, const double*, double*, void*,
+                         const Parallel&);
 
 }  // namespace sardonyx

@@ -21,11 +21,14 @@ struct GridSampleShape {
   int64_t pixels() const { return sizes[0] * sizes[1] * (rank == 3 ? sizes[2] : 1); }
 };
 
+template <typename T>
 int64_t GridSampleScratchBytes(const GridSampleShape& shape, int threads);
 
 // y [batch, channels, points] of x [batch, channels, sizes...] at grid [batch, points, rank], whose
-// coordinates in [-1, 1] count the last axis first. Scratch is aligned to 64 bytes.
-void GridSample(const GridSampleShape& shape, const float* x, const float* grid, float* y,
-                void* scratch, const Parallel& par);
+// coordinates in [-1, 1] count the last axis first. Scratch is aligned to 64 bytes. T: float,
+// double.
+template <typename T>
+void GridSample(const GridSampleShape& shape, const T* x, const T* grid, T* y, void* scratch,
+                const Parallel& par);
 
 }  // namespace sardonyx

@@ -8,10 +8,12 @@
 
 namespace sardonyx {
 
-struct Tap {
+template <typename T>
+struct TapOf {
   int32_t pixel;
-  float weight;
+  T weight;
 };
+using Tap = TapOf<float>;
 
 // out[p * channels + c] = sum of weight * image[pixel * stride + c] over the counts[p] taps of
 // point p, which begin at taps[p * most].

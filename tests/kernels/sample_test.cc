@@ -102,11 +102,18 @@ TEST(Sample, Grid) {
           }
           ForEachRun(
               static_cast<int64_t>(expected.size()),
-              [&](int threads) { return GridSampleScratchBytes(shape, threads); },
+              [&](int threads) { return GridSampleScratchBytes<float>(shape, threads); },
               [&](float* y, float* scratch, const Parallel& par) {
                 GridSample(shape, x.get(), grid.get(), y, scratch, par);
               },
               expected, 1e-5);
+          const std::vector<double> wide_x(x.get(), x.get() + 2 * channels * shape.pixels());
+          const std::vector<double> wide_grid(grid.get(), grid.get() + 2 * shape.points * rank);
+          std::vector<double> y(expected.size());
+          Floats scratch(GridSampleScratchBytes<double>(shape, 2) / 4);
+          GridSample(shape, wide_x.data(), wide_grid.data(), y.data(), scratch.get(), TwoThreads());
+          ASSERT_TRUE(scratch.Intact());
+          for (size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], expected[i], 1e-12) << i;
         }
       }
     }

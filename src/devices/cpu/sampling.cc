@@ -26,8 +26,11 @@ std::string NotFloats(const BindRequest& request) {
 }
 
 BindResult BindGridSample(const BindRequest& request) {
-  if (std::string why = NotFloats(request); !why.empty()) return why;
   const Operand& x = request.inputs[0];
+  const DType type = x.dtype;
+  if (type != DType::kFloat32 && type != DType::kFloat64) return "elements are not float or double";
+  if (request.inputs[1].dtype != type) return "the grid is of another type";
+  if (x.size() == 0 || request.outputs[0].size() == 0) return "no elements";
   const Attributes& attributes = request.node.attributes;
   const int rank = x.rank() - 2;
   if (rank != 2 && rank != 3) return Refuse("{} spatial dimensions, not 2 or 3", rank);
@@ -49,11 +52,14 @@ BindResult BindGridSample(const BindRequest& request) {
   std::copy(x.dims.begin() + 2, x.dims.end(), shape.sizes.begin());
   if (shape.pixels() > kMostPixels) return Refuse("an image of {} pixels", shape.pixels());
   Bound bound;
-  bound.scratch_bytes = GridSampleScratchBytes(shape, request.threads);
-  bound.run = [shape](const StepArgs& args) {
-    GridSample(shape, static_cast<const float*>(args.in[0]), static_cast<const float*>(args.in[1]),
-               static_cast<float*>(args.out[0]), args.scratch, args.parallel);
+  const auto bind = [&]<typename T>(T) {
+    bound.scratch_bytes = GridSampleScratchBytes<T>(shape, request.threads);
+    bound.run = [shape](const StepArgs& args) {
+      GridSample(shape, static_cast<const T*>(args.in[0]), static_cast<const T*>(args.in[1]),
+                 static_cast<T*>(args.out[0]), args.scratch, args.parallel);
+    };
   };
+  type == DType::kFloat32 ? bind(float{}) : bind(double{});
   return bound;
 }
 
