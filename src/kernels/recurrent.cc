@@ -189,7 +189,7 @@ size_t DirectionScratchBytes(const RecurrentOptions& options, int64_t steps, int
   return none.size();
 }
 
-// Threads that share the units of a step: each has some microseconds of work between two waits.
+// Threads that share the units of a step: each has a microsecond of work between two waits.
 int StepThreads(const RecurrentOptions& options, int64_t batch, int64_t steps, int threads) {
   const double weights = static_cast<double>(Gates(options.cell)) *
                          static_cast<double>(options.hidden_size * options.hidden_size);
@@ -198,7 +198,7 @@ int StepThreads(const RecurrentOptions& options, int64_t batch, int64_t steps, i
                     (IsByte(options.r_type) ? 0.25 : 1);
   if (ns * static_cast<double>(steps) < 20'000) return 1;
   const int64_t most = std::min<int64_t>(
-      {threads, kMostCrew, UnitBlocks(options.hidden_size), static_cast<int64_t>(ns / 2000)});
+      {threads, kMostCrew, UnitBlocks(options.hidden_size), static_cast<int64_t>(ns / 1200)});
   return static_cast<int>(std::max<int64_t>(most, 1));
 }
 
