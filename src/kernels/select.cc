@@ -1,6 +1,7 @@
 #include "kernels/select.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <type_traits>
 
@@ -72,12 +73,45 @@ template void Range<int16_t>(int16_t, int16_t, int16_t*, int64_t, const Parallel
 template void Range<int32_t>(int32_t, int32_t, int32_t*, int64_t, const Parallel&);
 template void Range<int64_t>(int64_t, int64_t, int64_t*, int64_t, const Parallel&);
 
+namespace {
+
+// Writes `on` into y [count, depth, inner] at the index of each line.
+template <typename T, typename Index>
+void MarkIndices(const Index* indices, int64_t count, int64_t depth, int64_t inner, const void* on,
+                 void* y) {
+  T value;
+  std::memcpy(&value, on, sizeof(T));
+  T* to = static_cast<T*>(y);
+  for (int64_t i = 0; i < count; ++i, to += depth * inner) {
+    for (int64_t j = 0; j < inner; ++j) {
+      Index at = indices[i * inner + j];
+      if (at < Index{0}) at += static_cast<Index>(depth);
+      if (!(at >= Index{0} && at < static_cast<Index>(depth))) continue;
+      const int64_t place = static_cast<int64_t>(at);
+      if (static_cast<Index>(place) == at) to[place * inner + j] = value;  // no fraction
+    }
+  }
+}
+
+template <typename Index>
+auto MarkerOf(int element_bytes) {
+  switch (element_bytes) {
+    case 1: return MarkIndices<uint8_t, Index>;
+    case 2: return MarkIndices<uint16_t, Index>;
+    case 4: return MarkIndices<uint32_t, Index>;
+    case 8: return MarkIndices<uint64_t, Index>;
+    default: return MarkIndices<std::array<uint64_t, 2>, Index>;
+  }
+}
+
+}  // namespace
+
 template <typename Index>
 void OneHot(const Index* indices, const void* values, void* y, int64_t outer, int64_t depth,
             int64_t inner, int element_bytes, const Parallel& par) {
   const char* const off = static_cast<const char*>(values);
-  const char* const on = off + element_bytes;
   const int64_t block = depth * inner;  // of y, an index of `outer`
+  const auto mark = MarkerOf<Index>(element_bytes);
   const Slices slices = Slice(outer, block * element_bytes / 16 + inner * 4);
   par.For(slices.tasks, [&](int64_t task) {
     const int64_t end = slices.End(task, outer);
@@ -87,15 +121,7 @@ void OneHot(const Index* indices, const void* values, void* y, int64_t outer, in
       const int64_t count = std::min(step, end - begin);
       char* const to = static_cast<char*>(y) + begin * block * element_bytes;
       Fill(to, count * block, off, element_bytes, Parallel{});
-      for (int64_t i = 0; i < count * inner; ++i) {
-        Index at = indices[begin * inner + i];
-        if (at < Index{0}) at += static_cast<Index>(depth);
-        if (!(at >= Index{0} && at < static_cast<Index>(depth))) continue;
-        const int64_t place = static_cast<int64_t>(at);
-        if (static_cast<Index>(place) != at) continue;  // a fraction
-        std::memcpy(to + (i / inner * block + place * inner + i % inner) * element_bytes, on,
-                    element_bytes);
-      }
+      mark(indices + begin * inner, count, depth, inner, off + element_bytes, to);
     }
   });
 }

@@ -34,13 +34,23 @@ TEST(Range, CountsFromTheFirst) {
   EXPECT_EQ(z[1024], 7 - 3 * 1024);
 }
 
-TEST(OneHot, NegativeAndMissingIndices) {
+template <typename T>
+void CheckOneHot() {
   const std::vector<float> indices = {0, -1, 3, 1.5f, 2, -4};  // [2, 3], depth 3
-  const std::vector<int32_t> values = {4, 9};
-  std::vector<int32_t> y(2 * 3 * 3);
-  OneHot(indices.data(), values.data(), y.data(), 2, 3, 3, 4, Parallel{});
-  EXPECT_EQ(y, (std::vector<int32_t>{9, 4, 4, 4, 4, 4, 4, 9, 4,  //
-                                     4, 4, 4, 4, 4, 4, 4, 9, 4}));
+  const T off{4}, on{9};
+  const std::vector<T> values = {off, on};
+  std::vector<T> y(2 * 3 * 3), expected(y.size(), off);
+  OneHot(indices.data(), values.data(), y.data(), 2, 3, 3, sizeof(T), Parallel{});
+  for (const size_t i : {0, 7, 16}) expected[i] = on;
+  EXPECT_EQ(y, expected);
+}
+
+TEST(OneHot, NegativeAndMissingIndices) {
+  CheckOneHot<uint8_t>();
+  CheckOneHot<int16_t>();
+  CheckOneHot<int32_t>();
+  CheckOneHot<int64_t>();
+  CheckOneHot<std::array<int64_t, 2>>();
 }
 
 template <typename T>
