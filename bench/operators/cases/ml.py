@@ -76,6 +76,8 @@ def table() -> Iterator[Case]:
     back = dict(domain=ML, keys_int64s=range(1000), values_strings=names)
     yield from rows("LabelEncoder", "i64", [numbers], **back)
     yield from rows("OneHotEncoder", "i64", [numbers], domain=ML, cats_int64s=range(50))
+    few = X(50000, low=0, high=60)
+    yield from rows("OneHotEncoder", "f32", [few], domain=ML, cats_int64s=range(50))
     yield from rows(
         "CategoryMapper", "i64", [numbers], domain=ML, cats_int64s=range(1000), cats_strings=names
     )

@@ -45,6 +45,12 @@ def table() -> Iterator[Case]:
     yield from rows("Concat", "f32", [X(8, 32, 64, 64)] * 4, axis=1)
     yield from rows("Concat", "f32 u8", [X(20000, 20), X(20000, 20)], [X(100000, 1)] * 2, axis=1)
     yield from rows("Split", "f32 u8", [X(20000, 40)], outputs=2, num_outputs=2, axis=1)
+    for size, width in ((256, 32), (64, 128)):  # rows of 128 and of 512 bytes
+        parts = [X(size, size, width)] * 2
+        yield from rows("Concat", "f32", parts, axis=2)
+        yield from rows(
+            "Split", "f32", [X(size, size, 2 * width)], outputs=2, num_outputs=2, axis=2
+        )
     yield from rows("Gather", "f32 i64", [X(50000, 256), index(2048, high=50000)], axis=0)
     yield from rows(
         "Gather", "f32", [X(4096, 256, type="f32"), X(2048, low=0, high=4096, type="i32")]

@@ -14,12 +14,15 @@ SPREAD = W(64, low=0.5, high=2)
 def table() -> Iterator[Case]:
     """All rows."""
     yield from rows("BatchNormalization", "f32 f64", [IMAGE, CHANNEL, CHANNEL, CHANNEL, SPREAD])
-    yield from rows("InstanceNormalization", "f32", [IMAGE, CHANNEL, CHANNEL])
+    planes, many = X(8, 512, 7, 7), W(512, low=0.5, high=2)
+    yield from rows("BatchNormalization", "f32", [planes, *[many] * 4])
+    yield from rows("InstanceNormalization", "f32", [IMAGE, CHANNEL, CHANNEL], [planes, many, many])
     yield from rows("GroupNormalization", "f32", [IMAGE, CHANNEL, CHANNEL], num_groups=8)
     tokens, width = X(2, 1024, 768), W(768, low=0.5, high=2)
     yield from rows("LayerNormalization", "f32 f64 f16", [tokens, width, width])
     yield from rows("LayerNormalization", "f32", [IMAGE, W(64, 112, 112)], axis=1)
     yield from rows("RMSNormalization", "f32", [tokens, width])
+    yield from rows("RMSNormalization", "f32 f16", [X(1, 128, 4096), W(4096, low=0.5, high=2)])
     yield from rows("LRN", "f32", [IMAGE], size=5)
     yield from rows("MeanVarianceNormalization", "f32", [IMAGE])
     for axis, p in ((-1, 2), (1, 2), (-1, 1)):
@@ -45,7 +48,9 @@ def table() -> Iterator[Case]:
     )
     yield from rows("MaxPool AveragePool", "f32", [X(2, 64, 10000)], kernel_shape=[3], strides=[2])
     yield from rows("AveragePool", "f32", [IMAGE], count_include_pad=1, ceil_mode=1, **pools[1])
-    yield from rows("MaxPool", "f32", [X(1, 256, 20, 20)], kernel_shape=[5, 5], pads=[2] * 4)
+    for size, kernel in ((20, 5), (20, 13), (14, 3), (7, 3)):
+        pool = dict(kernel_shape=[kernel] * 2, pads=[kernel // 2] * 4)
+        yield from rows("MaxPool", "f32", [X(1, 256, size, size)], **pool)
     yield from rows("AveragePool", "f32", [X(1, 2048, 7, 7)], kernel_shape=[7, 7])
     yield from rows("GlobalAveragePool GlobalMaxPool", "f32", [IMAGE], [X(8, 512, 14, 14)])
     yield from rows("GlobalLpPool", "f32", [IMAGE], version=21)
@@ -76,6 +81,7 @@ def table() -> Iterator[Case]:
         "Resize",
         "f32",
         [photo, NONE, double],
+        [X(1, 64, 80, 80), NONE, double],
         mode="nearest",
         nearest_mode="floor",
         coordinate_transformation_mode="asymmetric",

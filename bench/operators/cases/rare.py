@@ -39,6 +39,9 @@ def table() -> Iterator[Case]:
     for mode in ("linear", "nearest", "cubic"):
         yield from rows("GridSample", "f32", [IMAGE, GRID], mode=mode)
     yield from rows("GridSample", "f32", [IMAGE, GRID], padding_mode="reflection")
+    photo = [X(1, 3, 480, 640), X(1, 480, 640, 2, low=-1, high=1)]
+    yield from rows("GridSample", "f32", photo)
+    yield from rows("GridSample", "f64", [X(1, 16, 64, 64), X(1, 64, 64, 2, low=-1, high=1)])
     volume, directions = X(1, 4, 32, 32, 32), X(1, 32, 32, 32, 3, low=-1, high=1)
     yield from rows("GridSample", "f32", [volume, directions], mode="linear")
     theta = X(2, 2, 3)
@@ -102,6 +105,8 @@ def table() -> Iterator[Case]:
             shapes = [X(50, batch, width), W(1, gates * width, width, low=-0.1, high=0.1)]
             shapes.append(W(1, gates * width, width, low=-0.1, high=0.1))
             yield from rows(op, "f32", shapes, outputs=2, hidden_size=width)
+    step = [X(1, 1, 256), W(1, 512, 256, low=-0.1, high=0.1), W(1, 512, 512, low=-0.1, high=0.1)]
+    yield from rows("RNN", "f32", step, outputs=2, hidden_size=512)
     rotary = [X(2, 8, 256, 64), X(2, 256, 32), X(2, 256, 32)]
     yield from rows("RotaryEmbedding", "f32", rotary)
     yield from rows("Attention", "f32", [X(1, 12, 128, 64)] * 3)
