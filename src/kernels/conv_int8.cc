@@ -10,6 +10,7 @@
 #include "kernels/conv_internal.h"
 #include "kernels/int8_panel.h"
 #include "kernels/scratch_slots.h"
+#include "kernels/transpose.h"
 
 namespace sardonyx {
 namespace {
@@ -220,23 +221,13 @@ void Gather(const ConvShape& s, const Cut& cut, int64_t group, const uint8_t* x,
   }
 }
 
-// Rows of bytes, with the bits of `flip` turned, to columns of words that lie `width` words apart.
-// Some of each row at a time, so that what is written stays in the cache.
-void CopyWords(const uint8_t* from, int64_t stride, int64_t rows, int64_t bytes, uint8_t flip,
-               int64_t width, void* to) {
-  constexpr int64_t kBlock = 1024;
-  const uint32_t flips = flip * 0x01010101u;
-  for (int64_t first = 0; first < bytes; first += kBlock) {
-    const int64_t end = std::min(bytes, first + kBlock);
-    for (int64_t row = 0; row < rows; ++row) {
-      std::byte* next = static_cast<std::byte*>(to) + first * width + row * 4;
-      for (int64_t i = first; i < end; i += 4, next += width * 4) {
-        uint32_t word;
-        std::memcpy(&word, from + row * stride + i, sizeof(word));
-        word ^= flips;
-        std::memcpy(next, &word, sizeof(word));
-      }
-    }
+// Turns the highest bit of each byte of some words.
+void FlipWords(void* words, int64_t count) {
+  for (auto* at = static_cast<std::byte*>(words); count > 0; at += 4, --count) {
+    uint32_t word;
+    std::memcpy(&word, at, sizeof(word));
+    word ^= 0x80808080;
+    std::memcpy(at, &word, sizeof(word));
   }
 }
 
@@ -257,11 +248,13 @@ void PackPanel(const Cut& cut, const ConvShape& s, const Int8Weights& weights, i
     // Whole groups.
     const int64_t whole = first % kGroup == 0 ? channels / kGroup * kGroup : 0;
     T* const to = reinterpret_cast<T*>(panel) + first / kGroup * kGroup * width;
-    const bool by_column = kGroup == 4 && n_stride == 1, by_row = kGroup == 4 && c_stride == 1;
+    const bool by_column = kGroup == 4 && n_stride == 1;
+    const bool by_row = kGroup == 4 && c_stride == 1 && n_stride % 4 == 0;
     if (by_column) {
       Int8InterleaveRows(from, c_stride, whole, n1 - n0, flip, to);
     } else if (by_row) {
-      CopyWords(from, n_stride, n1 - n0, whole, flip, width, to);
+      TransposeMatrix(from, n_stride / 4, to, width, whole / 4, n1 - n0);
+      for (int64_t c = 0; flip != 0 && c < whole; c += 4) FlipWords(to + c * width, n1 - n0);
     }
     const int64_t done = by_column || by_row ? whole : 0;
     for (int64_t n = 0; n < n1 - n0; ++n, from += n_stride) {
