@@ -14,23 +14,32 @@ std::string ConvShapeOf(const BindRequest& request, bool transposed, ConvShape* 
   const Operand& y = request.outputs[0];
   const int spatial = x.rank() - 2;
   if (spatial < 1 || spatial > 3) return fmt::format("{} spatial dimensions, not 1 to 3", spatial);
-  const std::span<const int64_t> sizes(x.dims.data() + 1, spatial);
-  const std::span<const int64_t> kernel(w.dims.data() + 2, spatial);
-  const core::Window window =
-      transposed ? core::ResolveTransposedWindow(request.node.attributes, sizes, kernel)
-                 : core::ResolveWindow(request.node.attributes, sizes, kernel);
+  const Attributes& attributes = request.node.attributes;
+  // Asked for each algorithm, so what inference has checked is read where it lies.
+  core::Window window;
+  if (transposed || attributes.String("auto_pad", "NOTSET") != "NOTSET") {
+    window = (transposed ? core::ResolveTransposedWindow : core::ResolveWindow)(
+        attributes, std::span(x.dims).subspan(1, spatial), std::span(w.dims).subspan(2));
+  }
+  const auto number = [](const std::vector<int64_t>& numbers, int i, int64_t otherwise) {
+    return numbers.empty() ? otherwise : numbers[static_cast<size_t>(i)];
+  };
+  const std::vector<int64_t>& strides = attributes.Ints("strides");
+  const std::vector<int64_t>& dilations = attributes.Ints("dilations");
+  const std::vector<int64_t>& pads =
+      window.rank() > 0 ? window.pads_begin : attributes.Ints("pads");
   shape->batch = x.dims[0];
   shape->cin = x.dims.back();
   shape->cout = y.dims.back();
-  shape->groups = request.node.attributes.Int("group", 1);
+  shape->groups = attributes.Int("group", 1);
   for (int i = 0; i < spatial; ++i) {
     const int to = 3 - spatial + i;
-    shape->in[to] = sizes[i];
-    shape->out[to] = window.out[i];
-    shape->kernel[to] = kernel[i];
-    shape->stride[to] = window.strides[i];
-    shape->dilation[to] = window.dilations[i];
-    shape->pad_begin[to] = window.pads_begin[i];
+    shape->in[to] = x.dims[1 + i];
+    shape->out[to] = y.dims[1 + i];
+    shape->kernel[to] = w.dims[2 + i];
+    shape->stride[to] = number(strides, i, 1);
+    shape->dilation[to] = number(dilations, i, 1);
+    shape->pad_begin[to] = number(pads, i, 0);
   }
   shape->x_stride = shape->cin;
   shape->y_stride = shape->cout;

@@ -152,7 +152,6 @@ Window ResolveTransposedWindow(const Attributes& attributes, std::span<const int
 Dims InferWindow(InferContext& context, const Dims& spatial, std::span<const int64_t> kernel) {
   const Attributes& attributes = context.attributes();
   SymbolTable& symbols = context.symbols();
-  const Window window = ReadAttributes(attributes, kernel);
   if (spatial.size() != kernel.size()) {
     context.Fail("a kernel of {} spatial dimensions over an input of {}", kernel.size(),
                  spatial.size());
@@ -160,14 +159,14 @@ Dims InferWindow(InferContext& context, const Dims& spatial, std::span<const int
   std::vector<int64_t> sizes;
   for (Dim dim : spatial) sizes.push_back(dim.known() ? dim.value() : 0);
   // Unknown sizes stand as 0, which fits always; their outputs are replaced.
-  const Window resolved = ResolveWindow(attributes, sizes, kernel);
+  const Window window = ResolveWindow(attributes, sizes, kernel);
   const AutoPad auto_pad = AutoPadOf(attributes);
   const bool ceil = attributes.Int("ceil_mode") != 0;
   Dims out;
   for (size_t i = 0; i < kernel.size(); ++i) {
     const Dim in = spatial[i], stride = window.strides[i];
     if (in.known()) {
-      out.push_back(resolved.out[i]);
+      out.push_back(window.out[i]);
     } else if (IsSame(auto_pad)) {
       out.push_back(symbols.CeilDiv(in, stride));
     } else {
