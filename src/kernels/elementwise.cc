@@ -47,6 +47,8 @@ struct ElementwiseKernel::Impl {
   int64_t inner = 1;  // elements of an index of it
   std::vector<int64_t> inner_dims;
   int64_t blocks = 1;  // tiles along the cut dimension
+  // A block of all outer indices comes before the next: what these share is copied once for it.
+  bool by_block = false;
   int64_t tiles = 0;
   int64_t tiles_per_task = 0;
   int64_t tasks = 1;
@@ -54,6 +56,8 @@ struct ElementwiseKernel::Impl {
 
   void Advance(int64_t& block, int64_t* index, const std::byte** from) const;
   void RunTiles(int64_t begin, int64_t end, const void* const* in, std::byte* out) const;
+  void RunRange(int64_t block, int64_t outer_index, int64_t count, const void* const* in,
+                std::byte* out) const;
 };
 
 namespace {
@@ -86,10 +90,10 @@ void Collapse(std::vector<int64_t>& dims, std::vector<std::vector<int64_t>>& str
 }
 
 TileInput Classify(const std::vector<int64_t>& dims, const std::vector<int64_t>& strides,
-                   size_t cut, int64_t rows, int64_t blocks) {
+                   size_t cut, int64_t rows, bool one_block) {
   bool uniform = true;
   bool contiguous = true;
-  bool invariant = strides[cut] == 0 || blocks == 1;
+  bool invariant = strides[cut] == 0 || one_block;
   for (size_t d = 0; d < cut; ++d) invariant &= strides[d] == 0;
   int64_t natural = 1;
   for (size_t d = dims.size(); d-- > cut;) {
@@ -102,6 +106,20 @@ TileInput Classify(const std::vector<int64_t>& dims, const std::vector<int64_t>&
                             : contiguous ? TileAccess::kContiguous
                                          : TileAccess::kExpanded;
   return {access, invariant};
+}
+
+// Whether an operand that has to be copied is the same for all outer indices, but in each block.
+bool SharesBlocks(const std::vector<int64_t>& dims,
+                  const std::vector<std::vector<int64_t>>& strides, size_t cut, int64_t rows) {
+  int64_t outer = 1;
+  for (size_t d = 0; d < cut; ++d) outer *= dims[d];
+  return rows < dims[cut] && outer >= 4 &&
+         std::ranges::any_of(
+             strides,
+             [&](const auto& s) {
+               const TileInput input = Classify(dims, s, cut, rows, true);
+               return input.access == TileAccess::kExpanded && input.invariant && s[cut] != 0;
+             });
 }
 
 // Chooses the dimension to cut and how many indices of it a tile of `most` elements takes.
@@ -121,7 +139,7 @@ void ChooseCut(const std::vector<int64_t>& dims, const std::vector<std::vector<i
   bool free_together = true;
   for (const auto& s : strides) {
     simple_rows &= s[last] == 0 || s[last] == 1;
-    const TileInput together = Classify(dims, s, d, *rows, (dims[d] + *rows - 1) / *rows);
+    const TileInput together = Classify(dims, s, d, *rows, *rows >= dims[d]);
     free_together &= together.access != TileAccess::kExpanded || together.invariant;
   }
   if (simple_rows && !free_together) *rows = 1;
@@ -153,8 +171,10 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
   for (int64_t most = kBareTile;;) {
     ChooseCut(dims, strides, most, &cut, &impl->rows);
     impl->blocks = (dims[cut] + impl->rows - 1) / impl->rows;
+    impl->by_block = SharesBlocks(dims, strides, cut, impl->rows);
     for (size_t i = 0; i < inputs; ++i) {
-      tile_inputs[i] = Classify(dims, strides[i], cut, impl->rows, impl->blocks);
+      tile_inputs[i] =
+          Classify(dims, strides[i], cut, impl->rows, impl->by_block || impl->blocks == 1);
     }
     const std::string_view refusal = LowerToTiles(expression, tile_inputs.data(), &impl->program);
     if (!refusal.empty()) {
@@ -203,10 +223,12 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
 void ElementwiseKernel::Impl::Advance(int64_t& block, int64_t* index,
                                       const std::byte** from) const {
   const size_t count = operands.size();
-  for (size_t i = 0; i < count; ++i) from[i] += operands[i].block_bytes;
-  if (++block < blocks) return;
-  block = 0;
-  for (size_t i = 0; i < count; ++i) from[i] -= blocks * operands[i].block_bytes;
+  if (!by_block) {
+    for (size_t i = 0; i < count; ++i) from[i] += operands[i].block_bytes;
+    if (++block < blocks) return;
+    block = 0;
+    for (size_t i = 0; i < count; ++i) from[i] -= blocks * operands[i].block_bytes;
+  }
   for (size_t d = outer.size(); d-- > 0;) {
     for (size_t i = 0; i < count; ++i) from[i] += operands[i].outer_bytes[d];
     if (++index[d] < outer[d]) return;
@@ -217,8 +239,20 @@ void ElementwiseKernel::Impl::Advance(int64_t& block, int64_t* index,
 
 void ElementwiseKernel::Impl::RunTiles(int64_t begin, int64_t end, const void* const* in,
                                        std::byte* out) const {
+  if (!by_block) return RunRange(begin % blocks, begin / blocks, end - begin, in, out);
+  const int64_t outers = tiles / blocks;
+  for (int64_t tile = begin, count; tile < end; tile += count) {
+    count = std::min(end - tile, outers - tile % outers);
+    RunRange(tile / outers, tile % outers, count, in, out);
+  }
+}
+
+// So many tiles from a block of an outer index on.
+void ElementwiseKernel::Impl::RunRange(int64_t block, int64_t outer_index, int64_t count,
+                                       const void* const* in, std::byte* out) const {
+  const int64_t most_rows = by_block ? std::min(rows, cut - block * rows) : rows;
   TileRunner runner(program, rows * inner);
-  const int64_t full = rows * inner;
+  const int64_t full = most_rows * inner;
   const size_t rank = outer.size();
   int64_t tile_dims[kMostRank + 1];
   int64_t index[kMostRank];
@@ -226,31 +260,30 @@ void ElementwiseKernel::Impl::RunTiles(int64_t begin, int64_t end, const void* c
   assert(rank + inner_dims.size() < kMostRank);
   std::copy(inner_dims.begin(), inner_dims.end(), tile_dims + 1);
   const int tile_rank = static_cast<int>(inner_dims.size()) + 1;
-  int64_t block = begin % blocks;
   for (size_t i = 0; i < operands.size(); ++i) {
     from[i] = static_cast<const std::byte*>(in[i]) + block * operands[i].block_bytes;
   }
-  for (int64_t d = static_cast<int64_t>(rank) - 1, rest = begin / blocks; d >= 0; --d) {
+  for (int64_t d = static_cast<int64_t>(rank) - 1, rest = outer_index; d >= 0; --d) {
     index[d] = rest % outer[d];
     rest /= outer[d];
     for (size_t i = 0; i < operands.size(); ++i) from[i] += index[d] * operands[i].outer_bytes[d];
   }
-  out += (begin / blocks * cut + block * rows) * inner * out_bytes;
-  for (int64_t tile = begin; tile < end; ++tile) {
+  out += (outer_index * cut + block * rows) * inner * out_bytes;
+  for (int64_t tile = 0; tile < count; ++tile) {
     const int64_t tile_rows = std::min(rows, cut - block * rows);
     for (size_t i = 0; i < operands.size(); ++i) runner.SetInput(static_cast<int>(i), from[i]);
     for (const TileProgram::Expansion& expansion : program.expansions) {
       if (expansion.invariant && !runner.first()) continue;
-      tile_dims[0] = expansion.invariant ? rows : tile_rows;
+      tile_dims[0] = expansion.invariant ? most_rows : tile_rows;
       ExpandTile(runner.PlacePointer(1 + expansion.input), tile_dims,
                  operands[expansion.input].tile_strides.data(), tile_rank, expansion.element_bytes,
                  runner.PlacePointer(expansion.place));
     }
     runner.SetOutput(out);
-    out += tile_rows * inner * out_bytes;
+    out += (by_block ? cut : tile_rows) * inner * out_bytes;
     Advance(block, index, from);
     // Between the operations of a chain memory would rest.
-    if (program.ops.size() > 1 && tile + 1 < end) {
+    if (program.ops.size() > 1 && tile + 1 < count) {
       for (size_t i = 0; i < operands.size(); ++i) {
         if (operands[i].streams) Prefetch(from[i], full * operands[i].element_bytes);
       }

@@ -225,6 +225,32 @@ TEST(Elementwise, RandomPrograms) {
   });
 }
 
+TEST(Elementwise, OperandsThatImagesShare) {
+  const Expression expression =
+      Expression::Parse("(float, float, int32) mul(0,1):float cast(2):float add(3,4):float");
+  const auto operand = [](DType type, std::vector<int64_t> strides, int64_t size) {
+    std::mt19937 rng(3);
+    Operand made{type, {}, {}};
+    made.strides = std::move(strides);
+    made.bytes.resize(static_cast<size_t>(size * 4));
+    for (int64_t i = 0; i < size; ++i) {
+      WriteElement(type, made.bytes.data(), i, static_cast<int>(rng() % 65) - 32);
+    }
+    return made;
+  };
+  const auto f = DType::kFloat32, whole = DType::kInt32;
+  ForEachTarget([&] {
+    const Operand x = operand(f, {14749, 49, 1}, 7 * 14749);
+    const Operand channels = operand(f, {0, 1, 0}, 301);
+    Check(expression, {7, 301, 49}, {x, channels, operand(whole, {0, 1, 0}, 301)});
+    Check(expression, {7, 301, 49}, {x, channels, operand(whole, {301, 1, 0}, 7 * 301)});
+    Check(expression, {7, 301, 49}, {x, channels, operand(whole, {0, 49, 1}, 14749)});
+    Check(expression, {2, 3, 301, 9},
+          {operand(f, {8127, 2709, 9, 1}, 16254), operand(f, {0, 0, 1, 0}, 301),
+           operand(whole, {602, 0, 2, 0}, 1204)});
+  });
+}
+
 TEST(Elementwise, EveryFunctionOfEveryIntegerType) {
   std::mt19937 rng(7);
   for (const DType type : kTypes) {
