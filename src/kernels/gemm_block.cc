@@ -39,6 +39,8 @@ constexpr int64_t kSoon = 768;
 // Products in one chain; fewer where each is rounded before it is added.
 constexpr int64_t kLongestSum = HWY_NATIVE_FMA ? 512 : 448;
 constexpr int kRows24 = 9;  // of panels of 24 columns, as three vectors of 8
+// Of panels of 8, which wait for loads, of B as well. For more rows there are too few pointers.
+constexpr int kRows8 = kLanes == 16 ? 21 : 12;
 
 // Two streams to fetch into the second-level cache, so many bytes further at each k.
 struct Ahead {
@@ -72,7 +74,7 @@ template <class D, class V, int kSplit, int kM, int kNV>
 HWY_INLINE void Clear(D d, V (&acc)[kSplit][kM][kNV]) {
 #pragma GCC unroll 4
   for (int s = 0; s < kSplit; ++s) {
-#pragma GCC unroll 16
+#pragma GCC unroll 24
     for (int r = 0; r < kM; ++r) {
 #pragma GCC unroll 4
       for (int v = 0; v < kNV; ++v) acc[s][r][v] = hn::Zero(d);
@@ -85,7 +87,7 @@ template <class V, int kSplit, int kM, int kNV>
 HWY_INLINE void JoinSplits(V (&acc)[kSplit][kM][kNV]) {
 #pragma GCC unroll 4
   for (int s = 1; s < kSplit; ++s) {
-#pragma GCC unroll 16
+#pragma GCC unroll 24
     for (int r = 0; r < kM; ++r) {
 #pragma GCC unroll 4
       for (int v = 0; v < kNV; ++v) acc[0][r][v] = hn::Add(acc[0][r][v], acc[s][r][v]);
@@ -124,7 +126,7 @@ HWY_INLINE void AddStep(D d, const float* const (&at)[kThirds], int64_t lda, int
   V bv[kNV];
 #pragma GCC unroll 4
   for (int v = 0; v < kNV; ++v) bv[v] = hn::LoadU(d, b + v * kL);
-#pragma GCC unroll 16
+#pragma GCC unroll 24
   for (int r = 0; r < kM; ++r) AddRow(d, at[r / 3] + r % 3 * lda + s, bv, acc[r]);
 }
 
@@ -219,23 +221,27 @@ HWY_NOINLINE void ChainTile(TileFunction tile, int64_t chain, Rows rows, const f
 }
 
 template <int kNV, class D, int... kMinusOne>
-constexpr std::array<TileFunction, kRows> TilesOf(std::integer_sequence<int, kMinusOne...>) {
-  return {&Tile<kMinusOne + 1, kNV, D>...};
+constexpr auto TilesOf(std::integer_sequence<int, kMinusOne...>) {
+  return std::array<TileFunction, sizeof...(kMinusOne)>{&Tile<kMinusOne + 1, kNV, D>...};
 }
 
-// Tiles of all heights for a panel of this width.
-const TileFunction* TilesFor(int64_t width) {
-  using Heights = std::make_integer_sequence<int, kRows>;
-  static constexpr auto kFull = TilesOf<2, FullTag>(Heights());
-  if (width == kWidth) return kFull.data();
+// Tiles of all heights up to `most` for a panel of some width.
+struct Tiles {
+  const TileFunction* of_height;  // less 1
+  int64_t most;
+};
+
+Tiles TilesFor(int64_t width) {
+  static constexpr auto kFull = TilesOf<2, FullTag>(std::make_integer_sequence<int, kRows>());
+  if (width == kWidth) return {kFull.data(), kRows};
   if constexpr (kLanes == 16) {
-    static constexpr auto k24 = TilesOf<3, NarrowTag>(Heights());
-    static constexpr auto k16 = TilesOf<1, FullTag>(Heights());
-    if (width == 24) return k24.data();
-    if (width == 16) return k16.data();
+    static constexpr auto k24 = TilesOf<3, NarrowTag>(std::make_integer_sequence<int, kRows24>());
+    static constexpr auto k16 = TilesOf<1, FullTag>(std::make_integer_sequence<int, kRows>());
+    if (width == 24) return {k24.data(), kRows24};
+    if (width == 16) return {k16.data(), kRows};
   }
-  static constexpr auto k8 = TilesOf<1, NarrowTag>(Heights());
-  return k8.data();
+  static constexpr auto k8 = TilesOf<1, NarrowTag>(std::make_integer_sequence<int, kRows8>());
+  return {k8.data(), kRows8};
 }
 
 void Block(const GemmBlockArgs& args) {
@@ -246,9 +252,8 @@ void Block(const GemmBlockArgs& args) {
     const int64_t columns = std::min<int64_t>(kWidth, args.n_total - n);
     const int64_t width = RoundUp(columns, kPanelGranule);
     const float* panel = args.b + n * args.k_total + args.k0 * width;
-    const TileFunction* functions = TilesFor(width);
-    // Three accumulators a row are too many for the tallest tile.
-    const int64_t tiles = CeilDiv(args.rows, kLanes == 16 && width == 24 ? kRows24 : kRows);
+    const Tiles shapes = TilesFor(width);
+    const int64_t tiles = CeilDiv(args.rows, shapes.most);
     // Rows are spread evenly over the tiles, which keeps the last one from being thin.
     const int64_t least = args.rows / tiles, taller = args.rows % tiles;
     // Each tile fetches its share of the next panel (which lies behind this one unless the caller
@@ -289,7 +294,7 @@ void Block(const GemmBlockArgs& args) {
           __builtin_prefetch(row + columns - 1, 1);
         }
       }
-      const TileFunction tile = functions[height - 1];
+      const TileFunction tile = shapes.of_height[height - 1];
       const auto run = [&](float* to, int64_t ldto, const TileStore& as) {
         if (args.kc <= chain) return tile(rows, panel, to, ldto, as);
         ChainTile(tile, chain, rows, panel, width, to, ldto, as);

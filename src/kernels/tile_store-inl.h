@@ -77,7 +77,7 @@ template <bool kPart, class D, class V, int kM, int kNV>
 HWY_INLINE void AddRows(D d, const float* from, int64_t ld, hwy::HWY_NAMESPACE::Mask<D> part,
                         V (&acc)[kM][kNV]) {
   namespace hn = hwy::HWY_NAMESPACE;
-#pragma GCC unroll 16
+#pragma GCC unroll 24
   for (int r = 0; r < kM; ++r, from = Kept(from + ld)) {
 #pragma GCC unroll 4
     for (int v = 0; v < kNV; ++v) {
@@ -98,7 +98,7 @@ HWY_INLINE void StoreRows(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const T
   const float* residual = store.residual;
   const int64_t residual_ld = store.residual_ld;
   const V lo = hn::Set(d, store.lo), hi = hn::Set(d, store.hi);
-#pragma GCC unroll 16
+#pragma GCC unroll 24
   for (int r = 0; r < kM; ++r) {
     std::atomic_signal_fence(std::memory_order_seq_cst);
 #pragma GCC unroll 4
