@@ -1,6 +1,7 @@
 #include "kernels/gemm.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 
 #include "base/round.h"
@@ -19,6 +20,9 @@ namespace {
 constexpr int64_t kBlockABytes = 192 << 10;
 constexpr int64_t kChunkBBytes = 256 << 10;
 constexpr int64_t kBlockCBytes = 128 << 10;
+// Tiles that a thread has at least where it has rows of its own, and threads that may have such.
+constexpr int64_t kOwnTiles = 3;
+constexpr int64_t kMostOwners = 8;
 
 // How a product is cut. Depends on the shape and on the SIMD target, never on the threads.
 struct Cut {
@@ -27,6 +31,7 @@ struct Cut {
   int64_t items_per_task = 1;
   int64_t row_parts = 1;  // tasks an item: row_parts x column_parts
   int64_t column_parts = 1;
+  int64_t owners = 1;       // threads that may have some of the row parts for themselves, 2^n
   int64_t column_step = 0;  // columns of a part, a multiple of the panel width
   int64_t kc = 0;           // range of K at a time
   int64_t rows = 0;         // rows of a block inside a task, at most
@@ -53,7 +58,9 @@ void CutGemv(const GemmShape& s, int64_t parts, Cut* cut) {
   cut->slot_bytes = static_cast<size_t>(s.m * s.k) * 4;
 }
 
-// Rows are cut first if B fits into the cache, for then each task reads its A alone; else columns.
+// Rows are cut first if B fits into the cache, for then each task reads its A alone; else columns,
+// and rows into as many parts as several threads may have for themselves: what a thread writes in
+// one step it then reads in the next.
 void CutRowsAndColumns(const GemmShape& s, int64_t parts, Cut* cut) {
   const int64_t panel = GemmPanelWidth(), tile = GemmTileRows();
   const int64_t panels = CeilDiv(s.n, panel);
@@ -65,6 +72,12 @@ void CutRowsAndColumns(const GemmShape& s, int64_t parts, Cut* cut) {
   cut->row_parts = std::clamp<int64_t>(parts / cut->column_parts, 1, CeilDiv(s.m, tile));
   if (cut->row_parts * cut->column_parts < parts) {
     step = CeilDiv(panels, std::min(panels, CeilDiv(parts, cut->row_parts)));
+    cut->column_parts = CeilDiv(panels, step);
+  }
+  if (cut->column_parts > 1 && CeilDiv(s.m, tile) >= 2 * kOwnTiles) {
+    const int64_t most = std::min(kMostOwners, CeilDiv(s.m, tile) / kOwnTiles);
+    cut->row_parts = cut->owners = std::bit_floor(static_cast<uint64_t>(most));
+    step = std::min(step, CeilDiv(panels, std::clamp<int64_t>(parts / cut->owners, 1, panels)));
     cut->column_parts = CeilDiv(panels, step);
   }
   cut->column_step = step * panel;
@@ -322,12 +335,15 @@ void Gemm(const GemmShape& shape, const float* a, const float* b, const float* p
     }
   }
   const int64_t parts = cut.row_parts * cut.column_parts;
+  const auto threads = std::bit_floor(static_cast<uint64_t>(std::max(1, par.threads)));
+  const int64_t own_rows = cut.row_parts / std::min(cut.owners, static_cast<int64_t>(threads));
   par.For(cut.Tasks(), [&](int64_t task) {
     const int64_t first = task / parts * cut.items_per_task;
     const int64_t last = std::min(cut.items, first + cut.items_per_task);
-    // Consecutive tasks share their columns of B.
-    const int64_t row_part = task % parts % cut.row_parts;
-    const int64_t column_part = task % parts / cut.row_parts;
+    // Of an owner's tasks consecutive ones share their columns of B.
+    const int64_t owner = task % parts / (own_rows * cut.column_parts);
+    const int64_t own = task % parts % (own_rows * cut.column_parts);
+    const int64_t row_part = owner * own_rows + own % own_rows, column_part = own / own_rows;
     const ScratchSlots::Lease lease(slots);
     for (int64_t item = first; item < last; ++item) {
       if (cut.gemv) {
