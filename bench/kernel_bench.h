@@ -52,46 +52,48 @@ double BestRate(const Block& block) {
   return kCalls / best;
 }
 
-// Float32 operations a second that one thread reaches at best: the register tile on data in the
+// Float32 operations a second that one thread reaches now: the register tile on data in the
 // first-level cache.
+inline double RateOfFlops() {
+  ApplyTargetFromEnvironment();
+  const int64_t rows = GemmTileRows(), width = GemmPanelWidth(), k = 128;
+  const AlignedFloats a = RandomFloats(rows * k), b = RandomFloats(width * k);
+  const AlignedFloats c = RandomFloats(rows * width);
+  GemmBlockArgs args{};
+  args.a = a.get();
+  args.lda = k;
+  args.rows = rows;
+  args.b = b.get();
+  args.k_total = args.kc = k;
+  args.n_total = args.n1 = args.ldc = width;
+  args.c = c.get();
+  return 2.0 * static_cast<double>(rows * width * k) * BestRate([&] { GemmBlock(args); });
+}
 inline double PeakFlops() {
-  static const double peak = [] {
-    ApplyTargetFromEnvironment();
-    const int64_t rows = GemmTileRows(), width = GemmPanelWidth(), k = 128;
-    const AlignedFloats a = RandomFloats(rows * k), b = RandomFloats(width * k);
-    const AlignedFloats c = RandomFloats(rows * width);
-    GemmBlockArgs args{};
-    args.a = a.get();
-    args.lda = k;
-    args.rows = rows;
-    args.b = b.get();
-    args.k_total = args.kc = k;
-    args.n_total = args.n1 = args.ldc = width;
-    args.c = c.get();
-    return 2.0 * static_cast<double>(rows * width * k) * BestRate([&] { GemmBlock(args); });
-  }();
+  static const double peak = RateOfFlops();
   return peak;
 }
 
 // Likewise of bytes, summed in int32.
+inline double RateOfByteOperations() {
+  ApplyTargetFromEnvironment();
+  const int64_t rows = Int8TileRows(), width = Int8PanelWidth(), groups = 256;
+  const AlignedFloats a = RandomFloats(rows * (groups + 16)), b = RandomFloats(width * groups);
+  const AlignedFloats y = RandomFloats(rows * width), init = RandomFloats(2 * width);
+  Int8BlockArgs args{};
+  args.a = a.get();
+  args.a_bytes = (groups + 16) * 4;
+  args.rows = rows;
+  args.b = b.get();
+  args.groups = groups;
+  args.n1 = args.store.y_stride = width;
+  args.init = reinterpret_cast<const int32_t*>(init.get());
+  args.store.y = y.get();
+  return 2.0 * static_cast<double>(rows * width * groups * Int8GroupSize()) *
+         BestRate([&] { Int8Block(args); });
+}
 inline double PeakByteOperations() {
-  static const double peak = [] {
-    ApplyTargetFromEnvironment();
-    const int64_t rows = Int8TileRows(), width = Int8PanelWidth(), groups = 256;
-    const AlignedFloats a = RandomFloats(rows * (groups + 16)), b = RandomFloats(width * groups);
-    const AlignedFloats y = RandomFloats(rows * width), init = RandomFloats(2 * width);
-    Int8BlockArgs args{};
-    args.a = a.get();
-    args.a_bytes = (groups + 16) * 4;
-    args.rows = rows;
-    args.b = b.get();
-    args.groups = groups;
-    args.n1 = args.store.y_stride = width;
-    args.init = reinterpret_cast<const int32_t*>(init.get());
-    args.store.y = y.get();
-    return 2.0 * static_cast<double>(rows * width * groups * Int8GroupSize()) *
-           BestRate([&] { Int8Block(args); });
-  }();
+  static const double peak = RateOfByteOperations();
   return peak;
 }
 

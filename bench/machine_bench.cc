@@ -1,17 +1,26 @@
 // What the machine itself can do: the limits that models are compared with.
 //   Arithmetic, Bytes: operations a second on data in the first-level cache, of float32 and of
-//   bytes that are summed in int32, by threads.
+//   bytes that are summed in int32, by threads at once.
 //   Reading: bytes a second that threads read from memory, each its part of a large block.
 //   SmallSteps, LargeSteps: bytes a second where each thread reads 512 KiB or 4 MiB again and
 //   again, as the steps of a recurrent cell read its weights.
+//   HandOver: how often a second a line goes from the cache of one thread's processor to the
+//   next's.
 
 #include <benchmark/benchmark.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <numeric>
+#include <thread>
 #include <vector>
 
 #include "base/huge_page.h"
@@ -20,16 +29,27 @@
 namespace sardonyx {
 namespace {
 
-void Arithmetic(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(PeakFlops());
-  state.counters["per_second"] = PeakFlops() * static_cast<double>(state.range(0));
+// What so many threads reach together, each with its own data.
+void AtOnce(benchmark::State& state, double (*rate)()) {
+  ApplyTargetFromEnvironment();
+  const int64_t threads = state.range(0);
+  std::vector<double> rates(threads);
+  for (auto _ : state) {
+    std::barrier all_began(threads);
+    std::vector<std::jthread> running;
+    for (double& of_one : rates) {
+      running.emplace_back([&] {
+        all_began.arrive_and_wait();
+        of_one = rate();
+      });
+    }
+  }
+  state.counters["per_second"] = std::accumulate(rates.begin(), rates.end(), 0.0);
 }
-void Bytes(benchmark::State& state) {
-  for (auto _ : state) benchmark::DoNotOptimize(PeakByteOperations());
-  state.counters["per_second"] = PeakByteOperations() * static_cast<double>(state.range(0));
-}
-BENCHMARK(Bytes)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->Iterations(1);
+void Arithmetic(benchmark::State& state) { AtOnce(state, RateOfFlops); }
+void Bytes(benchmark::State& state) { AtOnce(state, RateOfByteOperations); }
 BENCHMARK(Arithmetic)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->Iterations(1);
+BENCHMARK(Bytes)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->Iterations(1);
 
 // Threads read `parts` parts of so many KiB, each `turns` times: a word of each line, which moves
 // all of it.
@@ -64,6 +84,44 @@ void LargeSteps(benchmark::State& state) { Read(state, state.range(0), 4096, 8);
 BENCHMARK(Reading)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->UseRealTime();
 BENCHMARK(SmallSteps)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->UseRealTime();
 BENCHMARK(LargeSteps)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->UseRealTime();
+
+// Threads on processors of their own pass a number on, each adding one to what the last one wrote.
+void HandOver(benchmark::State& state) {
+  constexpr int64_t kRounds = 10'000;
+  const int64_t threads = state.range(0);
+  cpu_set_t allowed;
+  sched_getaffinity(0, sizeof(allowed), &allowed);
+  if (CPU_COUNT(&allowed) < threads) return state.SkipWithError("fewer processors than threads");
+  std::chrono::duration<double> seconds{};
+  for (auto _ : state) {
+    alignas(64) std::atomic<int64_t> number{-1};
+    std::barrier all_began(threads + 1);
+    std::vector<std::jthread> running;
+    for (int64_t i = 0, cpu = 0; i < threads; ++i, ++cpu) {
+      while (!CPU_ISSET(cpu, &allowed)) ++cpu;
+      running.emplace_back([&, i, cpu] {
+        cpu_set_t own;
+        CPU_ZERO(&own);
+        CPU_SET(cpu, &own);
+        pthread_setaffinity_np(pthread_self(), sizeof(own), &own);
+        all_began.arrive_and_wait();
+        for (int64_t round = 0; round < kRounds; ++round) {
+          const int64_t wanted = round * threads + i - 1;
+          while (number.load(std::memory_order_acquire) != wanted) {
+          }
+          number.store(wanted + 1, std::memory_order_release);
+        }
+      });
+    }
+    all_began.arrive_and_wait();
+    const auto begin = std::chrono::steady_clock::now();
+    running.clear();
+    seconds += std::chrono::steady_clock::now() - begin;
+  }
+  const auto passed = static_cast<double>(kRounds * threads * state.iterations());
+  state.counters["per_second"] = passed / seconds.count();
+}
+BENCHMARK(HandOver)->ArgName("threads")->RangeMultiplier(2)->Range(2, 64)->Iterations(1);
 
 }  // namespace
 }  // namespace sardonyx

@@ -16,7 +16,7 @@ from bench.operators.cases import all_cases
 from bench.operators.measure import measure
 from bench.operators.report import markdown, summary
 from bench.peers.cores import cores
-from bench.peers.measure import ROOT
+from bench.peers.machine import ROOT
 from bench.peers.outcome import machine
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from bench.models import cases, collection, ensure
-from bench.peers import goals, roofline
+from bench.peers import goals, machine, roofline
 from bench.peers.cores import checks
 from bench.peers.engines import ENGINES, REFERENCE
-from bench.peers.measure import ROOT, Failure, Result, measure, measure_side_by_side
+from bench.peers.machine import ROOT
+from bench.peers.measure import Failure, Result, measure, measure_side_by_side
 from bench.peers.outcome import check_names, comma_list, conditions, interpreters, publish
 from bench.peers.report import OURS, Entry, markdown
 
@@ -121,7 +122,7 @@ def measure_all(options: argparse.Namespace, raw: dict[str, Any]) -> None:
     measured: list[dict[str, Result]] = [{} for _ in pairs]
     for run in range(options.runs):
         for threads, best in raw["limits"].items():
-            for kind, value in roofline.limits(int(threads)).items():
+            for kind, value in machine.limits(int(threads)).items():
                 best[kind] = max(value, best.get(kind, 0.0))
         for index, (entry, before) in enumerate(zip(raw["entries"], measured, strict=True)):
             count = f"{run * len(pairs) + index + 1}/{options.runs * len(pairs)}"

@@ -21,8 +21,8 @@ import numpy as np
 
 from bench.peers.cores import cores, wait_until_apart
 from bench.peers.engines import ENGINES
+from bench.peers.machine import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 REST = 0.06  # seconds between turns: threads of the engine before spin, ONNX Runtime's for 40 ms
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.peers.engines import ENGINES
-from bench.peers.measure import ROOT
+from bench.peers.machine import ROOT
 
 SIMD = (
     "avx2 fma f16c avx_vnni avx512f avx512bw avx512vl avx512_vnni avx512_bf16 avx512_fp16 "

@@ -278,13 +278,14 @@ def beside_limits(raw: dict[str, Any], threads: int) -> list[str]:
 
 
 def apart(checks: dict[str, int]) -> str:
-    """How often the host had put processors on one core before a turn with several threads."""
+    """How often a turn with several threads waited for the host to place the processors well."""
     if not sum(checks.values()):
         return ""
     return (
         f" Before each of {sum(checks.values())} turns and loads with several threads arithmetic "
-        "on all processors at once was timed against arithmetic on one, for the host of a virtual "
-        f"machine may put them on one core: {checks.get('later', 0)} waited for that to end, "
+        "on all processors at once was timed against arithmetic on one, and how fast a line of the "
+        "cache goes from one to the other, for the host of a virtual machine may put them on one "
+        f"core or on cores that share no cache: {checks.get('later', 0)} waited for that to end, "
         f"{checks.get('never', 0)} were measured all the same."
     )
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,10 +11,8 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from bench.peers.measure import ROOT
 from bench.peers.work import Work
 
-BUILD = Path(os.environ.get("SARDONYX_BUILD_DIR", ROOT / "build" / "release"))
 RECURRENT = {"LSTM": 4, "GRU": 3, "RNN": 1}  # gates by operator
 # Operators on bytes: which they are of float32, and where their operands stand.
 BYTES = {
@@ -30,30 +25,6 @@ BYTES = {
 NARROW = 2  # operations a byte: machines do more in the time in which memory gives one
 CACHED = 64 << 20  # bytes that caches may still hold from the run before
 KINDS = {"Conv", "ConvTranspose", "MatMul", "Gemm", *RECURRENT, *BYTES}
-
-
-def limits(threads: int) -> dict[str, float]:
-    """What the machine does in a second, best of 5: operations of float32 and of bytes, bytes read
-    from memory and again from caches."""
-    with tempfile.NamedTemporaryFile() as report:
-        command = [
-            BUILD / "bin" / "machine_bench",
-            "--benchmark_repetitions=5",
-            f"--benchmark_filter=:{threads}/",
-        ]
-        subprocess.run(
-            [*command, f"--benchmark_out={report.name}", "--benchmark_out_format=json"],
-            check=True,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        runs = json.loads(Path(report.name).read_text())["benchmarks"]
-    best: dict[str, float] = {}
-    for run in runs:
-        if run["run_type"] == "iteration":
-            name = run["name"].partition("/")[0].lower()
-            best[name] = max(best.get(name, 0.0), run["per_second"])
-    return best
 
 
 def operations(node: onnx.NodeProto, shapes: list[tuple[int, ...]], out: tuple[int, ...]) -> int:

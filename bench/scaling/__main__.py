@@ -14,7 +14,8 @@ import numpy as np
 
 from bench.models import collection, ensure
 from bench.peers.engines import ENGINES, REFERENCE
-from bench.peers.measure import ROOT, measure
+from bench.peers.machine import ROOT
+from bench.peers.measure import measure
 from bench.peers.outcome import check_names, comma_list, conditions, interpreters, publish
 from bench.peers.report import latency, number, timed
 

@@ -17,7 +17,7 @@ import pytest
 from bench.models import cases, ensure
 from bench.peers import __main__ as program
 from bench.peers import cores as apart
-from bench.peers import goals, report, roofline
+from bench.peers import goals, machine, report, roofline
 from bench.peers.measure import ROOT, Failure, Result, compare, measure, measure_side_by_side
 from bench.peers.work import Work
 
@@ -229,6 +229,7 @@ def test_turns_wait_until_processors_are_cores_of_their_own(monkeypatch):
     answers = iter([True, False, True, False])
     monkeypatch.setattr(apart, "checks", Counter())
     monkeypatch.setattr(apart, "are_apart", lambda cpus: next(answers))
+    monkeypatch.setattr(apart, "are_near", lambda cpus: True)
     apart.wait_until_apart({0})  # alone: nothing to ask
     apart.wait_until_apart({0, 1})
     apart.wait_until_apart({0, 1})
@@ -245,6 +246,20 @@ def test_turns_wait_until_processors_are_cores_of_their_own(monkeypatch):
 def test_processors_are_apart_if_both_take_as_long_as_one(monkeypatch, both, are_apart):
     monkeypatch.setattr(apart, "seconds", lambda cpus: both if len(cpus) == 2 else 1.0)
     assert apart.are_apart({0, 1}) == are_apart
+
+
+def test_processors_are_near_if_a_line_goes_as_fast_as_ever(monkeypatch):
+    rates = iter([30e6, 40e6, 10e6, 35e6])
+    monkeypatch.setattr(apart, "_fastest", 0.0)
+    monkeypatch.setattr(apart, "rates", lambda benchmarks, cpus: {"handover": next(rates)})
+    assert [apart.are_near({0, 1}) for _ in range(4)] == [True, True, False, True]
+
+
+def test_rates_of_the_machine():
+    cpus = apart.cores(1)
+    found = machine.rates("^(Arithmetic/threads:1|HandOver/threads:2)/", cpus)
+    assert found.keys() == {"arithmetic"}  # one processor has nobody to hand over to
+    assert found["arithmetic"] > 1e8
 
 
 def test_arithmetic_takes_time():
@@ -294,7 +309,7 @@ def test_a_run_broken_off_leaves_those_before_it(monkeypatch, tmp_path):
     monkeypatch.setattr(program, "measure", measured)
     monkeypatch.setattr(program, "interpreters", lambda engines: dict.fromkeys(engines, ""))
     monkeypatch.setattr(
-        program.roofline, "limits", lambda threads: {"arithmetic": 1e11, "reading": 1e10}
+        program.machine, "limits", lambda threads: {"arithmetic": 1e11, "reading": 1e10}
     )
     pages = []
     monkeypatch.setattr(program, "publish", lambda raw, target, page, plot: pages.append(page))
