@@ -139,20 +139,26 @@ void ResizeNearestBytes(const ResizePlan& plan, const void* x, void* y, int64_t 
     }
   };
   par.For(slices.tasks, [&](int64_t task) {
-    int64_t same = 1;  // rows that are made of the same one
-    for (int64_t row = slices.Begin(task); row < slices.End(task, rows); row += same) {
+    const int64_t begin = slices.Begin(task), end = slices.End(task, rows);
+    int64_t h = begin % height.out, d = begin / height.out % depth.out;
+    int64_t plane = begin / height.out / depth.out;
+    const auto advance = [&](int64_t count) {
+      if ((h += count) < height.out) return;
+      h = 0;
+      if (++d == depth.out) d = 0, ++plane;
+    };
+    int64_t same;  // rows that are made of the same one
+    for (int64_t row = begin; row < end; row += same, advance(same)) {
       char* to = static_cast<char*>(y) + row * out_row;
-      const int64_t h = row % height.out, d = row / height.out % depth.out;
       same = 1;
       if (Outside(height, h) || Outside(depth, d)) {
         fill(to, out_row);
         continue;
       }
-      const int64_t plane = row / height.out / depth.out;
       const char* from =
           static_cast<const char*>(x) +
           ((plane * depth.in + depth.index[d]) * height.in + height.index[h]) * in_row;
-      while (row + same < slices.End(task, rows) && h + same < height.out &&
+      while (row + same < end && h + same < height.out &&
              height.index[h + same] == height.index[h] && !Outside(height, h + same)) {
         ++same;
       }
