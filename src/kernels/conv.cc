@@ -106,6 +106,11 @@ size_t ConvPackedBytes(ConvAlgorithm algorithm, const ConvShape& shape) {
   return EntryOf(algorithm).packed_bytes(shape);
 }
 
+std::string_view ConvPackedForm(ConvAlgorithm algorithm, const ConvShape& shape) {
+  constexpr auto kScales = ConvWinograd<WinogradForm{4, 1}>::ScalesTaps;
+  return algorithm == ConvAlgorithm::kWinograd4 && kScales(shape) ? " scaled" : "";
+}
+
 void ConvPack(ConvAlgorithm algorithm, const ConvShape& shape, const float* weights, float* packed,
               const Parallel& par) {
   EntryOf(algorithm).pack(shape, weights, packed, par);

@@ -27,6 +27,9 @@ constexpr int64_t kLateBytes = 16 << 20, kSharingTiles = 64;
 constexpr int64_t kWeightBytes = 640 << 10;
 // Channels at a time of which they are made in registers.
 constexpr int64_t kFewDepth = 128;
+// If the values of few tiles take no more for all threads together, each transforms them for
+// itself: to fetch those of another takes longer.
+constexpr size_t kOwnBytes = 1 << 20;
 
 // Panel by panel of the weights, whose products of all positions are transformed back at once. Two
 // ways of cutting: blocks of tiles, whose transformed input stays in the cache while all weights
@@ -34,10 +37,11 @@ constexpr int64_t kFewDepth = 128;
 //
 // Large weights, whose transform takes 4 times the memory, are kept as they were before: reading
 // less makes up for most of the time. A task transforms its panel, for few tiles some channels of
-// it at a time; or, for blocks, all are transformed at the beginning of a run. Those of very few
-// tiles are transformed in registers, which is faster at any size.
+// it at a time; or, for blocks, all are transformed at the beginning of a run. Those of few tiles
+// are transformed in registers, at any size: little slower at most, and often faster.
 struct Cut {
   int64_t cin = 0, cout = 0, panels = 0;  // of a group
+  int64_t width = 0;                      // of a panel
   bool blocks = true;
   bool late = false, piecewise = false;  // weights are transformed; some channels at a time
   bool few = false;                      // in registers
@@ -54,21 +58,22 @@ int64_t Spread(int64_t floats) { return CeilDiv(floats, 16) / 2 * 32 + 16; }
 Cut CutTiles(const ConvShape& s, WinogradForm form) {
   const int64_t positions = form.Positions();
   const int64_t all = WinogradTiles(s, form).count();
-  const int64_t tile = GemmTileRows(), panel = GemmPanelWidth();
+  const int64_t tile = GemmTileRows();
   Cut cut;
   cut.cin = s.cin / s.groups;
   cut.cout = s.cout / s.groups;
-  cut.panels = CeilDiv(cut.cout, panel);
   cut.in_ld = s.cin % 512 == 0 ? s.cin + 16 : s.cin;
   const int64_t value_bytes = positions * cut.in_ld * 4;  // of a tile
   const int64_t fitting = std::min(kBlockBytes / value_bytes, kProductTiles) / tile * tile;
   const int64_t few = 2 * std::max<int64_t>(tile, 14);
   const int64_t matrices = form.Weights() * form.Weights();
   if (form == WinogradForm{4, 1}) {
-    cut.few = all <= WinogradFewTiles() && cut.cout % panel == 0;
+    cut.few = all <= WinogradFewTiles() && cut.cout % WinogradFewColumns() == 0;
     const int64_t most = cut.few ? 0 : kLateBytes / (all < kSharingTiles ? 1 : 4);
     cut.late = matrices * cut.cin * s.cout * 4 >= most;
   }
+  cut.width = cut.few ? WinogradFewColumns() : GemmPanelWidth();
+  cut.panels = CeilDiv(cut.cout, cut.width);
   cut.blocks = !cut.few && (fitting >= few || all * value_bytes > (8 << 20));
   if (cut.blocks) {
     // An even number, so that two threads get the same share.
@@ -81,17 +86,20 @@ Cut CutTiles(const ConvShape& s, WinogradForm form) {
     cut.tiles = all;
   }
   cut.in_stride = Spread(cut.tiles * cut.in_ld);
-  cut.out_stride = Spread(std::min(cut.tiles, kProductTiles) * panel);
+  cut.out_stride = Spread(std::min(cut.tiles, kProductTiles) * cut.width);
   cut.in_bytes = AlignBytes(FloatBytes(positions * cut.in_stride));
   cut.out_bytes = AlignBytes(FloatBytes(positions * cut.out_stride));
   cut.depth = GemmDepth(cut.cin);
-  if (cut.few) cut.depth = CeilDiv(cut.cin, CeilDiv(cut.cin, kFewDepth));
+  if (cut.few) {
+    cut.depth = CeilDiv(cut.cin, CeilDiv(cut.cin, kFewDepth));
+    cut.w_bytes = FloatBytes(cut.depth * form.kernel * cut.width);
+  }
   if (!cut.late || cut.few) return cut;
   cut.piecewise = !cut.blocks && all <= few;
   if (cut.piecewise) {
-    cut.depth = CeilDiv(cut.cin, CeilDiv(cut.cin * panel * matrices * 4, kWeightBytes));
+    cut.depth = CeilDiv(cut.cin, CeilDiv(cut.cin * cut.width * matrices * 4, kWeightBytes));
   }
-  cut.w_stride = Spread((cut.piecewise ? cut.depth : cut.cin) * panel);
+  cut.w_stride = Spread((cut.piecewise ? cut.depth : cut.cin) * cut.width);
   cut.w_bytes = FloatBytes(matrices * cut.w_stride);
   return cut;
 }
@@ -110,10 +118,11 @@ int64_t TransformedFloats(const Cut& cut, WinogradForm form) {
 struct Panel {
   Panel(const Cut& cut, int64_t index)
       : group(index / cut.panels),
-        n(index % cut.panels * GemmPanelWidth()),
-        columns(std::min(GemmPanelWidth(), cut.cout - n)),
+        n(index % cut.panels * cut.width),
+        columns(std::min(cut.width, cut.cout - n)),
         width(RoundUp(columns, kPanelGranule)) {}
-  const float* Kernels(const Cut& cut, WinogradForm form, const float* packed) const {
+  template <typename Float>
+  Float* Kernels(const Cut& cut, WinogradForm form, Float* packed) const {
     return packed + group * KernelFloats(cut, form) + n * cut.cin * form.kernel * form.kernel;
   }
   template <typename Float>
@@ -206,17 +215,14 @@ struct Work {
     const WinogradValues out{products, cut.out_stride, panel.width};
     for (int64_t k0 = 0; k0 < cut.cin; k0 += cut.depth) {
       FewTilesArgs args{};
+      args.tiles = &tiles;
       args.channels = std::min(cut.depth, cut.cin - k0);
       args.kernels = kernels + k0 * form.kernel * form.kernel * panel.width;
+      args.in = {in.data + panel.group * cut.cin + k0, in.t_stride, in.ld};
+      args.out = out;
+      args.half = products + cut.out_bytes / sizeof(float);
       args.accumulate = k0 > 0;
-      for (args.row = 0; args.row < form.Side(); ++args.row) {
-        const int64_t t = args.row * form.Side();
-        args.tiles = tiles.Taking(args.row, 0).second;
-        if (args.tiles == 0) continue;
-        args.in = {in.data + t * in.t_stride + panel.group * cut.cin + k0, in.t_stride, in.ld};
-        args.out = {products + t * out.t_stride, out.t_stride, out.ld};
-        WinogradFew(args);
-      }
+      WinogradFew(args);
     }
     Finish(s, form, out, 0, tiles.count(), panel.group * cut.cout + panel.n, panel.columns, y,
            prepared);
@@ -242,7 +248,12 @@ std::string_view ConvWinograd<kForm>::Refusal(const ConvShape& s) {
 template <WinogradForm kForm>
 int ConvWinograd<kForm>::TransformProducts(const ConvShape& s) {
   const Cut cut = CutTiles(s, kForm);
-  return cut.few ? 2 : cut.late ? 3 : 0;
+  return cut.few ? 1 : cut.late ? 3 : 0;
+}
+
+template <WinogradForm kForm>
+bool ConvWinograd<kForm>::ScalesTaps(const ConvShape& s) {
+  return CutTiles(s, kForm).few;
 }
 
 template <WinogradForm kForm>
@@ -258,6 +269,20 @@ void ConvWinograd<kForm>::Pack(const ConvShape& s, const float* weights, float* 
   constexpr int64_t kArea = kForm.kernel * kForm.kernel;
   const Cut cut = CutTiles(s, kForm);
   const int64_t ld = cut.cin * kArea;
+  if (cut.few) {
+    par.For(s.groups * cut.panels, [&](int64_t index) {
+      const Panel panel(cut, index);
+      float* at = panel.Kernels(cut, kForm, packed);
+      PackPanels(ld, panel.width, weights + (panel.group * cut.cout + panel.n) * ld, ld, true, 0,
+                 panel.width, at);
+      for (int64_t c = 0; c < cut.cin; ++c) {
+        for (const float scale : kFewTapScales) {
+          for (const float* const end = at + panel.width; at < end; ++at) *at *= scale;
+        }
+      }
+    });
+    return;
+  }
   if (cut.late) {
     for (int64_t group = 0; group < s.groups; ++group) {
       GemmPackB(ld, cut.cout, weights + group * cut.cout * ld, ld, true,
@@ -290,7 +315,10 @@ template <WinogradForm kForm>
 size_t ConvWinograd<kForm>::ScratchBytes(const ConvShape& s, int threads) {
   const Cut cut = CutTiles(s, kForm);
   const auto slots = static_cast<size_t>(ScratchSlots::CountFor(threads));
-  if (!cut.blocks) return cut.in_bytes + (cut.out_bytes + cut.w_bytes) * slots;
+  if (!cut.blocks) {
+    const size_t own = cut.few ? std::min(cut.in_bytes * slots, kOwnBytes) : 0;
+    return std::max(cut.in_bytes, own) + (cut.out_bytes + cut.w_bytes) * slots;
+  }
   const size_t weights = cut.late ? cut.w_bytes * static_cast<size_t>(s.groups * cut.panels) : 0;
   return weights + (cut.in_bytes + cut.out_bytes) * slots;
 }
@@ -336,6 +364,22 @@ void ConvWinograd<kForm>::Run(const ConvShape& s, const float* x, const float* p
     });
     return;
   }
+  const int slot_count = ScratchSlots::CountFor(par.threads);
+  if (cut.few && cut.in_bytes * static_cast<size_t>(slot_count) <= kOwnBytes) {
+    ScratchSlots slots(bytes, cut.in_bytes + cut.out_bytes + cut.w_bytes, slot_count);
+    const int64_t shares = std::min<int64_t>(panels, slot_count);
+    par.For(shares, [&](int64_t share) {
+      const ScratchSlots::Lease lease(slots);
+      const WinogradValues in{lease.floats(), cut.in_stride, cut.in_ld};
+      TransformsOf(kForm).input(s, x, 0, all, in);
+      for (int64_t i = panels * share / shares; i < panels * (share + 1) / shares; ++i) {
+        const Panel panel(cut, i);
+        work.MultiplyFew(in, panel, panel.Kernels(cut, kForm, packed),
+                         lease.floats() + cut.in_bytes / sizeof(float));
+      }
+    });
+    return;
+  }
   const auto At = [&](int64_t tile) {
     return WinogradValues{static_cast<float*>(scratch) + tile * cut.in_ld, cut.in_stride,
                           cut.in_ld};
@@ -346,8 +390,7 @@ void ConvWinograd<kForm>::Run(const ConvShape& s, const float* x, const float* p
     const int64_t first = all * part / in_parts, last = all * (part + 1) / in_parts;
     TransformsOf(kForm).input(s, x, first, last - first, At(first));
   });
-  ScratchSlots slots(bytes + cut.in_bytes, cut.out_bytes + cut.w_bytes,
-                     ScratchSlots::CountFor(par.threads));
+  ScratchSlots slots(bytes + cut.in_bytes, cut.out_bytes + cut.w_bytes, slot_count);
   par.For(panels * cut.parts, [&](int64_t task) {
     const ScratchSlots::Lease lease(slots);
     const int64_t part = task % cut.parts;

@@ -1,8 +1,9 @@
 #pragma once
-// Winograd's F(4 x 4, 3 x 3) of few tiles, whose weights are transformed in registers: the products
-// of a row of positions keep their sums there, so that transformed weights, four times as many as
-// those of the convolution, are neither read nor written.
+// Winograd's F(4 x 4, 3 x 3) of few tiles, whose weights are transformed along one axis just before
+// they are used and along the other in registers: transformed weights, four times as many as those
+// of the convolution, are neither kept nor written.
 
+#include <array>
 #include <cstdint>
 
 #include "kernels/winograd_transform.h"
@@ -11,18 +12,26 @@ namespace sardonyx {
 
 // Tiles that a call takes at most, or none on targets of few registers.
 int64_t WinogradFewTiles();
+// Columns of a panel.
+int64_t WinogradFewColumns();
 
-// One row of positions of all tiles that take it, times `channels` channels of a full panel. The
-// weights of as many channels more are fetched meanwhile, a part with each row. A tile cut at the
-// right is multiplied at the positions that it does not take too, whatever values it has there.
+// What the taps of a kernel are multiplied by: powers of sqrt(1/2), with which the points are 1,
+// -1, 2 and -2, and the transform adds.
+inline constexpr std::array<float, 9> kFewTapScales = [] {
+  constexpr float kA = 0.70710678118654752f;
+  return std::array<float, 9>{1.0f, kA, 0.5f, kA, 0.5f, 0.5f * kA, 0.5f, 0.5f * kA, 0.25f};
+}();
+
+// All tiles, whose values begin at in.data, times `channels` channels of a panel. As many more are
+// fetched meanwhile. A tile that is cut at the right may be multiplied at positions that it does
+// not take too, whatever values it has there.
 struct FewTilesArgs {
-  int row;  // of positions
-  int64_t tiles;
+  const WinogradTiles* tiles;
   int64_t channels;
-  const float* kernels;  // [channels, 9, GemmPanelWidth()]
-  WinogradValues in;     // from the first channel and tile on, at position (row, 0)
-  WinogradValues out;    // likewise
-  bool accumulate;       // add to what `out` holds
+  const float* kernels;  // [channels, 9, WinogradFewColumns()], times the scales
+  WinogradValues in, out;
+  float* half;      // scratch [channels, 3, WinogradFewColumns()]
+  bool accumulate;  // add to what `out` holds
 };
 void WinogradFew(const FewTilesArgs& args);
 

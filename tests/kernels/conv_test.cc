@@ -263,6 +263,14 @@ TEST(Conv, WinogradOfFewTiles) {
             ConvAlgorithm::kWinograd4, false, Finish::kBiasRelu, false);
     }
   }
+  for (const int64_t side : {9, 10, 11, 12, 13, 14, 15, 16}) {
+    Check(Shape(1, 21, 48, {{side, 3, 1, 1, 1, 1}, {25 - side, 3, 1, 1, 1, 1}}),
+          ConvAlgorithm::kWinograd4, false, Finish::kBiasRelu, false);
+    CheckConv(Shape(1, 40, 16, {{side, 3, 1, 1, 1, 1}, {side, 3, 1, 1, 1, 1}}));
+  }
+  CheckConv(Shape(1, 33, 32, {{50, 3, 1, 1, 1, 1}, {3, 3, 1, 1, 1, 1}}));
+  CheckConv(Shape(1, 33, 32, {{2, 3, 1, 1, 1, 1}, {62, 3, 1, 1, 1, 1}}));
+  CheckConv(Shape(1, 400, 256, {{14, 3, 1, 1, 1, 1}, {14, 3, 1, 1, 1, 1}}));
   CheckConv(Shape(1, 300, 32, {{7, 3, 1, 1, 1, 1}, {7, 3, 1, 1, 1, 1}}));
   CheckConv(Shape(2, 130, 128, {{8, 3, 1, 1, 1, 1}, {5, 3, 1, 1, 0, 0}}, 2));
   CheckConv(Shape(3, 40, 32, {{3, 3, 1, 1, 1, 1}, {5, 3, 1, 1, 0, 1}}));

@@ -145,7 +145,7 @@ BindResult Bind(const BindRequest& request) {
   }
   return BindKernel(
       request, shape,
-      {.layout = LayoutName(Name(kAlgorithm), shape),
+      {.layout = LayoutName(Name(kAlgorithm), shape).append(ConvPackedForm(kAlgorithm, shape)),
        .packed_bytes = ConvPackedBytes(kAlgorithm, shape),
        .scratch_bytes = ConvScratchBytes(kAlgorithm, shape, request.threads),
        .in_place = ConvInPlace(kAlgorithm, shape),
