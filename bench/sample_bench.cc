@@ -23,7 +23,7 @@ void Grid(benchmark::State& state) {
   for (size_t i = 0; i < grid.size(); ++i) {
     grid[i] = static_cast<float>(i * 7919 % 1000) / 500.0f - 1.0f;
   }
-  std::vector<double> scratch(GridSampleScratchBytes(shape, 1) / 8 + 16);
+  std::vector<double> scratch(GridSampleScratchBytes<float>(shape, 1) / 8 + 16);
   for (auto _ : state) {
     GridSample(shape, x.data(), grid.data(), y.data(), scratch.data(), Parallel{});
     benchmark::ClobberMemory();
