@@ -22,7 +22,7 @@ from bench.peers.machine import rates
 
 APART = 1.35  # all at once take at most so many times as long as one; on one core it is about 2
 FAR = 2.5  # a line may take so many times as long as it did at best; 26 ns were 165
-PATIENCE = 600.0  # seconds of waiting, in all
+PATIENCE = 300.0  # seconds of waiting, in all
 LONGEST = 20.0  # seconds of waiting before one turn
 
 #: Outcomes of `wait_until_apart`: "apart" at once, "later", and "never" within the patience.
