@@ -104,6 +104,11 @@ Cut CutTiles(const ConvShape& s, WinogradForm form) {
   return cut;
 }
 
+// Whether each of so many threads transforms the input for itself.
+bool HasOwnValues(const Cut& cut, size_t threads) {
+  return cut.few && cut.in_bytes * threads <= kOwnBytes;
+}
+
 // Of the weights of a group: as they are, or transformed.
 int64_t KernelFloats(const Cut& cut, WinogradForm form) {
   return static_cast<int64_t>(GemmPackedBytes(cut.cin * form.kernel * form.kernel, cut.cout) /
@@ -316,8 +321,8 @@ size_t ConvWinograd<kForm>::ScratchBytes(const ConvShape& s, int threads) {
   const Cut cut = CutTiles(s, kForm);
   const auto slots = static_cast<size_t>(ScratchSlots::CountFor(threads));
   if (!cut.blocks) {
-    const size_t own = cut.few ? std::min(cut.in_bytes * slots, kOwnBytes) : 0;
-    return std::max(cut.in_bytes, own) + (cut.out_bytes + cut.w_bytes) * slots;
+    return cut.in_bytes * (HasOwnValues(cut, slots) ? slots : 1) +
+           (cut.out_bytes + cut.w_bytes) * slots;
   }
   const size_t weights = cut.late ? cut.w_bytes * static_cast<size_t>(s.groups * cut.panels) : 0;
   return weights + (cut.in_bytes + cut.out_bytes) * slots;
@@ -365,7 +370,7 @@ void ConvWinograd<kForm>::Run(const ConvShape& s, const float* x, const float* p
     return;
   }
   const int slot_count = ScratchSlots::CountFor(par.threads);
-  if (cut.few && cut.in_bytes * static_cast<size_t>(slot_count) <= kOwnBytes) {
+  if (HasOwnValues(cut, static_cast<size_t>(slot_count))) {
     ScratchSlots slots(bytes, cut.in_bytes + cut.out_bytes + cut.w_bytes, slot_count);
     const int64_t shares = std::min<int64_t>(panels, slot_count);
     par.For(shares, [&](int64_t share) {
