@@ -136,23 +136,24 @@ HWY_INLINE void JoinColumns(const PoolShape& shape, const T* columns, T* to, int
   }
 }
 
+// What no maximum sees.
+template <typename T>
+constexpr T kLeast = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
+                                                          : std::numeric_limits<T>::lowest();
+
 // Rows [begin, end) of y: the rows of a window are joined first, then its columns.
 template <PlanePool kKind, typename T>
 void Rows(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, int64_t end) {
   constexpr int64_t kSlack = 2 * HWY_MAX_BYTES / sizeof(T), kShortRow = 192 / sizeof(T);
   const T* x = static_cast<const T*>(x_in);
-  T neutral{0};
-  if constexpr (kKind == PlanePool::kMax) {
-    neutral = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
-                                                   : std::numeric_limits<T>::lowest();
-  }
+  constexpr T kNeutral = kKind == PlanePool::kMax ? kLeast<T> : T{0};
   const int64_t stride = shape.stride[2], span = PoolSpanOf(shape, 2), width = shape.out[2];
   const int64_t step[2] = {shape.in[1] * shape.in[2] * shape.dilation[0],
                            shape.in[2] * shape.dilation[1]};
   const int64_t most = std::min(kPoolOutputs, (kPoolColumns - span) / stride + 1);
   constexpr bool kPadded = kKind == PlanePool::kAverageWithPad;
   T columns[kPoolColumns + kSlack], counts[kPoolOutputs], made[kPoolOutputs + kSlack];
-  std::fill_n(columns, kPoolColumns + kSlack, neutral);
+  std::fill_n(columns, kPoolColumns + kSlack, kNeutral);
   for (int64_t first = 0; first < width; first += most) {
     const int64_t count = std::min(most, width - first);
     if constexpr (kKind != PlanePool::kMax) {
@@ -165,8 +166,8 @@ void Rows(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, i
     const int64_t needed = (count - 1) * stride + span;
     const int64_t low = std::clamp<int64_t>(-start, 0, needed);
     const int64_t high = std::clamp<int64_t>(shape.in[2] - start, low, needed);
-    std::fill_n(columns, low, neutral);
-    std::fill_n(columns + high, needed - high, neutral);
+    std::fill_n(columns, low, kNeutral);
+    std::fill_n(columns + high, needed - high, kNeutral);
     std::array<int64_t, 2> out = {begin / shape.out[1] % shape.out[0], begin % shape.out[1]};
     int64_t image = begin / (shape.out[0] * shape.out[1]) * shape.in[0];
     PoolSpan top(shape, 0, out[0]);
@@ -175,7 +176,7 @@ void Rows(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, i
       const Across across = {{top.count, left.count}, {step[0], step[1]}};
       const T* from =
           x + ((image + top.first) * shape.in[1] + left.first) * shape.in[2] + start + low;
-      JoinRows<kKind>(across, from, columns + low, high - low, neutral);
+      JoinRows<kKind>(across, from, columns + low, high - low, kNeutral);
       T* to = static_cast<T*>(y_in) + row * width + first;
       // To copy a short row takes long; what goes beyond it is written over by the rows behind it.
       const bool straight = kKind == PlanePool::kMax && width <= kShortRow && count == width &&
@@ -205,8 +206,6 @@ template <typename T>
 void SmallPlanes(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, int64_t end) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr T kNeutral = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
-                                                              : std::numeric_limits<T>::lowest();
   constexpr Across kOneRow = {{1, 1}, {0, 0}};
   const int64_t height = PoolReach(shape, 1), width = PoolReach(shape, 2), size = height * width;
   T plane[kPoolColumns + 2 * HWY_MAX_BYTES / sizeof(T)];
@@ -214,10 +213,10 @@ void SmallPlanes(const PoolShape& shape, const void* x_in, void* y_in, int64_t b
   T* y = static_cast<T*>(y_in) + begin * shape.out[1] * shape.out[2];
   for (int64_t image = begin; image < end; ++image) {
     for (int64_t i = 0; i < size + lanes; i += lanes)
-      hn::StoreU(hn::Set(d, kNeutral), d, plane + i);
+      hn::StoreU(hn::Set(d, kLeast<T>), d, plane + i);
     T* inner = plane + shape.pad_begin[1] * width + shape.pad_begin[2];
     for (int64_t row = 0; row < shape.in[1]; ++row, x += shape.in[2]) {
-      JoinRows<PlanePool::kMax>(kOneRow, x, inner + row * width, shape.in[2], kNeutral);
+      JoinRows<PlanePool::kMax>(kOneRow, x, inner + row * width, shape.in[2], kLeast<T>);
     }
     for (const int axis : {1, 2}) {
       const int64_t step = shape.dilation[axis] * (axis == 1 ? width : 1);
@@ -230,7 +229,7 @@ void SmallPlanes(const PoolShape& shape, const void* x_in, void* y_in, int64_t b
       }
     }
     for (int64_t row = 0; row < shape.out[1]; ++row, y += shape.out[2]) {
-      JoinRows<PlanePool::kMax>(kOneRow, plane + row * width, y, shape.out[2], kNeutral);
+      JoinRows<PlanePool::kMax>(kOneRow, plane + row * width, y, shape.out[2], kLeast<T>);
     }
   }
 }

@@ -357,10 +357,10 @@ void StridedCopy(const StridedCopyPlan& plan, const void* in, void* out, const P
 
 namespace {
 
-// rows(first, end): those of one task.
-template <typename Rows>
+// each(begin, end), the rows of a task.
+template <typename Each>
 void ForRowsOfParts(std::span<const int64_t> bytes, int64_t rows, const Parallel& par,
-                    const Rows& each) {
+                    const Each& each) {
   const int64_t whole = std::accumulate(bytes.begin(), bytes.end(), int64_t{0});
   const int64_t tasks = std::min(rows, TasksForBytes(rows * whole));
   par.For(tasks, [&](int64_t task) { each(rows * task / tasks, rows * (task + 1) / tasks); });

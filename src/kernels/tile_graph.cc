@@ -26,6 +26,8 @@ bool IsLogical(Fn fn) {
 
 bool Near(double value, double wanted) { return std::abs(value - wanted) <= 2e-6 * wanted; }
 
+bool IsWord(DType type) { return type == DType::kInt16 || type == DType::kUInt16; }
+
 }  // namespace
 
 // ---- nodes ----
@@ -104,8 +106,6 @@ int TileGraph::Clamp(int x, double lo, double hi) {
   return FloatOp(TileOpcode::kClamp,
                  {x, Constant(DType::kFloat32, lo), Constant(DType::kFloat32, hi)});
 }
-
-static bool IsWord(DType type) { return type == DType::kInt16 || type == DType::kUInt16; }
 
 int TileGraph::Centred(int whole) {
   const Node node = nodes[whole];
