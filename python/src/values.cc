@@ -233,29 +233,61 @@ class TextObjects {
   // A new reference, null with Python's error if the text is none.
   PyObject* Of(const std::string& text) {
     if (++count_ > kTrial && hits_ < count_ / 4) return Decode(text);
-    Slot& slot = slots_[std::hash<std::string_view>()(text) % kSlots];
-    if (slot.text != nullptr && *slot.text == text) {
+    const Ends ends = EndsOf(text);
+    Slot& slot = slots_[(ends.front * 31 + ends.back + text.size()) * kFactor >> (64 - kSlotBits)];
+    if (slot.text != nullptr && slot.ends == ends && Same(*slot.text, text)) {
       ++hits_;
       return Py_NewRef(slot.object);
     }
     PyObject* object = Decode(text);
-    if (object != nullptr) slot = {&text, object};  // alive: the array holds it
+    if (object != nullptr) slot = {&text, object, ends};  // alive: the array holds it
     return object;
   }
 
  private:
-  static constexpr size_t kSlots = 4096, kTrial = 2048;
+  static constexpr int kSlotBits = 12;
+  static constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
+  static constexpr size_t kTrial = 2048;
+
+  // The first and the last bytes, up to eight each, which may overlap: with the size they are all
+  // of a text of up to 16 bytes, as most are, and cost no call. Of a longer one its hash.
+  struct Ends {
+    uint64_t front = 0, back = 0;
+    bool operator==(const Ends&) const = default;
+  };
   struct Slot {
     const std::string* text = nullptr;
     PyObject* object = nullptr;
+    Ends ends;
   };
+
+  template <typename Word>
+  static Ends WordsOf(const std::string& text) {
+    Word front, back;
+    std::memcpy(&front, text.data(), sizeof(Word));
+    std::memcpy(&back, text.data() + text.size() - sizeof(Word), sizeof(Word));
+    return {front, back};
+  }
+
+  static Ends EndsOf(const std::string& text) {
+    if (text.size() > 16) return {std::hash<std::string>()(text), 0};
+    if (text.size() >= 8) return WordsOf<uint64_t>(text);
+    if (text.size() >= 4) return WordsOf<uint32_t>(text);
+    if (text.size() >= 2) return WordsOf<uint16_t>(text);
+    return text.empty() ? Ends() : WordsOf<uint8_t>(text);
+  }
+
+  // Of two texts with equal ends.
+  static bool Same(const std::string& a, const std::string& b) {
+    return a.size() == b.size() && (a.size() <= 16 || a == b);
+  }
 
   static PyObject* Decode(const std::string& text) {
     return PyUnicode_DecodeUTF8(text.data(), static_cast<Py_ssize_t>(text.size()),
                                 "surrogateescape");
   }
 
-  std::vector<Slot> slots_ = std::vector<Slot>(kSlots);
+  std::vector<Slot> slots_ = std::vector<Slot>(size_t{1} << kSlotBits);
   size_t count_ = 0, hits_ = 0;
 };
 

@@ -200,11 +200,11 @@ bool Parse(std::string_view text, Number* value) {
   return error == std::errc() && end == text.data() + text.size();
 }
 
+constexpr std::string_view kTruths[] = {"False", "True"};
+
 template <typename From>
 std::string PrintNumber(From from) {
-  if constexpr (std::is_same_v<From, bool>) {
-    return from ? "True" : "False";
-  } else if constexpr (std::is_integral_v<From>) {
+  if constexpr (std::is_integral_v<From>) {
     return fmt::format_int(from).str();
   } else if constexpr (!std::is_same_v<From, double>) {
     // Fewest digits that read back as the same number of the narrow type; a double of these digits
@@ -379,7 +379,12 @@ void ConvertElements(DType from, const void* in, DType to, void* out, int64_t co
     DispatchReal(from, "cast", [&](auto tag) {
       using From = typename decltype(tag)::type;
       for (int64_t i = 0; i < count; ++i) {
-        static_cast<std::string*>(out)[i] = PrintNumber(static_cast<const From*>(in)[i]);
+        std::string& text = static_cast<std::string*>(out)[i];
+        if constexpr (std::is_same_v<From, bool>) {
+          text = kTruths[static_cast<const uint8_t*>(in)[i] != 0];
+        } else {
+          text = PrintNumber(static_cast<const From*>(in)[i]);
+        }
       }
     });
   } else {
