@@ -26,7 +26,7 @@ int64_t PanelOffset(const NarrowMatrix& b, int64_t n) { return PanelBytes(b, b.k
 
 // How a product is cut; depends on shape and SIMD target, never on threads.
 struct Cut {
-  bool few = false;  // rows: no panel is widened
+  bool few = false;  // rows, or rounded ones: no panel is widened
   int64_t kc = 0, rows = 0, a_ld = 0;
   int64_t row_parts = 1, column_parts = 1;
   int64_t panels = 0;
@@ -38,7 +38,7 @@ Cut CutNarrow(const NarrowMatrix& b, int64_t m, int64_t lda) {
   Cut cut;
   const int64_t panel = GemmPanelWidth(), tile = GemmTileRows();
   cut.panels = CeilDiv(b.n, panel);
-  cut.few = m <= kNarrowRows;
+  cut.few = m <= kNarrowRows || b.rounds_a;
   // Estimated microseconds at 100 GFLOP/s and 20 GB/s.
   const double elements = static_cast<double>(b.n) * static_cast<double>(b.k);
   const double us =
@@ -48,8 +48,8 @@ Cut CutNarrow(const NarrowMatrix& b, int64_t m, int64_t lda) {
     cut.column_parts = std::min(cut.panels, wanted);
     cut.a_ld = PaddedRows(b);
     cut.a_floats = m * cut.a_ld;
-    cut.shared_bytes = Align((cut.a_floats + m * Blocks(b)) * 4);
-    cut.slot_bytes = Align(m * panel * 4);
+    cut.shared_bytes = Align((cut.a_floats + 2 * m * Blocks(b)) * 4);
+    cut.slot_bytes = Align(kNarrowRows * panel * 4);
     return cut;
   }
   cut.kc = GemmDepth(b.k);
@@ -89,21 +89,48 @@ void CopyRows(const Context& x, float* to, const Parallel& par) {
   });
 }
 
-// Few rows of A with zeros behind, and their sums over blocks.
-void CopyFew(const Context& x, float* to) {
+// Sums of a row over blocks.
+void SumBlocks(const NarrowMatrix& b, const float* row, float* sums) {
+  for (int64_t j = 0; j < Blocks(b); ++j) {
+    constexpr int64_t kLanes = 8;
+    float lanes[kLanes] = {};
+    for (int64_t k = 0; k < b.block; ++k) lanes[k % kLanes] += row[j * b.block + k];
+    double sum = 0;
+    for (const float lane : lanes) sum += static_cast<double>(lane);
+    sums[j] = static_cast<float>(sum);
+  }
+}
+
+// Rows of A with zeros behind, rounded or not, then their sums over blocks, then scales.
+void CopyFew(const Context& x, float* to, const Parallel& par) {
   const int64_t blocks = Blocks(x.b);
-  float* sums = to + x.cut.a_floats;
-  for (int64_t i = 0; i < x.m; ++i, to += x.cut.a_ld) {
-    std::copy_n(x.a + i * x.lda, x.b.k, to);
-    std::fill(to + x.b.k, to + x.cut.a_ld, 0.0f);
-    for (int64_t j = 0; j < blocks; ++j) {
-      constexpr int64_t kLanes = 8;
-      float lanes[kLanes] = {};
-      for (int64_t k = 0; k < x.b.block; ++k) lanes[k % kLanes] += to[j * x.b.block + k];
-      double sum = 0;
-      for (const float lane : lanes) sum += static_cast<double>(lane);
-      *sums++ = static_cast<float>(sum);
+  par.For(CeilDiv(x.m, kNarrowRows), [&](int64_t part) {
+    for (int64_t i = part * kNarrowRows; i < std::min(x.m, (part + 1) * kNarrowRows); ++i) {
+      float* row = to + i * x.cut.a_ld;
+      float* sums = to + x.cut.a_floats + i * blocks;
+      std::copy_n(x.a + i * x.lda, x.b.k, row);
+      std::fill(row + x.b.k, row + x.cut.a_ld, 0.0f);
+      if (x.b.rounds_a) {
+        RoundRow(x.b, row, sums + x.m * blocks, sums);
+      } else {
+        SumBlocks(x.b, row, sums);
+      }
     }
+  });
+}
+
+// c[0:m, 0:width], rows from `row` on, at most kNarrowRows, times a panel.
+void MultiplyFew(const Context& x, const float* rows, int64_t row, int64_t m, int64_t n,
+                 int64_t width, float* c, int64_t ldc) {
+  const Cut& cut = x.cut;
+  const float* a = rows + row * cut.a_ld;
+  const float* sums = rows + cut.a_floats + row * Blocks(x.b);
+  const std::byte* panel = x.packed + PanelOffset(x.b, n);
+  if (x.b.rounds_a) {
+    const RoundedRows rounded{a, cut.a_ld, sums + x.m * Blocks(x.b), sums};
+    MultiplyRounded(x.b, panel, width, m, rounded, c, ldc);
+  } else {
+    MultiplyPanel(x.b, panel, width, m, a, cut.a_ld, sums, c, ldc);
   }
 }
 
@@ -116,10 +143,13 @@ void RunFew(const Context& x, int64_t part, const float* rows, float* tile) {
   for (int64_t n = begin; n < end; n += panel) {
     const int64_t width = WidthAt(b, n), columns = std::min(panel, b.n - n);
     const bool whole = columns == width;
-    MultiplyPanel(b, x.packed + PanelOffset(b, n), width, x.m, rows, cut.a_ld, rows + cut.a_floats,
-                  whole ? x.c + n : tile, whole ? x.ldc : panel);
-    if (whole) continue;
-    for (int64_t i = 0; i < x.m; ++i) std::copy_n(tile + i * panel, columns, x.c + i * x.ldc + n);
+    for (int64_t row = 0; row < x.m; row += kNarrowRows) {
+      const int64_t m = std::min(kNarrowRows, x.m - row);
+      float* c = x.c + row * x.ldc + n;
+      MultiplyFew(x, rows, row, m, n, width, whole ? c : tile, whole ? x.ldc : panel);
+      if (whole) continue;
+      for (int64_t i = 0; i < m; ++i) std::copy_n(tile + i * panel, columns, c + i * x.ldc);
+    }
   }
   x.epilogue.Apply(x.c + begin, x.ldc, 0, x.m, begin, end - begin);
 }
@@ -225,7 +255,7 @@ void GemmNarrow(const NarrowMatrix& b, const void* packed, int64_t m, const floa
   const Context x{b, static_cast<const std::byte*>(packed), m, a, lda, c, ldc, prepared, cut};
   const bool is_copied = cut.a_floats > 0;
   if (cut.few) {
-    CopyFew(x, shared);
+    CopyFew(x, shared, par);
   } else if (is_copied) {
     CopyRows(x, shared, par);
   }

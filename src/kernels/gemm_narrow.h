@@ -19,7 +19,12 @@ namespace sardonyx {
 struct NarrowMatrix {
   DType type = DType::kFloat16;
   int64_t k = 0, n = 0, block = 0;
+  // A too is rounded, to bytes with a scale for each block of a row: what a model allows that gives
+  // MatMulNBits accuracy_level 4. Of codes alone, in blocks of at most kMostRoundedBlock.
+  bool rounds_a = false;
 };
+// Sums of products of bytes over a block are exact in int32.
+inline constexpr int64_t kMostRoundedBlock = int64_t{1} << 16;
 
 // Up to so many rows of A codes are widened in registers.
 inline constexpr int64_t kNarrowRows = 4;

@@ -44,17 +44,6 @@ HWY_INLINE hn::Vec<D> Code(D d, hn::VFromD<hn::RebindToUnsigned<D>> words) {
   return hn::BitCast(d, hn::OrAnd(hn::Set(bits, kExponent), placed, hn::Set(bits, kMask)));
 }
 
-// A block of a panel: where its parts begin.
-struct Block {
-  const float* scales;
-  const float* offsets;
-  const uint32_t* words;
-};
-HWY_INLINE Block BlockAt(const void* panel, int64_t index, int64_t width, int64_t words) {
-  const auto* from = static_cast<const float*>(panel) + index * width * (2 + words);
-  return {from, from + width, reinterpret_cast<const uint32_t*>(from + 2 * width)};
-}
-
 // ---- widening ----
 
 template <class D>
@@ -78,7 +67,7 @@ void WidenBlocks(D d, const NarrowMatrix& b, const void* panel, int64_t width, i
   const hn::RebindToUnsigned<D> bits;
   const int64_t words = b.block / kRows;
   for (int64_t k = k0; k < k0 + kc; k += b.block, to += b.block * width) {
-    const Block block = BlockAt(panel, k / b.block, width, words);
+    const PanelBlock block = BlockAt(panel, k / b.block, width, words);
     const int64_t count = std::min(words, (k0 + kc - k + kRows - 1) / kRows);
     for (int64_t j = 0; j < width; j += LanesOf<D>()) {
       const auto scale = hn::LoadU(d, block.scales + j), offset = hn::LoadU(d, block.offsets + j);
@@ -191,7 +180,7 @@ HWY_NOINLINE void MultiplyBlocks(D d, const Few& x, int64_t j) {
   }
   const float* a = x.a;
   for (int64_t i = 0; i < blocks; ++i) {
-    const Block block = BlockAt(x.panel, i, x.width, words);
+    const PanelBlock block = BlockAt(x.panel, i, x.width, words);
     V sums[2][kM][kNV];
 #pragma GCC unroll 2
     for (int s = 0; s < 2; ++s) {

@@ -22,6 +22,17 @@ inline int64_t PanelBytes(const NarrowMatrix& b, int64_t rows, int64_t width) {
   return (rows + b.block - 1) / b.block * width * 4 * (2 + words);
 }
 
+// A block of a panel: where its parts begin.
+struct PanelBlock {
+  const float* scales;
+  const float* offsets;
+  const uint32_t* words;
+};
+inline PanelBlock BlockAt(const void* panel, int64_t index, int64_t width, int64_t words) {
+  const auto* from = static_cast<const float*>(panel) + index * width * (2 + words);
+  return {from, from + width, reinterpret_cast<const uint32_t*>(from + 2 * width)};
+}
+
 // Widens rows [k0, k0 + kc) of a panel of `width` columns into to[kc, width]; k0 is a multiple of
 // the block, and whole words are written.
 void WidenPanel(const NarrowMatrix& b, const void* panel, int64_t width, int64_t k0, int64_t kc,
@@ -31,5 +42,21 @@ void WidenPanel(const NarrowMatrix& b, const void* panel, int64_t width, int64_t
 // block, a_sums[i * blocks + j] the sum of row i over block j.
 void MultiplyPanel(const NarrowMatrix& b, const void* panel, int64_t width, int64_t m,
                    const float* a, int64_t lda, const float* a_sums, float* c, int64_t ldc);
+
+// Rounds a row of A, zero from k to the end of the last block, to [-127, 127] times a scale for
+// each block, in its own place: it then holds the codes, in the order that MultiplyRounded reads.
+// sums are of the rounded numbers, one a block.
+void RoundRow(const NarrowMatrix& b, float* a, float* scales, float* sums);
+
+// Rows that RoundRow made, `stride` floats apart; scales and sums are [rows, blocks].
+struct RoundedRows {
+  const float* codes;
+  int64_t stride;
+  const float *scales, *sums;
+};
+
+// m <= kNarrowRows: c[0:m, 0:width] = a[0:m, 0:k] * panel.
+void MultiplyRounded(const NarrowMatrix& b, const void* panel, int64_t width, int64_t m,
+                     const RoundedRows& a, float* c, int64_t ldc);
 
 }  // namespace sardonyx

@@ -1,6 +1,7 @@
 #include "kernels/gemm_narrow.h"
 
 #include <cmath>
+#include <limits>
 
 #include "base/dtype.h"
 #include "each_target.h"
@@ -50,9 +51,32 @@ Weights Make(const NarrowMatrix& b) {
   return w;
 }
 
+// Rows of A as the product sees them, [m, k].
+std::vector<double> Seen(const NarrowMatrix& b, const Floats& a, int64_t m, int64_t lda) {
+  std::vector<double> seen(m * b.k);
+  for (int64_t i = 0; i < m; ++i) {
+    double* to = seen.data() + i * b.k;
+    std::copy_n(a.get() + i * lda, b.k, to);
+    if (!b.rounds_a) continue;
+    for (int64_t begin = 0; begin < b.k; begin += b.block) {
+      const int64_t end = std::min(b.k, begin + b.block);
+      float top = 0;
+      for (int64_t k = begin; k < end; ++k) top = std::max(top, std::abs(a[i * lda + k]));
+      for (int64_t k = begin; k < end; ++k) {
+        const double code = std::nearbyint(a[i * lda + k] * (127 / top));
+        const double rounded = code * static_cast<double>(top) / 127;
+        EXPECT_NEAR(rounded, to[k], static_cast<double>(top) / 253);
+        to[k] = rounded;
+      }
+    }
+  }
+  return seen;
+}
+
 void Check(const NarrowMatrix& b, int64_t m) {
   SCOPED_TRACE(std::string(Name(b.type)) + " block " + std::to_string(b.block) + " " +
-               std::to_string(m) + "x" + std::to_string(b.n) + "x" + std::to_string(b.k));
+               std::to_string(m) + "x" + std::to_string(b.n) + "x" + std::to_string(b.k) +
+               (b.rounds_a ? " rounded" : ""));
   const Weights w = Make(b);
   const int64_t lda = b.k + 3, ldc = b.n + 5;
   const Floats a = Floats::Random(m * lda, 1), bias = Floats::Random(b.n, 2);
@@ -77,11 +101,12 @@ void Check(const NarrowMatrix& b, int64_t m) {
   }
   EXPECT_TRUE(packed.Intact());
   EXPECT_TRUE(one.SameBits(two));
+  const std::vector<double> seen = Seen(b, a, m, lda);
   for (int64_t i = 0; i < m; ++i) {
     for (int64_t j = 0; j < b.n; ++j) {
       double sum = bias[j], size = std::abs(bias[j]);
       for (int64_t k = 0; k < b.k; ++k) {
-        const double term = static_cast<double>(a[i * lda + k]) * w.values[k * b.n + j];
+        const double term = seen[i * b.k + k] * w.values[k * b.n + j];
         sum += term;
         size += std::abs(term);
       }
@@ -103,6 +128,41 @@ TEST(GemmNarrowTest, Halves) {
     Check({kType, 1024 - 3, 33, 0}, 200);
     Check({kType, 512, 1024, 0}, 1);
     Check({kType, 512, 1024, 0}, 40);
+  });
+}
+
+TEST(GemmNarrowTest, RoundedRows) {
+  ForEachTarget([] {
+    for (const DType type : {DType::kUInt2, DType::kUInt4, DType::kUInt8}) {
+      for (const int64_t m : {1, 2, 3, 4, 5, 31}) {
+        for (const int64_t block : {16, 32, 128}) {
+          Check({type, 37, 45, block, true}, m);
+          Check({type, 256, 24, block, true}, m);
+        }
+      }
+      Check({type, 700, 70, 64, true}, 33);
+      Check({type, 512, 1024, 32, true}, 1);
+    }
+  });
+}
+
+TEST(GemmNarrowTest, RoundedRowsKeepWhatIsNotFinite) {
+  ForEachTarget([] {
+    const NarrowMatrix b{DType::kUInt4, 96, 40, 32, true};
+    const Weights w = Make(b);
+    Floats packed(static_cast<int64_t>(NarrowPackedBytes(b) / 4));
+    PackNarrowBlocks(b, w.codes.data(), w.scales.data(), w.zeros.data(), packed.get(), OneThread());
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    for (const float stray : {kInfinity, -kInfinity, std::nanf("")}) {
+      Floats a(2 * b.k), c(2 * b.n), scratch(GemmNarrowScratchBytes(b, 2, b.k, 1) / 4);
+      std::fill_n(a.get(), 2 * b.k, 0.0f);
+      a.get()[b.k + 50] = stray;
+      GemmNarrow(b, packed.get(), 2, a.get(), b.k, c.get(), b.n, {}, scratch.get(), OneThread());
+      for (int64_t j = 0; j < b.n; ++j) {
+        EXPECT_EQ(c[j], 0.0f);
+        EXPECT_FALSE(std::isfinite(c[b.n + j])) << stray;
+      }
+    }
   });
 }
 

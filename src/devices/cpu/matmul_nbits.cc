@@ -49,10 +49,11 @@ BindResult BindBlocks(const BindRequest& request) {
     }
   }
   const int bits = static_cast<int>(attributes.Int("bits", 4));
-  const NarrowMatrix b{bits == 2   ? DType::kUInt2
-                       : bits == 4 ? DType::kUInt4
-                                   : DType::kUInt8,
-                       attributes.Int("K"), attributes.Int("N"), attributes.Int("block_size")};
+  NarrowMatrix b{bits == 2   ? DType::kUInt2
+                 : bits == 4 ? DType::kUInt4
+                             : DType::kUInt8,
+                 attributes.Int("K"), attributes.Int("N"), attributes.Int("block_size")};
+  b.rounds_a = attributes.Int("accuracy_level", 0) == 4 && b.block <= kMostRoundedBlock;
   const int64_t m = a.size() / b.k, blocks = (b.k + b.block - 1) / b.block;
   if (m == 0) return Refuse("no elements");
   const Operand& codes = request.inputs[kB];

@@ -1,5 +1,5 @@
 // MatMulNBits, an operation of its own: the packed weights are unpacked a few
-// rows at a time.
+// rows at a time. At accuracy_level 4 devices may round A to bytes; this reference does not.
 
 #include <algorithm>
 
@@ -216,7 +216,8 @@ Outputs LowerMatMulNBits(Lowering& op) {
                            {{"K", op.Int("K")},
                             {"N", op.Int("N")},
                             {"bits", op.Int("bits", 4)},
-                            {"block_size", op.Int("block_size")}});
+                            {"block_size", op.Int("block_size")},
+                            {"accuracy_level", op.Int("accuracy_level")}});
 }
 
 }  // namespace ops::contrib
