@@ -26,7 +26,7 @@ struct Function {
   V p0, p1, p2, p3;
   explicit Function(const Activation& a)
       : p0(hn::Set(d, a.p[0])),
-        p1(kKind == Kind::kGelu ? VecGeluLimit(d, p0) : hn::Set(d, a.p[1])),
+        p1(hn::Set(d, a.p[1])),
         p2(hn::Set(d, a.p[2])),
         p3(hn::Set(d, a.p[3])) {}
 
@@ -38,10 +38,17 @@ struct Function {
     }
     if constexpr (kKind == Kind::kSigmoid) return VecSigmoid(d, x);
     if constexpr (kKind == Kind::kTanh) return VecTanh(d, x);
-    if constexpr (kKind == Kind::kGelu) return VecGelu(d, x, p0, p1);
     if constexpr (kKind == Kind::kGeluTanh) return VecGeluTanh(d, x);
     return x;
   }
+};
+template <>
+struct Function<Kind::kGelu> {
+  D d;
+  VecGelu<D> gelu;
+  explicit Function(const Activation& a) : gelu(d, hn::Set(d, a.p[0])) {}
+
+  HWY_INLINE V operator()(V x) const { return gelu(d, x); }
 };
 
 // One loop over the whole vectors of all rows, since a row of a tile has but two: constants would
@@ -82,8 +89,9 @@ void Run(const Activation& a, float* y, int64_t ld, int64_t rows, int64_t column
   if (!a.affine && a.rounding == DType::kFloat32) return Rows(function, y, ld, rows, columns);
   const D d;
   const V scale = hn::Set(d, a.scale), shift = hn::Set(d, a.shift);
-  Rows([&](V x) HWY_ATTR { return RoundTo(d, a.rounding, hn::MulAdd(function(x), scale, shift)); },
-       y, ld, rows, columns);
+  const auto affine = [&](V x) HWY_ATTR { return hn::MulAdd(function(x), scale, shift); };
+  if (a.rounding == DType::kFloat32) return Rows(affine, y, ld, rows, columns);
+  Rows([&](V x) HWY_ATTR { return RoundTo(d, a.rounding, affine(x)); }, y, ld, rows, columns);
 }
 
 void Apply(const Activation& a, float* y, int64_t ld, int64_t rows, int64_t columns) {

@@ -203,7 +203,7 @@ SARDONYX_MAP2(AddRelu, AtLeast(d, hn::Zero(d), hn::Add(x, y)))
 SARDONYX_MAP2(Swish, VecSwish(d, x, y))
 SARDONYX_MAP2(LeakyRelu, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, y), x))
 SARDONYX_MAP2(Threshold, hn::IfThenElseZero(hn::Gt(x, y), x))
-SARDONYX_MAP2(Gelu, VecGelu(d, x, y, VecGeluLimit(d, y)))
+SARDONYX_MAP2(Gelu, VecGelu<D>(d, y)(d, x))
 #undef SARDONYX_MAP2
 
 struct FmaOf {

@@ -63,11 +63,6 @@ struct ReducedExponent {
                         hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x))) {}
   HWY_INLINE ReducedExponent(V to_shifted, V to_n, V to_r)
       : shifted(to_shifted), n(to_n), r(to_r) {}
-  // x = n + r with |r| <= 1/2, the same for powers of two.
-  static HWY_INLINE ReducedExponent OfPower(D d, V x) {
-    const V round = hn::Set(d, kRound), shifted = hn::Add(x, round), n = hn::Sub(shifted, round);
-    return {shifted, n, hn::Sub(x, n)};
-  }
   // One product with ln(2) instead of two; what it loses is below 2e-9 |n|.
   static HWY_INLINE ReducedExponent AtOnce(D d, V x) {
     const V round = hn::Set(d, kRound);
@@ -125,16 +120,6 @@ HWY_INLINE V VecExpInRange(D d, V x) {
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V ExpRange(D d, V x) {
   return AtMost(d, hn::Set(d, 89.0f), AtLeast(d, hn::Set(d, -104.0f), x));
-}
-
-// 2^x / 2 for -200 <= x <= 127.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V VecHalfOfPower(D d, V x) {
-  const auto e = ReducedExponent<D>::OfPower(d, x);
-  const V half = Polynomial(d, e.r,
-                            {0.5f, 0.34657347202301025f, 0.12011060863733292f,
-                             0.027753181755542755f, 0.004837932530790567f, 0.000665689236484468f});
-  return TimesPowerOfTwo(d, half, e);
 }
 
 template <class D, class V = hn::Vec<D>>
@@ -246,22 +231,68 @@ HWY_INLINE V VecErf(D d, V x) {
 }
 
 // x / 2 * (1 + erf(factor * x)), factor > 0, sqrt(1/2) for a GELU: max(x, 0) - |x| c / 2 with c = 1
-// - erf(a) = 2^polynomial, which suffices near 0 too. From a = 10.3 on, |x| = limit, c is 0.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V VecGeluLimit(D d, V factor) {
-  return hn::Div(hn::Set(d, 10.3f), factor);
-}
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V VecGelu(D d, V x, V factor, V limit) {
-  const V size = hn::Min(hn::Abs(x), limit);
-  const V a = hn::Mul(size, factor);
-  const V log_c = hn::Mul(
-      a, Polynomial(d, a,
-                    {-1.627908706665039f, -0.918419361114502f, -0.14846134185791016f,
-                     0.028200292959809303f, -0.0007064127130433917f, -0.0015344509156420827f,
-                     0.00046017891145311296f, -4.721926597994752e-05f}));
-  return hn::NegMulAdd(size, VecHalfOfPower(d, log_c), AtLeast(d, hn::Zero(d), x));
-}
+// - erf(a) = 2^polynomial of a = factor |x|, which suffices near 0 too.
+template <class D>
+class VecGelu {
+ public:
+  using V = hn::Vec<D>;
+
+  HWY_INLINE VecGelu(D d, V factor) : limit_(hn::Div(hn::Set(d, kLimit), factor)) {
+    constexpr float kLogC[kCount] = {-1.627908706665039f,     -0.918419361114502f,
+                                     -0.14846134185791016f,   0.028200292959809303f,
+                                     -0.0007064127130433917f, -0.0015344509156420827f,
+                                     0.00046017891145311296f, -4.721926597994752e-05f};
+    V power = factor;
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount; ++i, power = hn::Mul(power, factor)) {
+      log_c_[i] = hn::Mul(power, hn::Set(d, kLogC[i]));
+    }
+  }
+
+  HWY_INLINE V operator()(D d, V x) const {
+    const V size = hn::Min(hn::Abs(x), limit_), square = hn::Mul(size, size);
+    V odd = log_c_[kCount - 2], even = log_c_[kCount - 1];
+    for (int i = kCount - 4; i >= 0; i -= 2) {
+      odd = hn::MulAdd(odd, square, log_c_[i]);
+      even = hn::MulAdd(even, square, log_c_[i + 1]);
+    }
+    const V half_c = HalfOfPower(d, hn::MulAdd(even, square, hn::Mul(odd, size)));
+    return hn::NegMulAdd(size, half_c, AtLeast(d, hn::Zero(d), x));
+  }
+
+ private:
+  static constexpr int kCount = 8;
+  // Of a: c is 0 from there on, 2^-157 or 2^-127 (HalfOfPower).
+  static constexpr float kLimit = HWY_TARGET <= HWY_AVX3 ? 7.3f : 7.0185f;
+
+  // 2^x / 2, or 0 if that is too small for a float32: at -157, and without AVX-512, which must not
+  // be asked for less, at -127.
+  static HWY_INLINE V HalfOfPower(D d, V x) {
+    // As ReducedExponent; n + 127 in the low bits of `shifted`.
+    const V round = hn::Set(d, 12582912.0f + 127.0f);
+    const V shifted = hn::Add(x, round), n = hn::Sub(shifted, round), r = hn::Sub(x, n);
+    // In one chain: one product less, and several vectors are under way at a time.
+    constexpr float kHalf[] = {0.5f,
+                               0.34657347202301025f,
+                               0.12011060863733292f,
+                               0.027753181755542755f,
+                               0.004837932530790567f,
+                               0.000665689236484468f};
+    V half = hn::Set(d, kHalf[5]);
+#pragma GCC unroll 5
+    for (int i = 4; i >= 0; --i) half = hn::MulAdd(half, r, hn::Set(d, kHalf[i]));
+#if HWY_TARGET <= HWY_AVX3
+    return V{_mm512_scalef_ps(half.raw, n.raw)};
+#else
+    // The bits of 2^-127 are those of 0.
+    const hn::RebindToSigned<D> di;
+    return hn::Mul(half, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
+#endif
+  }
+
+  V limit_;
+  V log_c_[kCount];  // coefficients for |x| instead of a, from its first power on
+};
 
 // x / 2 * (1 + tanh(u)) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) * (x + 0.044715 x^3).
 template <class D, class V = hn::Vec<D>>
