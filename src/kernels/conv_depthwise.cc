@@ -29,6 +29,11 @@ struct DepthwiseLine {
   TileEpilogue epilogue;  // from pixel 0 of the line
 };
 
+// HardSwish alone is short enough to follow the sums; others sweep over a line.
+inline bool ActivatesInRegisters(const Activation& a) {
+  return a.kind == Activation::Kind::kHardSwish && a.rounding == DType::kFloat32;
+}
+
 }  // namespace sardonyx
 #endif
 
@@ -79,6 +84,16 @@ HWY_INLINE void Finish(D d, V (&acc)[kP], const DepthwiseLine& line, int64_t pix
   if (e.rounding != DType::kFloat32) {
 #pragma GCC unroll 8
     for (int p = 0; p < kP; ++p) acc[p] = RoundTo(d, e.rounding, acc[p]);
+  }
+  if (ActivatesInRegisters(e.activation)) {
+    const Activation& a = e.activation;
+    const V slope = hn::Set(d, a.p[0]), offset = hn::Set(d, a.p[1]), lo = hn::Set(d, a.p[2]),
+            hi = hn::Set(d, a.p[3]), scale = hn::Set(d, a.scale), shift = hn::Set(d, a.shift);
+#pragma GCC unroll 8
+    for (int p = 0; p < kP; ++p) {
+      const V gate = AtMost(d, hi, AtLeast(d, lo, hn::MulAdd(acc[p], slope, offset)));
+      acc[p] = hn::MulAdd(hn::Mul(acc[p], gate), scale, shift);
+    }
   }
   float* y = line.y + pixel * line.s.y_stride + c;
 #pragma GCC unroll 8
@@ -522,7 +537,9 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
         if (!paired) HWY_DYNAMIC_DISPATCH(Line)(line);
         float* const from = line.y + line.first * s.y_stride;
         const int64_t count = line.last - line.first;
-        ApplyActivation(line.epilogue.activation, from, s.y_stride, count, s.cout);
+        if (!ActivatesInRegisters(line.epilogue.activation)) {
+          ApplyActivation(line.epilogue.activation, from, s.y_stride, count, s.cout);
+        }
         if (!prepared.InRegisters()) {
           prepared.Apply(from, s.y_stride, (image * s.out[1] + oh) * s.out[2] + line.first, count,
                          0, s.cout);

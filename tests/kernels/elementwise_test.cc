@@ -502,9 +502,7 @@ TEST(Elementwise, ActivationsInAllSpellings) {
       const Expression expression = Expression::Parse(row.text);
       std::vector<float> x;
       for (int i = -40000; i <= 40000; ++i) x.push_back(static_cast<float>(i) / 4000);
-      for (int i = 1000; i <= 4000; ++i) {
-        for (const float sign : {1.0f, -1.0f}) x.push_back(sign * static_cast<float>(i) / 100);
-      }
+      for (int i = -4000; i <= 4000; ++i) x.push_back(static_cast<float>(i) / 100);
       for (const float large : {1e8f, -1e8f}) x.push_back(large);
       x.push_back(std::nanf(""));
       const int64_t dims[] = {static_cast<int64_t>(x.size())}, strides[] = {1};
