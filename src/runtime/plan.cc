@@ -38,6 +38,7 @@ class PlanMaker {
     for (size_t i = 0; i < nodes.size(); ++i) {
       AddNode(*nodes[i], program_.node_ids()[i], &memo_.choices[i]);
     }
+    BindSteps();
     memo_.is_valid = true;
     plan_->values = memo_.values;
     AddOutputs();
@@ -156,13 +157,27 @@ class PlanMaker {
     step.outputs = ids.outputs;
     step.binding = choice->binding;
     for (int id : ids.outputs) roots_[id] = id;
-    AlignConstants(step);
     if (choice->outcome == Outcome::kDynamic) {
       for (int id : ids.outputs) memo_.values[id].dynamic = plan_->dynamic_count++;
-    } else if (!again) {
-      DropPacked(step);
     }
+    choices_.push_back(choice);
     plan_->steps.push_back(std::move(step));
+  }
+
+  // The last steps first: while the largest weights, which are theirs, are packed and dropped,
+  // those of the others are not packed yet.
+  void BindSteps() {
+    for (size_t s = plan_->steps.size(); s-- > 0;) {
+      Step& step = plan_->steps[s];
+      const bool is_new = step.binding == nullptr;
+      if (is_new) {
+        Bind(step, choices_[s]);
+        step.kind = choices_[s]->kind;
+        step.binding = choices_[s]->binding;
+      }
+      AlignConstants(step);
+      if (is_new) DropPacked(step);
+    }
   }
 
   void Choose(const Node& node, const Program::NodeIds& ids, PlanMemo::Choice* choice) {
@@ -196,12 +211,19 @@ class PlanMaker {
       choice->binding = IsControl(node.op) ? program : late;
       return;
     }
+    FindOperands(ids.inputs, ids.outputs);
+    choice->outcome = FindViews(node, ids, choice) ? Outcome::kView : Outcome::kStep;
+    if (choice->outcome == Outcome::kStep && program_.options().tuner) {
+      choice->measured = program_.options().tuner->Choose(
+          RequestOf(node), program_.device().Implementations(*node.op));
+    }
+  }
+
+  void FindOperands(std::span<const int> inputs, std::span<const int> outputs) {
     inputs_.clear();
     outputs_.clear();
-    for (int id : ids.inputs) inputs_.push_back(OperandOf(id));
-    for (int id : ids.outputs) outputs_.push_back(OperandOf(id));
-    choice->outcome = FindViews(node, ids, choice) ? Outcome::kView : Outcome::kStep;
-    if (choice->outcome == Outcome::kStep) Bind(node, choice);
+    for (int id : inputs) inputs_.push_back(OperandOf(id));
+    for (int id : outputs) outputs_.push_back(OperandOf(id));
   }
 
   // Outputs whose values follow from the shapes become constants of the plan.
@@ -277,19 +299,22 @@ class PlanMaker {
     }
   }
 
-  void Bind(const Node& node, PlanMemo::Choice* choice) {
+  BindRequest RequestOf(const Node& node) const {
     const ProgramOptions& options = program_.options();
-    BindRequest request{
-        node, inputs_, outputs_, program_.packs(), options.threads, options.winograd};
-    const auto candidates = program_.device().Implementations(*node.op);
-    const std::string wanted = options.tuner ? options.tuner->Choose(request, candidates) : "";
-    request.wanted = wanted;
+    return {node, inputs_, outputs_, program_.packs(), options.threads, options.winograd};
+  }
+
+  void Bind(const Step& step, PlanMemo::Choice* choice) {
+    FindOperands(step.inputs, step.outputs);
+    BindRequest request = RequestOf(*step.node);
+    request.wanted = choice->measured;
     auto binding = std::make_shared<Binding>();
     choice->kind = Step::Kind::kReference;
     binding->implementation = "reference";
-    for (const Implementation& candidate : candidates) {
-      if (!wanted.empty() && candidate.name != wanted) {
-        binding->refusals.emplace_back(candidate.name, wanted + " was measured to be faster");
+    for (const Implementation& candidate : program_.device().Implementations(*step.node->op)) {
+      if (!choice->measured.empty() && candidate.name != choice->measured) {
+        binding->refusals.emplace_back(candidate.name,
+                                       choice->measured + " was measured to be faster");
         continue;
       }
       BindResult result = candidate.bind(request);
@@ -499,7 +524,8 @@ class PlanMaker {
   SymbolTable symbols_;        // for dimensions that depend on data
   std::vector<bool> changed_;  // by id, against the plan before
   std::vector<const Fact*> arguments_;
-  std::vector<Operand> inputs_, outputs_;
+  std::vector<PlanMemo::Choice*> choices_;  // by step
+  std::vector<Operand> inputs_, outputs_;   // of the node or step at hand
   std::vector<int> roots_;
   std::vector<int64_t> offsets_;  // in the root, bytes
   std::vector<int> last_use_;

@@ -91,6 +91,7 @@ struct PlanMemo {
   struct Choice {
     Outcome outcome = Outcome::kNew;
     std::vector<int64_t> offsets;  // of views
+    std::string measured;          // the implementation that was fastest, if they were measured
     Step::Kind kind = Step::Kind::kBound;
     std::shared_ptr<const Binding> binding;
   };
