@@ -231,7 +231,68 @@ HWY_INLINE V VecErf(D d, V x) {
 }
 
 // x / 2 * (1 + erf(factor * x)), factor > 0, sqrt(1/2) for a GELU: max(x, 0) - |x| c / 2 with c = 1
-// - erf(a) = 2^polynomial of a = factor |x|, which suffices near 0 too.
+// - erf(a), a = factor |x|.
+#if HWY_TARGET <= HWY_AVX3
+// A vector has room for the coefficients of 16 polynomials, each of |x| c / 2 in a step of a.
+template <class D>
+class VecGelu {
+ public:
+  using V = hn::Vec<D>;
+
+  HWY_INLINE VecGelu(D d, V factor) : to_steps_(hn::Mul(factor, hn::Set(d, 1 / kStep))) {
+    const V per_factor = hn::Div(hn::Set(d, 1.0f), factor);
+#pragma GCC unroll 6
+    for (int i = 0; i < kCount; ++i) {
+      coefficients_[i] = hn::Mul(per_factor, hn::LoadU(d, kCoefficients[i]));
+    }
+  }
+
+  HWY_INLINE V operator()(D d, V x) const {
+    const V steps = hn::Min(hn::Mul(hn::Abs(x), to_steps_), hn::Set(d, 15.0f));
+    const V round = hn::Set(d, ReducedExponent<D>::kRound);
+    const V shifted = hn::Add(steps, round);  // the nearest step in its low bits
+    const V r = hn::Sub(steps, hn::Sub(shifted, round));
+    V y = AtStep(shifted, kCount - 1);
+#pragma GCC unroll 6
+    for (int i = kCount - 2; i >= 0; --i) y = hn::MulAdd(y, r, AtStep(shifted, i));
+    return hn::Sub(AtLeast(d, hn::Zero(d), x), y);
+  }
+
+ private:
+  HWY_INLINE V AtStep(V shifted, int i) const {
+    return V{_mm512_permutexvar_ps(_mm512_castps_si512(shifted.raw), coefficients_[i].raw)};
+  }
+
+  static constexpr int kCount = 6;
+  static constexpr float kStep = 0.36f;
+  // Of a c / 2, by powers of the distance in steps from the middle of each; 0 from a = 5.2 on.
+  static constexpr float kCoefficients[kCount][16] = {
+      {0.0f, 0.109920636f, 0.111084111f, 0.0684038997f, 0.0300264675f, 0.00981853902f,
+       0.00243307254f, 0.000460529234f, 6.68515495e-05f, 7.45919579e-06f, 6.40577184e-07f,
+       4.23742144e-08f, 2.16025642e-09f, 8.49033691e-11f, 2.57305982e-12f, 0.0f},
+      {0.179999992f, 0.045689635f, -0.0315385684f, -0.0455253124f, -0.0292670932f, -0.0123544736f,
+       -0.00372438482f, -0.000827889191f, -0.000137823154f, -1.73329699e-05f, -1.65552603e-06f,
+       -1.20510549e-07f, -6.7016277e-09f, -2.85195395e-10f, -9.29938158e-12f, 0.0f},
+      {-0.0731181949f, -0.0559055433f, -0.0209716894f, 0.00378789543f, 0.00987032056f,
+       0.00641526794f, 0.0025233312f, 0.000683051767f, 0.000133246445f, 1.91525523e-05f,
+       2.05414221e-06f, 1.65690636e-07f, 1.01052393e-08f, 4.67769767e-10f, 1.64813649e-11f, 0.0f},
+      {-1.21057774e-05f, 0.0103777228f, 0.0111458823f, 0.00492036343f, -0.000233058337f,
+       -0.00153296359f, -0.000950841291f, -0.000336026773f, -7.9620273e-05f, -1.33804024e-05f,
+       -1.63864343e-06f, -1.48529907e-07f, -1.00636104e-08f, -5.13150522e-10f, -1.97881364e-11f,
+       0.0f},
+      {0.00322570256f, 0.00154966651f, -0.000997972907f, -0.00167316175f, -0.000780630275f,
+       1.10573592e-05f, 0.00018857402f, 0.00010573164f, 3.27616726e-05f, 6.70070222e-06f,
+       9.61440719e-07f, 9.96658684e-08f, 7.59128049e-09f, 4.29422137e-10f, 1.81730273e-11f, 0.0f},
+      {-0.000152389563f, -0.000534884515f, -0.000367853412f, 8.46805342e-05f, 0.000210329832f,
+       8.75326732e-05f, -6.03643684e-06f, -1.93118794e-05f, -8.70778877e-06f, -2.20001903e-06f,
+       -3.65500682e-07f, -4.23365769e-08f, -3.52093377e-09f, -2.1391014e-10f, -9.60128591e-12f,
+       0.0f}};
+
+  V to_steps_;
+  V coefficients_[kCount];
+};
+#else
+// c = 2^polynomial of a, which suffices near 0 too.
 template <class D>
 class VecGelu {
  public:
@@ -262,11 +323,9 @@ class VecGelu {
 
  private:
   static constexpr int kCount = 8;
-  // Of a: c is 0 from there on, 2^-157 or 2^-127 (HalfOfPower).
-  static constexpr float kLimit = HWY_TARGET <= HWY_AVX3 ? 7.3f : 7.0185f;
+  static constexpr float kLimit = 7.0185f;  // of a: c is 2^-127, which HalfOfPower makes 0
 
-  // 2^x / 2, or 0 if that is too small for a float32: at -157, and without AVX-512, which must not
-  // be asked for less, at -127.
+  // 2^x / 2 for -126 <= x < 128, and 0 for -127.
   static HWY_INLINE V HalfOfPower(D d, V x) {
     // As ReducedExponent; n + 127 in the low bits of `shifted`.
     const V round = hn::Set(d, 12582912.0f + 127.0f);
@@ -281,18 +340,15 @@ class VecGelu {
     V half = hn::Set(d, kHalf[5]);
 #pragma GCC unroll 5
     for (int i = 4; i >= 0; --i) half = hn::MulAdd(half, r, hn::Set(d, kHalf[i]));
-#if HWY_TARGET <= HWY_AVX3
-    return V{_mm512_scalef_ps(half.raw, n.raw)};
-#else
     // The bits of 2^-127 are those of 0.
     const hn::RebindToSigned<D> di;
     return hn::Mul(half, hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted))));
-#endif
   }
 
   V limit_;
   V log_c_[kCount];  // coefficients for |x| instead of a, from its first power on
 };
+#endif
 
 // x / 2 * (1 + tanh(u)) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) * (x + 0.044715 x^3).
 template <class D, class V = hn::Vec<D>>
