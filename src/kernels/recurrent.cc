@@ -235,6 +235,8 @@ class DirectionRun {
     };
     start(scratch_.h[0], run_.initial_h);
     start(scratch_.c, run_.initial_c);
+    begins_at_zero_ = std::all_of(scratch_.h[0], scratch_.h[0] + state,
+                                  [](float value) { return value == 0.0f; });
     const int64_t chunk = ChunkSteps(run_.steps, run_.batch);
     for (int64_t done = 0; done < run_.steps; done += chunk) {
       const int64_t count = std::min(chunk, run_.steps - done);
@@ -288,6 +290,7 @@ class DirectionRun {
                    : is_second                            ? Kind::kGruState
                                                           : Kind::kGruGates;
       phase.multiplies_second = is_second;
+      phase.zero_state = begins_at_zero_ && done + n == 0;
       phase.options = &options_;
       phase.activations = options_.activations[direction_].data();
       phase.batch = run_.batch;
@@ -325,6 +328,7 @@ class DirectionRun {
   const DirectionScratch scratch_;
   const int64_t direction_, hidden_, columns_;
   const bool reverse_;
+  bool begins_at_zero_ = false;
   bool sums_rows_ = false;  // of state in bytes, for weights with zero points
   const Parallel& par_;
 };

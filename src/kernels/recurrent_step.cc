@@ -245,18 +245,17 @@ HWY_INLINE void RunBlocks(const RecurrentPhase& phase, const int64_t* items, int
     }
   }
   HWY_ALIGN float sums[kTogether * kGroup<W> * kWidth];
-  int64_t item_step, block_step;
-  if constexpr (kIsByte<W>) {
+  const int64_t item_step = kIsByte<W> ? (last - first) * kWidth : kWidth;
+  const int64_t block_step = kIsByte<W> ? kWidth : kGroup<W> * kWidth;
+  if (phase.zero_state) {
+    std::fill_n(sums, (last - first) * kGroup<W> * kWidth, 0.0f);
+  } else if constexpr (kIsByte<W>) {
     RecurrentByteSums(*phase.codes, hidden, before, group, first, last, sums);
-    item_step = (last - first) * kWidth;
-    block_step = kWidth;
   } else {
     const float* rows[kGroup<W>];
     for (int64_t r = 0; r < group; ++r) {
       rows[r] = (phase.multiplies_second ? phase.second : phase.h) + items[r] * hidden;
     }
-    item_step = kWidth;
-    block_step = kGroup<W> * kWidth;
     float* to = sums;
     for (int64_t block = first; block < last; ++block, to += block_step) {
       const W* const panel = static_cast<const W*>(phase.panels) + block * hidden * kWidth;

@@ -23,6 +23,7 @@ struct RecurrentCodes;
 struct RecurrentPhase {
   enum class Kind : uint8_t { kLstm, kRnn, kLinearGru, kGruGates, kGruState } kind;
   bool multiplies_second = false;  // rather than h
+  bool zero_state = false;         // h is: products with it are zero, no weights are read
   const RecurrentOptions* options = nullptr;
   const RecurrentActivation* activations = nullptr;
   int64_t batch = 0, gates = 0, t = 0;

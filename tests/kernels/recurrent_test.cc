@@ -206,8 +206,10 @@ RecurrentRows RowsOf(const std::vector<From>& matrix, int64_t width) {
   };
 }
 
-void Check(const RecurrentOptions& o, int64_t steps, int64_t batch, bool with_lens) {
-  const Data data = MakeData(o, steps, batch, with_lens);
+void Check(const RecurrentOptions& o, int64_t steps, int64_t batch, bool with_lens,
+           bool zero_state = false) {
+  Data data = MakeData(o, steps, batch, with_lens);
+  if (zero_state) std::fill(data.h.begin(), data.h.end(), 0.0f);
   const Result expected = Expected(o, data);
   const bool is_lstm = o.cell == RecurrentCell::kLstm, of_bytes = IsByte(o.r_type);
   // In float32 a state between two steps may be rounded to the other one.
@@ -275,6 +277,23 @@ TEST(Recurrent, AgreesWithDouble) {
         }
       }
     }
+  });
+}
+
+TEST(Recurrent, ZeroState) {
+  test::ForEachTarget([] {
+    for (RecurrentCell cell : kCells) {
+      for (int64_t batch : {1, 6}) {
+        auto options = DefaultRecurrentOptions(cell, RecurrentDirection::kBidirectional, 9, 37);
+        Check(options, 1, batch, false, true);
+        options.linear_before_reset = true;
+        Check(options, 4, batch, true, true);
+      }
+    }
+    auto options =
+        DefaultRecurrentOptions(RecurrentCell::kLstm, RecurrentDirection::kReverse, 9, 37);
+    options.r_type = DType::kUInt8;
+    Check(options, 3, 9, true, true);
   });
 }
 
