@@ -14,6 +14,9 @@ namespace {
 
 // Rows of at least this many elements are worth running alone rather than copied together.
 constexpr int64_t kLongRow = 128;
+// So many bytes of a row are worth it even if the copy is made once, for all tiles: it is read
+// along with the other operands, which leave no place for it in the L1 cache.
+constexpr int64_t kLongRowBytes = 8 << 10;
 // Elements of a tile if nothing is kept between operations; else the L1 cache bounds it.
 constexpr int64_t kBareTile = 8192;
 constexpr int kMostRank = 40;
@@ -122,9 +125,10 @@ bool SharesBlocks(const std::vector<int64_t>& dims,
              });
 }
 
-// Chooses the dimension to cut and how many indices of it a tile of `most` elements takes.
+// Chooses the dimension to cut and how many indices of it a tile of `most` elements, of up to
+// `widest` bytes, takes.
 void ChooseCut(const std::vector<int64_t>& dims, const std::vector<std::vector<int64_t>>& strides,
-               int64_t most, size_t* cut, int64_t* rows) {
+               int64_t most, int64_t widest, size_t* cut, int64_t* rows) {
   size_t d = dims.size() - 1;
   int64_t inner = 1;
   while (d > 0 && inner * dims[d] <= most) inner *= dims[d--];
@@ -137,10 +141,11 @@ void ChooseCut(const std::vector<int64_t>& dims, const std::vector<std::vector<i
   if (d + 1 != last) return;
   bool simple_rows = true;
   bool free_together = true;
+  const bool may_copy = inner * widest < kLongRowBytes;
   for (const auto& s : strides) {
     simple_rows &= s[last] == 0 || s[last] == 1;
     const TileInput together = Classify(dims, s, d, *rows, *rows >= dims[d]);
-    free_together &= together.access != TileAccess::kExpanded || together.invariant;
+    free_together &= together.access != TileAccess::kExpanded || (together.invariant && may_copy);
   }
   if (simple_rows && !free_together) *rows = 1;
 }
@@ -166,10 +171,12 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
     for (auto& s : strides) s.assign(1, 0);
   }
 
+  int64_t widest = 1;
+  for (const DType type : expression.inputs) widest = std::max<int64_t>(widest, BitWidth(type) / 8);
   std::vector<TileInput> tile_inputs(inputs);
   size_t cut = 0;
   for (int64_t most = kBareTile;;) {
-    ChooseCut(dims, strides, most, &cut, &impl->rows);
+    ChooseCut(dims, strides, most, widest, &cut, &impl->rows);
     impl->blocks = (dims[cut] + impl->rows - 1) / impl->rows;
     impl->by_block = SharesBlocks(dims, strides, cut, impl->rows);
     for (size_t i = 0; i < inputs; ++i) {
