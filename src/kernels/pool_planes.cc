@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include "base/round.h"
 #include "kernels/pool_typed.h"
 #include "kernels/tile_loop.h"
 
@@ -200,37 +201,83 @@ void Rows(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, i
   }
 }
 
-// Images [begin, end) that fit into a buffer, by steps of 1: the maxima of 2, 4 ... neighbours of
-// the whole padded image, down and then across; the last step overlaps the one before.
+// to[i] = max(from[i], from[i + a], from[i + b]), in whole vectors; `to` may be `from`.
+template <typename T>
+HWY_INLINE void JoinThree(const T* from, int64_t a, int64_t b, T* to, int64_t count) {
+  const hn::ScalableTag<T> d;
+  for (int64_t i = 0; i < count; i += static_cast<int64_t>(hn::Lanes(d))) {
+    const auto both = hn::Max(hn::LoadU(d, from + i), hn::LoadU(d, from + i + a));
+    hn::StoreU(hn::Max(both, hn::LoadU(d, from + i + b)), d, to + i);
+  }
+}
+
+// to[0:count] = from[0:count], and what no maximum sees up to the end of the last vector.
+template <typename T>
+HWY_INLINE void CopyRow(const T* from, int64_t count, T* to) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) hn::StoreU(hn::LoadU(d, from + i), d, to + i);
+  if (i == count) return;
+  const auto part = hn::FirstN(d, static_cast<size_t>(count - i));
+  hn::StoreU(hn::IfThenElse(part, hn::LoadU(d, from + i), hn::Set(d, kLeast<T>)), d, to + i);
+}
+
+// Images [begin, end), as many at a time as fit into a buffer, by steps of 1: the maxima of up to
+// 3, 9 ... neighbours of all of the padded images, down and then across. Rows go in and out in
+// whole vectors: what these have beyond a row is written over by the next one.
 template <typename T>
 void SmallPlanes(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, int64_t end) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr Across kOneRow = {{1, 1}, {0, 0}};
-  const int64_t height = PoolReach(shape, 1), width = PoolReach(shape, 2), size = height * width;
-  T plane[kPoolColumns + 2 * HWY_MAX_BYTES / sizeof(T)];
-  const T* x = static_cast<const T*>(x_in) + begin * shape.in[1] * shape.in[2];
-  T* y = static_cast<T*>(y_in) + begin * shape.out[1] * shape.out[2];
-  for (int64_t image = begin; image < end; ++image) {
-    for (int64_t i = 0; i < size + lanes; i += lanes)
-      hn::StoreU(hn::Set(d, kLeast<T>), d, plane + i);
-    T* inner = plane + shape.pad_begin[1] * width + shape.pad_begin[2];
-    for (int64_t row = 0; row < shape.in[1]; ++row, x += shape.in[2]) {
-      JoinRows<PlanePool::kMax>(kOneRow, x, inner + row * width, shape.in[2], kLeast<T>);
-    }
-    for (const int axis : {1, 2}) {
-      const int64_t step = shape.dilation[axis] * (axis == 1 ? width : 1);
-      for (int64_t joined = 1, more; joined < shape.kernel[axis]; joined += more) {
-        more = std::min(joined, shape.kernel[axis] - joined);
-        for (int64_t i = 0; i < size - more * step; i += lanes) {
-          const auto ahead = hn::LoadU(d, plane + i + more * step);
-          hn::StoreU(hn::Max(hn::LoadU(d, plane + i), ahead), d, plane + i);
+  const int64_t height = PoolReach(shape, 1), width = PoolReach(shape, 2);
+  const int64_t in = shape.in[2], out = shape.out[2], most = kPoolColumns / (height * width);
+  constexpr int64_t kSlack = 2 * HWY_MAX_BYTES / sizeof(T);
+  T planes[kPoolColumns + kSlack], joined[kPoolColumns + kSlack], made[kPoolColumns + kSlack];
+  const int64_t filled = std::min(most, end - begin) * height * width + lanes;
+  for (int64_t i = 0; i < filled; i += lanes) hn::StoreU(hn::Set(d, kLeast<T>), d, planes + i);
+  const T* x = static_cast<const T*>(x_in) + begin * shape.in[1] * in;
+  const T* const x_end = static_cast<const T*>(x_in) + shape.batch * shape.in[1] * in;
+  T* y = static_cast<T*>(y_in) + begin * shape.out[1] * out;
+  const T* const y_end = static_cast<const T*>(y_in) + end * shape.out[1] * out;
+  for (int64_t images = most; begin < end; begin += images) {
+    images = std::min(most, end - begin);
+    for (int64_t image = 0; image < images; ++image) {
+      T* to = planes + (image * height + shape.pad_begin[1]) * width + shape.pad_begin[2];
+      for (int64_t row = 0; row < shape.in[1]; ++row, x += in, to += width) {
+        if (x_end - x >= RoundUp(in, lanes)) {
+          CopyRow(x, in, to);
+        } else {
+          std::copy_n(x, in, to);
+          std::fill_n(to + in, width - in, kLeast<T>);
         }
       }
     }
-    for (int64_t row = 0; row < shape.out[1]; ++row, y += shape.out[2]) {
-      JoinRows<PlanePool::kMax>(kOneRow, plane + row * width, y, shape.out[2], kLeast<T>);
-    }
+    const T* from = planes;
+    const auto join = [&](int axis, int64_t step, auto&& last) HWY_ATTR {
+      const int64_t kernel = shape.kernel[axis];
+      for (int64_t count = 1;; count *= 3) {
+        const int64_t a = std::min(count, kernel - count) * step;
+        const int64_t b = std::min(2 * count, kernel - count) * step;
+        if (3 * count >= kernel) return last(a, b);
+        JoinThree(from, a, b, joined, images * height * width - b);
+        from = joined;
+      }
+    };
+    join(1, shape.dilation[1] * width, [&](int64_t a, int64_t b) HWY_ATTR {
+      JoinThree(from, a, b, joined, images * height * width - b);
+    });
+    from = joined;
+    join(2, shape.dilation[2], [&](int64_t a, int64_t b) HWY_ATTR {
+      for (int64_t image = 0; image < images; ++image) {
+        from = joined + image * height * width;
+        for (int64_t row = 0; row < shape.out[1]; ++row, from += width, y += out) {
+          const bool straight = y_end - y >= RoundUp(out, lanes);
+          JoinThree(from, a, b, straight ? y : made, out);
+          if (!straight) std::copy_n(made, out, y);
+        }
+      }
+    });
   }
 }
 

@@ -179,7 +179,7 @@ void CheckPlanes(const PoolShape& s, DType type) {
 }
 
 TEST(PoolPlanes, AgreesWithChannelsLast) {
-  std::vector<PoolShape> shapes(8);
+  std::vector<PoolShape> shapes(9);
   shapes[0] = {.batch = 3,
                .in = {1, 9, 11},
                .out = {1, 5, 6},
@@ -221,6 +221,12 @@ TEST(PoolPlanes, AgreesWithChannelsLast) {
                .kernel = {1, 7, 11},
                .pad_begin = {0, 5, 4},
                .pad_end = {0, 3, 7}};
+  shapes[8] = {.batch = 70,
+               .in = {1, 14, 14},
+               .out = {1, 14, 14},
+               .kernel = {1, 3, 3},
+               .pad_begin = {0, 1, 1},
+               .pad_end = {0, 1, 1}};
   test::ForEachTarget([&] {
     for (const PoolShape& shape : shapes) {
       CheckPlanes<float>(shape, DType::kFloat32);
