@@ -230,6 +230,10 @@ HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t
       if (!kWhole && j < kReach && j < j0) continue;
       if (!kWhole && j >= kColumns - kReach && j >= j1) continue;
       const V value = hn::LoadU(d, from);
+      // What the next tile reads first: strides of pixels are too far for the processor to foresee.
+      if (kS == 2 && row >= kRows - 2 * kH && j >= kW - kS) {
+        __builtin_prefetch(from + kP * kS * pixel, 0, 2);
+      }
 #pragma GCC unroll 5
       for (int k = 0; k < kW; ++k) {
         if (j < k || (j - k) % kS != 0 || (j - k) / kS >= kP) continue;
