@@ -111,6 +111,30 @@ int32_t ReadPoint(const GridSampleShape& shape, const T* point, TapOf<T>* taps) 
   return static_cast<int32_t>(to - taps);
 }
 
+template <typename T>
+struct Tile {
+  const TapOf<T>* taps;  // `most` a point, of which counts[i] are there
+  const int32_t* counts;
+  int64_t most, count, pixels, points;
+};
+
+// Of kChannels planes: their taps are read once.
+template <int kChannels, typename T>
+void SumPlanes(const Tile<T>& tile, const T* plane, T* to) {
+  for (int64_t p = 0; p < tile.count; ++p) {
+    T sums[kChannels] = {};
+    const TapOf<T>* tap = tile.taps + p * tile.most;
+    for (const TapOf<T>* end = tap + tile.counts[p]; tap != end; ++tap) {
+#pragma GCC unroll 4
+      for (int c = 0; c < kChannels; ++c) {
+        sums[c] += tap->weight * plane[c * tile.pixels + tap->pixel];
+      }
+    }
+#pragma GCC unroll 4
+    for (int c = 0; c < kChannels; ++c) to[c * tile.points + p] = sums[c];
+  }
+}
+
 int64_t MostTaps(const GridSampleShape& shape) {
   const int64_t axis = shape.mode == Mode::kNearest ? 1 : shape.mode == Mode::kLinear ? 2 : 4;
   return axis * axis * (shape.rank == 3 ? axis : 1);
@@ -181,14 +205,18 @@ void GridSample(const GridSampleShape& shape, const T* x, const T* grid, T* y, v
           continue;
         }
       }
-      for (int64_t c = 0; c < channels; ++c) {
-        const T* plane = x + (image * channels + c) * pixels;
-        for (int64_t p = 0; p < count; ++p) {
-          T sum = 0;
-          const TapOf<T>* tap = taps + p * most;
-          for (int32_t i = 0; i < counts[p]; ++i) sum += tap[i].weight * plane[tap[i].pixel];
-          to[c * shape.points + p] = sum;
-        }
+      const Tile<T> read{taps, counts, most, count, pixels, shape.points};
+      const T* plane = x + image * channels * pixels;
+      int64_t c = 0;
+      for (; c + 4 <= channels; c += 4) {
+        SumPlanes<4>(read, plane + c * pixels, to + c * shape.points);
+      }
+      plane += c * pixels;
+      to += c * shape.points;
+      switch (channels - c) {
+        case 1: SumPlanes<1>(read, plane, to); break;
+        case 2: SumPlanes<2>(read, plane, to); break;
+        case 3: SumPlanes<3>(read, plane, to); break;
       }
     }
   });
