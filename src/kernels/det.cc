@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/round.h"
 #include "kernels/scratch_slots.h"
@@ -28,33 +29,34 @@ HWY_INLINE void SubtractRow(D d, double factor, const double* head, double* row,
   }
 }
 
-// One matrix in the first n of `width` columns of a, rows `width` apart (a multiple of the vector);
-// what lies behind goes through the same steps. The determinant; with `whole`, the matrix ends as
-// the identity.
-double Eliminate(double* a, int64_t n, int64_t width, bool whole) {
+// Brings the largest of what is left of a column onto the diagonal, in columns from `first` on.
+// Where it was.
+int64_t SwapPivot(double* a, int64_t n, int64_t width, int64_t column, int64_t first) {
+  int64_t pivot = column;
+  for (int64_t row = column + 1; row < n; ++row) {
+    if (std::abs(a[row * width + column]) > std::abs(a[pivot * width + column])) pivot = row;
+  }
+  if (pivot != column) {
+    std::swap_ranges(a + pivot * width + first, a + (pivot + 1) * width,
+                     a + column * width + first);
+  }
+  return pivot;
+}
+
+// The determinant of one matrix in the first n of `width` columns of a, rows `width` apart (a
+// multiple of the vector).
+double Eliminate(double* a, int64_t n, int64_t width) {
   const D d;
   double product = 1;
   for (int64_t column = 0; column < n; ++column) {
-    int64_t pivot = column;
-    for (int64_t row = column + 1; row < n; ++row) {
-      if (std::abs(a[row * width + column]) > std::abs(a[pivot * width + column])) pivot = row;
-    }
-    double* head = a + column * width;
-    if (pivot != column) {
-      std::swap_ranges(a + pivot * width + column, a + (pivot + 1) * width, head + column);
-      product = -product;
-    }
+    if (SwapPivot(a, n, width, column, column) != column) product = -product;
+    const double* head = a + column * width;
     product *= head[column];
-    if (head[column] == 0 && !whole) return product;
-    if (whole) {
-      const double inverse = 1 / head[column];
-      for (int64_t k = column; k < width; ++k) head[k] *= inverse;
-    }
+    if (head[column] == 0) return product;
     // From a whole vector on: what was eliminated may be changed.
     const int64_t first =
         column / static_cast<int64_t>(hn::Lanes(d)) * static_cast<int64_t>(hn::Lanes(d));
-    for (int64_t row = whole ? 0 : column + 1; row < n; ++row) {
-      if (row == column) continue;
+    for (int64_t row = column + 1; row < n; ++row) {
       double* p = a + row * width;
       SubtractRow(d, p[column] / head[column], head, p, first, width);
     }
@@ -62,8 +64,36 @@ double Eliminate(double* a, int64_t n, int64_t width, bool whole) {
   return product;
 }
 
-// The same of as many matrices as a vector has lanes: element (row, k) of all of them is the vector
-// at a[(row * width + k) * lanes]. Their determinants go to `products`.
+// The inverse of such a matrix in its place: a column that is eliminated makes room for the one of
+// the inverse that begins there. `pivots` has n elements.
+void Invert(double* a, int64_t n, int64_t width, int64_t* pivots) {
+  const D d;
+  for (int64_t column = 0; column < n; ++column) {
+    pivots[column] = SwapPivot(a, n, width, column, 0);
+    double* head = a + column * width;
+    const double inverse = 1 / head[column];
+    head[column] = 1;
+    for (int64_t k = 0; k < n; ++k) head[k] *= inverse;
+    for (int64_t row = 0; row < n; ++row) {
+      if (row == column) continue;
+      double* p = a + row * width;
+      const double factor = p[column];
+      SubtractRow(d, factor, head, p, 0, width);
+      p[column] = -factor * inverse;
+    }
+  }
+  // Rows that changed places are columns of the inverse that do.
+  for (int64_t column = n; column-- > 0;) {
+    if (pivots[column] == column) continue;
+    for (int64_t row = 0; row < n; ++row) {
+      std::swap(a[row * width + column], a[row * width + pivots[column]]);
+    }
+  }
+}
+
+// As many matrices as a vector has lanes: element (row, k) of all of them is the vector at
+// a[(row * width + k) * lanes]. Their determinants go to `products`; with `whole`, they end as the
+// identity, and what lies behind them goes through the same steps.
 void EliminateTogether(double* a, int64_t n, int64_t width, bool whole, double* products) {
   const D d;
   using V = hn::Vec<D>;
@@ -124,6 +154,7 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 
 HWY_EXPORT(Eliminate);
+HWY_EXPORT(Invert);
 HWY_EXPORT(EliminateTogether);
 HWY_EXPORT(MatrixLanes);
 
@@ -140,15 +171,15 @@ struct Cut {
     // Larger ones fill vectors with their rows, and together would not stay in the cache.
     together = n <= 24 && 2 * count > lanes ? lanes : 1;
     width = inverse ? 2 * n : n;
-    if (together == 1) width = (width + kMostLanes - 1) / kMostLanes * kMostLanes;
+    if (together == 1) width = (n + kMostLanes - 1) / kMostLanes * kMostLanes;
     groups = std::max<int64_t>(1, 40'000 / (n * n * (width + 8) / 4 + 1));
     tasks = (count + together * groups - 1) / (together * groups);
   }
-  int64_t Bytes(int64_t n) const { return AlignBytes(n * width * together * 8); }
+  int64_t Bytes(int64_t n) const { return AlignBytes(n * (width * together + 1) * 8); }
 };
 
-// Eliminates all matrices, beside the identity for inverses, and hands `store` where the matrix is:
-// its first element, the elements from one to the next, and its determinant.
+// Eliminates or inverts all matrices and hands `store` where the result is: its first element, the
+// elements from one to the next and from row to row, and the determinant.
 template <typename T, typename Store>
 void ForEachMatrix(const T* x, int64_t count, int64_t n, bool inverse, void* scratch,
                    const Parallel& par, Store&& store) {
@@ -158,23 +189,27 @@ void ForEachMatrix(const T* x, int64_t count, int64_t n, bool inverse, void* scr
   par.For(cut.tasks, [&](int64_t task) {
     const ScratchSlots::Lease lease(slots);
     auto* a = reinterpret_cast<double*>(lease.floats());
+    const double* result = inverse && lanes > 1 ? a + n * lanes : a;
     for (int64_t i = task * step; i < std::min(count, (task + 1) * step); i += lanes) {
       for (int64_t lane = 0; lane < lanes; ++lane) {
         const T* from = x + std::min(i + lane, count - 1) * n * n;  // the last one once more
         for (int64_t row = 0; row < n; ++row, from += n) {
           double* to = a + row * width * lanes + lane;
           for (int64_t k = 0; k < n; ++k) to[k * lanes] = static_cast<double>(from[k]);
+          // Beside matrices that share vectors the identity, which becomes their inverse.
           for (int64_t k = n; k < width; ++k) to[k * lanes] = k == n + row ? 1 : 0;
         }
       }
       double products[kMostLanes];
-      if (lanes == 1) {
-        products[0] = HWY_DYNAMIC_DISPATCH(Eliminate)(a, n, width, inverse);
+      if (lanes == 1 && inverse) {
+        HWY_DYNAMIC_DISPATCH(Invert)(a, n, width, reinterpret_cast<int64_t*>(a + n * width));
+      } else if (lanes == 1) {
+        products[0] = HWY_DYNAMIC_DISPATCH(Eliminate)(a, n, width);
       } else {
         HWY_DYNAMIC_DISPATCH(EliminateTogether)(a, n, width, inverse, products);
       }
       for (int64_t lane = 0; lane < std::min(lanes, count - i); ++lane) {
-        store(i + lane, a + lane, lanes, width, products[lane]);
+        store(i + lane, result + lane, lanes, width, products[lane]);
       }
     }
   });
@@ -206,7 +241,7 @@ void Inverses(const T* x, int64_t count, int64_t n, T* y, void* scratch, const P
   ForEachMatrix(x, count, n, true, scratch, par,
                 [&](int64_t i, const double* a, int64_t lanes, int64_t width, double) {
                   for (int64_t row = 0; row < n; ++row) {
-                    const double* from = a + (row * width + n) * lanes;
+                    const double* from = a + row * width * lanes;
                     T* to = y + (i * n + row) * n;
                     for (int64_t k = 0; k < n; ++k) to[k] = static_cast<T>(from[k * lanes]);
                   }

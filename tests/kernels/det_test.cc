@@ -52,7 +52,7 @@ TEST(Det, Sizes) {
 }
 
 TEST(Inverse, TimesTheMatrixIsTheIdentity) {
-  for (int64_t n : {1, 2, 3, 5, 8, 17, 24, 40}) {
+  for (int64_t n : {1, 2, 3, 5, 8, 17, 24, 40, 65}) {
     const int64_t count = n < 5 ? 1001 : 11;
     const Floats noise = Floats::Random(count * n * n, 3);
     std::vector<double> x(noise.get(), noise.get() + noise.size());
