@@ -346,12 +346,16 @@ int64_t ScatterElements(T* out, const Index* indices, const T* updates,
         const Index* index = indices + row * length;
         const T* update = updates + row * length;
         for (int64_t i = first; i < last; ++i) {
-          const int64_t at = index[i] + (index[i] < 0 ? size : 0);
-          if (static_cast<uint64_t>(at) >= static_cast<uint64_t>(size)) [[unlikely]] {
-            bad.Report(row * length + i);
-            return false;
+          auto at = static_cast<uint64_t>(index[i]);
+          if (at >= static_cast<uint64_t>(size)) [[unlikely]] {  // is it negative?
+            at += static_cast<uint64_t>(size);
+            if (at >= static_cast<uint64_t>(size)) {
+              bad.Report(row * length + i);
+              return false;
+            }
           }
-          T& target = out[base + (along_rows ? at : at * stride + i)];
+          const auto place = static_cast<int64_t>(at);
+          T& target = out[base + (along_rows ? place : place * stride + i)];
           target = Combine(fixed.value, target, update[i]);
         }
         return true;
