@@ -12,26 +12,28 @@ namespace {
 struct Entry {
   std::string_view (*refusal)(const ConvShape&);
   size_t (*packed_bytes)(const ConvShape&);
+  std::string_view (*packed_form)(const ConvShape&);
   void (*pack)(const ConvShape&, const float*, float*, const Parallel&);
   size_t (*scratch_bytes)(const ConvShape&, int);
   void (*run)(const ConvShape&, const float*, const float*, float*, const Epilogue&, void*,
               const Parallel&);
 };
 
+std::string_view None(const ConvShape&) { return {}; }
+
 template <WinogradForm kForm>
 constexpr Entry WinogradEntry() {
   using Winograd = ConvWinograd<kForm>;
-  return {Winograd::Refusal, Winograd::PackedBytes, Winograd::Pack, Winograd::ScratchBytes,
-          Winograd::Run};
+  return {Winograd::Refusal, Winograd::PackedBytes,  Winograd::PackedForm,
+          Winograd::Pack,    Winograd::ScratchBytes, Winograd::Run};
 }
 
 constexpr Entry kEntries[kConvAlgorithmCount] = {
-    {[](const ConvShape&) { return std::string_view(); }, conv_gemm::PackedBytes, conv_gemm::Pack,
-     conv_gemm::ScratchBytes, conv_gemm::Run},
-    {conv_depthwise::Refusal, conv_depthwise::PackedBytes, conv_depthwise::Pack,
+    {None, conv_gemm::PackedBytes, None, conv_gemm::Pack, conv_gemm::ScratchBytes, conv_gemm::Run},
+    {conv_depthwise::Refusal, conv_depthwise::PackedBytes, None, conv_depthwise::Pack,
      conv_depthwise::ScratchBytes, conv_depthwise::Run},
-    {conv_phases::Refusal, conv_phases::PackedBytes, conv_phases::Pack, conv_phases::ScratchBytes,
-     conv_phases::Run},
+    {conv_phases::Refusal, conv_phases::PackedBytes, None, conv_phases::Pack,
+     conv_phases::ScratchBytes, conv_phases::Run},
 #define SARDONYX_ENTRY(algorithm, name, m, stride, kernel) \
   WinogradEntry<WinogradForm{m, stride, kernel}>(),
     SARDONYX_WINOGRAD_FORMS(SARDONYX_ENTRY)
@@ -107,8 +109,7 @@ size_t ConvPackedBytes(ConvAlgorithm algorithm, const ConvShape& shape) {
 }
 
 std::string_view ConvPackedForm(ConvAlgorithm algorithm, const ConvShape& shape) {
-  constexpr auto kScales = ConvWinograd<WinogradForm{4, 1}>::ScalesTaps;
-  return algorithm == ConvAlgorithm::kWinograd4 && kScales(shape) ? " scaled" : "";
+  return EntryOf(algorithm).packed_form(shape);
 }
 
 void ConvPack(ConvAlgorithm algorithm, const ConvShape& shape, const float* weights, float* packed,

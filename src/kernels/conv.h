@@ -79,9 +79,9 @@ std::string_view ConvRefusal(ConvAlgorithm algorithm, const ConvShape& shape);
 ConvAlgorithm ChooseConv(const ConvShape& shape, int threads, bool allow_winograd = true);
 
 // Packed weights depend on the algorithm, cin, cout, kernel, stride and groups alone, on their size
-// and form, which may depend on the number of pixels, and on the SIMD target that runs. `weights`
-// are dense [cout, cin / groups, kernel[0], kernel[1], kernel[2]], as in ONNX; `packed` is 64-byte
-// aligned.
+// and form (a suffix to the algorithm's name), which may depend on the number of pixels, and on the
+// SIMD target that runs. `weights` are dense [cout, cin / groups, kernel[0], kernel[1], kernel[2]],
+// as in ONNX; `packed` is 64-byte aligned.
 size_t ConvPackedBytes(ConvAlgorithm algorithm, const ConvShape& shape);
 std::string_view ConvPackedForm(ConvAlgorithm algorithm, const ConvShape& shape);
 void ConvPack(ConvAlgorithm algorithm, const ConvShape& shape, const float* weights, float* packed,

@@ -72,8 +72,8 @@ struct ConvWinograd {
   // How many products a transformed weight takes as long as, if weights are packed as they are and
   // transformed in each run; else 0.
   static int TransformProducts(const ConvShape& shape);
-  // Whether the taps of packed weights are scaled, for a transform in registers.
-  static bool ScalesTaps(const ConvShape& shape);
+  // " scaled" where the taps of packed weights are, for a transform in registers.
+  static std::string_view PackedForm(const ConvShape& shape);
   static size_t PackedBytes(const ConvShape& shape);
   static void Pack(const ConvShape& shape, const float* weights, float* packed,
                    const Parallel& par);

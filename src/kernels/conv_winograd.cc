@@ -257,8 +257,8 @@ int ConvWinograd<kForm>::TransformProducts(const ConvShape& s) {
 }
 
 template <WinogradForm kForm>
-bool ConvWinograd<kForm>::ScalesTaps(const ConvShape& s) {
-  return CutTiles(s, kForm).few;
+std::string_view ConvWinograd<kForm>::PackedForm(const ConvShape& s) {
+  return CutTiles(s, kForm).few ? " scaled" : "";
 }
 
 template <WinogradForm kForm>
