@@ -81,7 +81,7 @@ template <int kM>
 void Vectors(int64_t n, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb,
              float* c, int64_t ldc) {
   constexpr int kNV = kM <= 2 ? 4 : 2;
-  constexpr int kDepth = 4;
+  constexpr int kDepth = kM == 1 ? 8 : 4;
   constexpr int64_t kWide = 256, kWidest = 4096;
   int64_t j = 0;
   while (n - j >= kWide) {
