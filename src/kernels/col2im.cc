@@ -40,7 +40,9 @@ void AddRow(const float* from, int64_t count, int64_t stride, float* to) {
   int64_t c = 0;
   if (stride == 1) {
     c = AddVectors(hn::ScalableTag<float>(), from, c, count, to);
+    c = AddVectors(hn::CappedTag<float, 8>(), from, c, count, to);
     c = AddVectors(hn::CappedTag<float, 4>(), from, c, count, to);
+    c = AddVectors(hn::CappedTag<float, 2>(), from, c, count, to);
   }
   for (; c < count; ++c) to[c * stride] += from[c];
 }
