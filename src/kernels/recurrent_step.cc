@@ -232,10 +232,11 @@ struct GruState {
 };
 
 // Blocks [first, last), at most kTogether, of up to kGroup items that go on, behind `before`
-// others.
+// others. Finishing units is waiting, more than work: meanwhile the panel of block `next` begins to
+// come.
 template <class Cell, typename W>
 HWY_INLINE void RunBlocks(const RecurrentPhase& phase, const int64_t* items, int64_t before,
-                          int64_t group, int64_t first, int64_t last) {
+                          int64_t group, int64_t first, int64_t last, int64_t next) {
   constexpr int kWidth = Cell::kGates * static_cast<int>(kUnits);
   const int64_t hidden = phase.options->hidden_size;
   for (int64_t r = 0; r < group; ++r) {
@@ -268,10 +269,17 @@ HWY_INLINE void RunBlocks(const RecurrentPhase& phase, const int64_t* items, int
     }
   }
   const int64_t end = std::min(last * kUnits, hidden);
+  [[maybe_unused]] const W* ahead = static_cast<const W*>(phase.panels) + next * hidden * kWidth;
   for (int64_t r = 0; r < group; ++r) {
     const float* from = sums + r * item_step;
     for (int64_t unit = first * kUnits; unit < end; unit += kUnits, from += block_step) {
       for (int64_t j = 0; j < kUnits && unit + j < end; j += kLanes) {
+        if constexpr (!kIsByte<W>) {
+          constexpr int kLines = 12;  // for a vector of units
+          for (int line = 0; line < kLines; ++line, ahead += 64 / sizeof(W)) {
+            __builtin_prefetch(ahead);
+          }
+        }
         Cell::Run({phase, items[r], unit + j, end - unit - j, from + j});
       }
     }
@@ -286,6 +294,7 @@ void Blocks(const RecurrentPhase& phase, int64_t first, int64_t last, bool backw
   for (int64_t done = 0; done < last - first; done += together) {
     const int64_t count = std::min(together, last - first - done);
     const int64_t begin = backwards ? last - done - count : first + done;
+    const int64_t next = std::clamp(backwards ? begin - together : begin + count, first, last - 1);
     const int64_t unit = begin * kUnits, units = std::min(count * kUnits, hidden - unit);
     for (int64_t item = 0, before = 0; item < phase.batch;) {
       int64_t items[kGroup<W>], group = 0;
@@ -298,7 +307,7 @@ void Blocks(const RecurrentPhase& phase, int64_t first, int64_t last, bool backw
           if (phase.y != nullptr) std::fill_n(phase.y + at, units, 0.0f);
         }
       }
-      if (group > 0) RunBlocks<Cell, W>(phase, items, before, group, begin, begin + count);
+      if (group > 0) RunBlocks<Cell, W>(phase, items, before, group, begin, begin + count, next);
       before += group;
     }
   }
