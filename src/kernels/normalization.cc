@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/row_math-inl.h"
@@ -66,18 +67,29 @@ HWY_INLINE void Apply(const T* x, const T* scale, const T* bias, T* y, int64_t n
   StorePart(v, d, y + i, n - i);
 }
 
+// Short rows go through each step some at a time, for a row alone waits for the end of each.
 template <typename T>
 HWY_INLINE void Normalize(const RowNorm<T> norm) {  // a copy, which no store can change
+  constexpr int64_t kTogether = 4, kShortBytes = 4096;
   const int64_t n = norm.n;
+  const int64_t together = n * static_cast<int64_t>(sizeof(T)) <= kShortBytes ? kTogether : 1;
   const double count = static_cast<double>(n);
-  for (int64_t row = 0; row < norm.rows; ++row) {
-    const T* x = norm.x + row * n;
-    const T mean = norm.rms ? T{0} : static_cast<T>(ShiftedSum<false>(x, n, T{0}) / count);
-    const double variance = ShiftedSum<true>(x, n, mean) / count;
-    const T inv = static_cast<T>(1.0 / std::sqrt(variance + norm.epsilon));
-    Apply(x, norm.scale, norm.bias, norm.y + row * n, n, mean, inv);
-    if (norm.mean != nullptr) norm.mean[row] = mean;
-    if (norm.inv_std_dev != nullptr) norm.inv_std_dev[row] = inv;
+  T mean[kTogether] = {}, inv[kTogether];
+  for (int64_t begin = 0; begin < norm.rows; begin += together) {
+    const int64_t rows = std::min(together, norm.rows - begin);
+    const T* const x = norm.x + begin * n;
+    for (int64_t r = 0; r < rows && !norm.rms; ++r) {
+      mean[r] = static_cast<T>(ShiftedSum<false>(x + r * n, n, T{0}) / count);
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      const double variance = ShiftedSum<true>(x + r * n, n, mean[r]) / count;
+      inv[r] = static_cast<T>(1.0 / std::sqrt(variance + norm.epsilon));
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      Apply(x + r * n, norm.scale, norm.bias, norm.y + (begin + r) * n, n, mean[r], inv[r]);
+    }
+    if (norm.mean != nullptr) std::copy_n(mean, rows, norm.mean + begin);
+    if (norm.inv_std_dev != nullptr) std::copy_n(inv, rows, norm.inv_std_dev + begin);
   }
 }
 
