@@ -29,7 +29,8 @@ struct DepthwiseLine {
   TileEpilogue epilogue;  // from pixel 0 of the line
 };
 
-// HardSwish alone is short enough to follow the sums; others sweep over a line.
+// What pairs of lines do to their sums at once: HardSwish is short enough. Others sweep over a
+// line.
 inline bool ActivatesInRegisters(const Activation& a) {
   return a.kind == Activation::Kind::kHardSwish && a.rounding == DType::kFloat32;
 }
@@ -60,8 +61,8 @@ HWY_INLINE Range Inside(int64_t position, int64_t kernel, int64_t dilation, int6
 
 // Finishes and stores the sums of kP neighbouring output pixels, the first of which is `pixel` of
 // the line. The bias comes to the finished sum: were it where sums begin, each of their steps would
-// be rounded to its size.
-template <int kP, class D, class V = hn::Vec<D>>
+// be rounded to its size. kActivates: so does what ActivatesInRegisters.
+template <bool kActivates, int kP, class D, class V = hn::Vec<D>>
 HWY_INLINE void Finish(D d, V (&acc)[kP], const DepthwiseLine& line, int64_t pixel, int64_t c) {
   const TileEpilogue& e = line.epilogue;
   if (e.bias != nullptr) {
@@ -85,7 +86,7 @@ HWY_INLINE void Finish(D d, V (&acc)[kP], const DepthwiseLine& line, int64_t pix
 #pragma GCC unroll 8
     for (int p = 0; p < kP; ++p) acc[p] = RoundTo(d, e.rounding, acc[p]);
   }
-  if (ActivatesInRegisters(e.activation)) {
+  if (kActivates && ActivatesInRegisters(e.activation)) {
     const Activation& a = e.activation;
     const V slope = hn::Set(d, a.p[0]), offset = hn::Set(d, a.p[1]), lo = hn::Set(d, a.p[2]),
             hi = hn::Set(d, a.p[3]), scale = hn::Set(d, a.scale), shift = hn::Set(d, a.shift);
@@ -141,7 +142,7 @@ HWY_INLINE void FixedPixels(D d, const DepthwiseLine& line, const KernelLines& l
       }
     }
   }
-  Finish(d, acc, line, ow, c);
+  Finish<false>(d, acc, line, ow, c);
 }
 
 template <int kP, int kW, int kS, class D>
@@ -243,8 +244,8 @@ HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t
       }
     }
   }
-  Finish(d, acc[0], line, ow, c);
-  Finish(d, acc[1], line, ow + s.out[2], c);
+  Finish<true>(d, acc[0], line, ow, c);
+  Finish<true>(d, acc[1], line, ow + s.out[2], c);
 }
 
 template <int kP, int kW, int kH, int kS, class D>
@@ -372,7 +373,7 @@ HWY_INLINE void Pixels(D d, const DepthwiseLine& line, Range depth, Range height
     }
   }
 #pragma GCC unroll 4
-  for (int v = 0; v < kNV; ++v) Finish(d, acc[v], line, ow, c + v * kL);
+  for (int v = 0; v < kNV; ++v) Finish<false>(d, acc[v], line, ow, c + v * kL);
 }
 
 // Pixels first ... last - 1 that see the same range of the kernel's width, channels [c0, c1) in
@@ -541,7 +542,7 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
         if (!paired) HWY_DYNAMIC_DISPATCH(Line)(line);
         float* const from = line.y + line.first * s.y_stride;
         const int64_t count = line.last - line.first;
-        if (!ActivatesInRegisters(line.epilogue.activation)) {
+        if (!paired || !ActivatesInRegisters(line.epilogue.activation)) {
           ApplyActivation(line.epilogue.activation, from, s.y_stride, count, s.cout);
         }
         if (!prepared.InRegisters()) {
