@@ -5,11 +5,13 @@
 
 namespace sardonyx {
 
-// Gives tensors for weights in the form in which they are used. They lie one behind the other in
-// huge pages: a page of the usual size costs a fault for every 4 KiB, which takes longer than
-// packing them. What is freed goes back to the system by its whole pages: the allocator's heap
-// would keep them, and the next form of the weights rarely fits the hole. Not for what is allocated
-// in every run. For one thread at a time; the tensors outlive it.
+// Gives tensors for weights in the form in which they are used, each before the last one: plans
+// pack their steps from the last to the first, and what a kernel fetches beyond the end of its
+// weights is to be the next step's. They lie in huge pages: a page of the usual size costs a fault
+// for every 4 KiB, which takes longer than packing them. What is freed goes back to the system by
+// its whole pages: the allocator's heap would keep them, and the next form of the weights rarely
+// fits the hole. Not for what is allocated in every run. For one thread at a time; the tensors
+// outlive it.
 class LastingMemory {
  public:
   LastingMemory() = default;
@@ -23,8 +25,7 @@ class LastingMemory {
 
  private:
   std::shared_ptr<char> region_;
-  size_t left_ = 0;  // bytes at the region's end that nobody has
-  char* next_ = nullptr;
+  size_t left_ = 0;  // bytes at the region's begin that nobody has
 };
 
 // A place for one tensor at a time that is needed for a moment: fresh memory for each would cost
