@@ -56,17 +56,22 @@ struct Source {
   }
 };
 
-template <class F, unsigned kUniform>
-void Map1(const TileArgs& args) {
+// apply of each vector of the first operand; the others are uniform, and `apply` has read them.
+template <class F>
+HWY_INLINE void MapTile(const TileArgs& args, F apply) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const Source<false> a(d, args.in[0]);
+  const Source<false> x(d, args.in[0]);
   float* out = static_cast<float*>(args.out);
-  const int64_t count = args.count;
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(F::Do(d, a.Get(d, i)), d, out + i);
-  const int64_t rest = count - i;
-  if (rest > 0) StoreFirst(d, F::Do(d, a.GetFirst(d, i, rest)), out + i, rest);
+  for (; i + lanes <= args.count; i += lanes) hn::StoreU(apply(x.Get(d, i)), d, out + i);
+  const int64_t rest = args.count - i;
+  if (rest > 0) StoreFirst(d, apply(x.GetFirst(d, i, rest)), out + i, rest);
+}
+
+template <class F>
+void Map1(const TileArgs& args) {
+  MapTile(args, [](V x) HWY_ATTR { return F::Do(D(), x); });
 }
 
 template <class F, unsigned kUniform>
@@ -203,7 +208,6 @@ SARDONYX_MAP2(AddRelu, AtLeast(d, hn::Zero(d), hn::Add(x, y)))
 SARDONYX_MAP2(Swish, VecSwish(d, x, y))
 SARDONYX_MAP2(LeakyRelu, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, y), x))
 SARDONYX_MAP2(Threshold, hn::IfThenElseZero(hn::Gt(x, y), x))
-SARDONYX_MAP2(Gelu, VecGelu<D>(d, y)(d, x))
 #undef SARDONYX_MAP2
 
 struct FmaOf {
@@ -215,17 +219,16 @@ struct ClampOf {
 
 void HardSwish(const TileArgs& args) {
   const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const Source<false> x(d, args.in[0]);
   const Source<true> a(d, args.in[1]), b(d, args.in[2]), lo(d, args.in[3]), hi(d, args.in[4]);
-  float* out = static_cast<float*>(args.out);
-  const auto apply = [&](V v) HWY_ATTR {
+  MapTile(args, [&](V v) HWY_ATTR {
     return hn::Mul(v, ClampOf::Do(d, hn::MulAdd(v, a.value, b.value), lo.value, hi.value));
-  };
-  int64_t i = 0;
-  for (; i + lanes <= args.count; i += lanes) hn::StoreU(apply(x.Get(d, i)), d, out + i);
-  const int64_t rest = args.count - i;
-  if (rest > 0) StoreFirst(d, apply(x.GetFirst(d, i, rest)), out + i, rest);
+  });
+}
+
+void Gelu(const TileArgs& args) {
+  const D d;
+  const VecGelu<D> gelu(d, Source<true>(d, args.in[1]).value);
+  MapTile(args, [&](V v) HWY_ATTR { return gelu(d, v); });
 }
 
 TileFn Find(TileOpcode op, unsigned uniform) {
@@ -233,7 +236,7 @@ TileFn Find(TileOpcode op, unsigned uniform) {
   if (uniform == 0) {
     switch (op) {
 #define SARDONYX_CASE1(Name) \
-  case k##Name: return Map1<Name##Of, 0>;
+  case k##Name: return Map1<Name##Of>;
       SARDONYX_CASE1(Abs)
       SARDONYX_CASE1(Neg)
       SARDONYX_CASE1(Sign)
@@ -268,12 +271,13 @@ TileFn Find(TileOpcode op, unsigned uniform) {
       case kMax: return Map2<MaxOf, 0>;
       case kAddRelu: return Map2<AddReluOf, 0>;
       case kSwish: return Map2<SwishOf, 0>;
-      case kGelu: return Map2<GeluOf, 0>;
       case kLeakyRelu: return Map2<LeakyReluOf, 0>;
       case kThreshold: return Map2<ThresholdOf, 0>;
       case kFma: return Map3<FmaOf, 0>;
       case kClamp: return Map3<ClampOf, 0>;
-      case kHardSwish: return HardSwish;  // of a single element
+      // Of a single element; what is uniform is read once.
+      case kGelu: return Gelu;
+      case kHardSwish: return HardSwish;
       default: return nullptr;
     }
   }
@@ -287,7 +291,7 @@ TileFn Find(TileOpcode op, unsigned uniform) {
     case kSwish: return uniform == 2 ? Map2<SwishOf, 2> : nullptr;
     case kLeakyRelu: return uniform == 2 ? Map2<LeakyReluOf, 2> : nullptr;
     case kThreshold: return uniform == 2 ? Map2<ThresholdOf, 2> : nullptr;
-    case kGelu: return uniform == 2 ? Map2<GeluOf, 2> : nullptr;
+    case kGelu: return uniform == 2 ? Gelu : nullptr;
     case kFma:
       return uniform == 2   ? Map3<FmaOf, 2>
              : uniform == 4 ? Map3<FmaOf, 4>

@@ -230,8 +230,8 @@ HWY_INLINE V VecErf(D d, V x) {
   return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.9f)), small, large);
 }
 
-// x / 2 * (1 + erf(factor * x)), factor > 0, sqrt(1/2) for a GELU: max(x, 0) - |x| c / 2 with c = 1
-// - erf(a), a = factor |x|.
+// x / 2 * (1 + erf(factor * x)), factor > 0 and the same in all lanes, sqrt(1/2) for a GELU:
+// max(x, 0) - |x| c / 2 with c = 1 - erf(a), a = factor |x|.
 #if HWY_TARGET <= HWY_AVX3
 // A vector has room for the coefficients of 16 polynomials, each of |x| c / 2 in a step of a.
 template <class D>
