@@ -126,6 +126,8 @@ Rewrite SinkShuffles(Node& node, PassContext& context) {
   strides.back() = shuffle.blocks;
   Attributes attributes = node.attributes;
   attributes.Set("strides", strides);
+  // Those of a window of one place say nothing, those of the wider one would.
+  attributes.Set("dilations", std::vector<int64_t>(strides.size(), 1));
   std::vector<Val> inputs;
   for (Value* input : node.inputs) inputs.push_back(maker.Wrap(input));
   inputs[0] = Reshape(maker.Wrap(shuffle.x), dims);

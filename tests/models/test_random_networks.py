@@ -1,0 +1,46 @@
+"""Random networks against ONNX Runtime without its optimisations."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import sardonyx
+from tests.models.random_network import RandomNetwork
+
+NETWORKS = 150  # of each kind
+AT_ONCE = 50
+
+
+def _expected(network: RandomNetwork) -> list[np.ndarray]:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        network.model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return session.run(None, network.feeds)
+
+
+@pytest.mark.parametrize("first", range(0, NETWORKS, AT_ONCE))
+@pytest.mark.parametrize("kind", ["float32", "tiny", "quantized"])
+def test_random_networks(kind, first):
+    """Numbers are those of ONNX Runtime, and the same bits with two threads as with one."""
+    # A code beside the one that ONNX Runtime rounds to goes on through the layers behind it.
+    bound, apart = (0.1, 0.03) if kind == "quantized" else (3e-4, 0)
+    for seed in range(first, first + AT_ONCE):
+        network = RandomNetwork(seed, tiny=kind == "tiny", quantized=kind == "quantized")
+        one, two = (
+            list(sardonyx.load(network.model, threads=threads).run(network.feeds).values())
+            for threads in (1, 2)
+        )
+        for actual, same, wanted in zip(one, two, _expected(network), strict=True):
+            assert actual.shape == wanted.shape, seed
+            assert actual.tobytes() == same.tobytes(), seed
+            finite = np.isfinite(wanted)
+            assert np.array_equal(finite, np.isfinite(actual)), seed
+            size = np.abs(wanted[finite])
+            error = np.abs(actual[finite] - wanted[finite])
+            far = error > bound * (size + size.max(initial=1e-3))
+            assert far.mean() <= apart if far.size else True, (seed, error.max())
