@@ -22,6 +22,24 @@ MOST_ELEMENTS = 200_000
 MOST_PRODUCTS = 30_000_000
 CHANNELS = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 31, 32, 40, 64, 96, 130)
 SIZES = (1, 2, 3, 5, 7, 8, 10, 14, 16, 20, 28, 33, 40)
+ACTIVATIONS = (
+    "Relu",
+    "Clip",
+    "HardSwish",
+    "SiLU",
+    "LeakyRelu",
+    "PRelu",
+    "GELU",
+    "GELU by tanh",
+    "Mish",
+    "Elu",
+    "Sigmoid",
+    "Tanh",
+    "Softplus",
+    "HardSigmoid",
+    "Exp",
+    "Sqrt",
+)
 
 LAYERS: list[Layer] = []
 
@@ -136,13 +154,13 @@ class RandomNetwork:
 
     def _add_layer(self) -> None:
         for _ in range(10):  # not every layer fits every value
-            nodes, constants = len(self.nodes), dict(self.constants)
+            nodes, values, constants = len(self.nodes), len(self.values), dict(self.constants)
             age = min(int(self.random.integers(len(self.values))) for _ in range(3))
             made = self.pick(LAYERS)(self, *self.values[-1 - age])
             if made is not None and len(made[1]) <= 5 and 0 < math.prod(made[1]) <= MOST_ELEMENTS:
                 self.values.append(made)
                 return
-            del self.nodes[nodes:]
+            del self.nodes[nodes:], self.values[values:]
             self.constants = constants
 
     def _finish(self) -> onnx.ModelProto:
@@ -245,7 +263,7 @@ def activation(net: RandomNetwork, x: str, shape: Shape) -> Value:
 
 def activate(net: RandomNetwork, x: str, shape: Shape) -> str:
     op, number = net.op, net.constant
-    kind = net.pick(["Relu", "Clip", "HardSwish", "SiLU", "LeakyRelu", "PRelu", "GELU", "GELU by tanh", "Mish", "Elu", "Sigmoid", "Tanh", "Softplus", "HardSigmoid", "Exp", "Sqrt"])  # fmt: skip
+    kind = net.pick(ACTIVATIONS)
     match kind:
         case "Clip":
             low, high = net.pick([(0, 6), (-0.5, 0.8)])

@@ -9,8 +9,8 @@ import pytest
 import sardonyx
 from tests.models.random_network import RandomNetwork
 
-NETWORKS = 150  # of each kind
-AT_ONCE = 50
+NETWORKS = 1000  # of each kind
+AT_ONCE = 100
 
 
 def _expected(network: RandomNetwork) -> list[np.ndarray]:
