@@ -352,9 +352,23 @@ struct Session::State {
     return all;
   }
 
+  void PlanForSaving(const NamedShapes& shapes) {
+    const auto dims = Resolve(shapes, true);
+    try {
+      (void)main->program->PlanFor(dims);
+    } catch (const Error& error) {
+      for (size_t i = 0; i < dims.size() && shapes.empty(); ++i) {
+        const Fact& fact = main->program->graph().inputs[i]->fact;
+        if (!fact.type.is_tensor() || fact.static_shape()) continue;
+        Fail(error.code(), "{}; the shape of input '{}' is not fixed, {} was planned: give one",
+             error.what(), main->input_names[i], PrintDims(dims[i]));
+      }
+      throw;
+    }
+  }
+
   // Writes what was compiled, with weights packed for the plans of these shapes.
   void Save(const std::string& path, const CompileOptions& compile) {
-    Program& program = *main->program;
     engine::Provenance provenance;
     provenance.machine = MachineName();
     provenance.build = engine::BuildName();
@@ -364,8 +378,7 @@ struct Session::State {
     provenance.measured = options.tuning == Tuning::kMeasure;
     provenance.winograd = options.winograd;
     if (provenance.shapes.empty()) provenance.shapes.emplace_back();
-    for (const NamedShapes& shapes : provenance.shapes)
-      (void)program.PlanFor(Resolve(shapes, true));
+    for (const NamedShapes& shapes : provenance.shapes) PlanForSaving(shapes);
     provenance.sources = RememberSources(*file, path);
     engine::Description description;
     for (const auto& [input, info] : declared) description.declared.push_back(info);
@@ -373,7 +386,7 @@ struct Session::State {
     description.input_names = main->input_names;
     description.default_inputs = default_inputs;
     description.metadata = metadata;
-    engine::WriteEngine(path, provenance, description, program, tuner.get());
+    engine::WriteEngine(path, provenance, description, *main->program, tuner.get());
   }
 
   std::string Explain(const NamedShapes& shapes) const {

@@ -257,3 +257,19 @@ def test_wrong_uses(model, engine, tmp_path):
     with pytest.raises(sardonyx.InvalidArgumentError, match="is an engine file"):
         sardonyx.inspect(engine)
     assert [path.name for path in tmp_path.iterdir() if ".sdx." in path.name] == []
+
+
+def test_open_sizes_that_cannot_be_one(tmp_path):
+    """Without shapes compiling plans for sizes of 1, and says so where these do not fit."""
+    weights = numpy_helper.from_array(np.ones((4, 8, 3, 3), np.float32), "w")
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"], "first")]
+    inputs = [small.value("x", ("n", 8, "height", 12))]
+    path = tmp_path / "open.onnx"
+    onnx.save(small.model(nodes, inputs, [small.value("y", None)], [weights]), path)
+    with pytest.raises(
+        sardonyx.Error,
+        match=r"'first' .*window of 3 .*; the shape of input 'x' is not fixed, \[1,8,1,12\] was "
+        "planned: give one",
+    ):
+        sardonyx.compile(path, tmp_path / "open.sdx")
+    sardonyx.compile(path, tmp_path / "open.sdx", shapes={"x": [1, 8, 9, 12]})
