@@ -239,23 +239,26 @@ class VecGelu {
  public:
   using V = hn::Vec<D>;
 
-  HWY_INLINE VecGelu(D d, V factor) : to_steps_(hn::Mul(factor, hn::Set(d, 1 / kStep))) {
-    const V per_factor = hn::Div(hn::Set(d, 1.0f), factor);
+  HWY_INLINE VecGelu(D d, V factor)
+      : to_steps_(hn::Mul(factor, hn::Set(d, 1 / kStep))),
+        step_(hn::Div(hn::Set(d, kStep), factor)),
+        limit_(hn::Mul(step_, hn::Set(d, 15.0f))) {
+    V power = hn::Mul(step_, hn::Set(d, 1 / kStep));
 #pragma GCC unroll 6
-    for (int i = 0; i < kCount; ++i) {
-      coefficients_[i] = hn::Mul(per_factor, hn::LoadU(d, kCoefficients[i]));
+    for (int i = 0; i < kCount; ++i, power = hn::Mul(power, to_steps_)) {
+      coefficients_[i] = hn::Mul(power, hn::LoadU(d, kCoefficients[i]));
     }
   }
 
   HWY_INLINE V operator()(D d, V x) const {
-    const V steps = hn::Min(hn::Mul(hn::Abs(x), to_steps_), hn::Set(d, 15.0f));
+    const V size{_mm512_range_ps(x.raw, limit_.raw, 0b1010)};  // the smaller of sizes, not NaN
     const V round = hn::Set(d, ReducedExponent<D>::kRound);
-    const V shifted = hn::Add(steps, round);  // the nearest step in its low bits
-    const V r = hn::Sub(steps, hn::Sub(shifted, round));
+    const V shifted = hn::MulAdd(size, to_steps_, round);  // the nearest step in its low bits
+    const V r = hn::NegMulAdd(hn::Sub(shifted, round), step_, size);
     V y = AtStep(shifted, kCount - 1);
 #pragma GCC unroll 6
-    for (int i = kCount - 2; i >= 0; --i) y = hn::MulAdd(y, r, AtStep(shifted, i));
-    return hn::Sub(AtLeast(d, hn::Zero(d), x), y);
+    for (int i = kCount - 2; i > 0; --i) y = hn::MulAdd(y, r, AtStep(shifted, i));
+    return hn::NegMulAdd(y, r, hn::Sub(AtLeast(d, hn::Zero(d), x), AtStep(shifted, 0)));
   }
 
  private:
@@ -288,8 +291,8 @@ class VecGelu {
        -3.65500682e-07f, -4.23365769e-08f, -3.52093377e-09f, -2.1391014e-10f, -9.60128591e-12f,
        0.0f}};
 
-  V to_steps_;
-  V coefficients_[kCount];
+  V to_steps_, step_, limit_;
+  V coefficients_[kCount];  // for |x| instead of steps
 };
 #else
 // c = 2^polynomial of a, which suffices near 0 too.
