@@ -171,7 +171,7 @@ HWY_INLINE void AddProducts(D d, const float* a, int64_t lda, int64_t steps,
 }
 
 // C[kM, kNV vectors] = A * panel.
-template <int kM, int kNV, class D>
+template <int kM, int kNV, bool kHardSwish, class D>
 void Tile(const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t ldc,
           const TileStore& store) {
   constexpr D d;
@@ -195,7 +195,7 @@ void Tile(const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t ldc,
     b += steps * kNV * kL;
   }
   JoinSplits(acc);
-  StoreTile(d, acc[0], c, ldc, store);
+  StoreTile<kHardSwish>(d, acc[0], c, ldc, store);
 }
 
 using TileFunction = void (*)(const Rows&, const float*, float*, int64_t, const TileStore&);
@@ -220,9 +220,10 @@ HWY_NOINLINE void ChainTile(TileFunction tile, int64_t chain, Rows rows, const f
   tile(rows, b, c, ldc, store);
 }
 
-template <int kNV, class D, int... kMinusOne>
+template <int kNV, class D, bool kHardSwish = false, int... kMinusOne>
 constexpr auto TilesOf(std::integer_sequence<int, kMinusOne...>) {
-  return std::array<TileFunction, sizeof...(kMinusOne)>{&Tile<kMinusOne + 1, kNV, D>...};
+  return std::array<TileFunction, sizeof...(kMinusOne)>{
+      &Tile<kMinusOne + 1, kNV, kHardSwish, D>...};
 }
 
 // Tiles of all heights up to `most` for a panel of some width.
@@ -244,6 +245,16 @@ Tiles TilesFor(int64_t width) {
   return {k8.data(), kRows8};
 }
 
+// Full tiles that apply HardSwish to their sums, where it comes as it mostly does: it is short.
+// Other activations sweep over what was stored.
+constexpr auto kHardSwishTiles =
+    TilesOf<2, FullTag, true>(std::make_integer_sequence<int, kRows>());
+bool ActivatesInRegisters(const TileEpilogue& e) {
+  return e.activation.kind == Activation::Kind::kHardSwish && e.residual == nullptr && !e.clamp &&
+         e.sum_rounding == DType::kFloat32 && e.rounding == DType::kFloat32 &&
+         e.activation.rounding == DType::kFloat32;
+}
+
 void Block(const GemmBlockArgs& args) {
   if (args.rows == 0) return;
   Rows rows{};
@@ -252,7 +263,7 @@ void Block(const GemmBlockArgs& args) {
     const int64_t columns = std::min<int64_t>(kWidth, args.n_total - n);
     const int64_t width = RoundUp(columns, kPanelGranule);
     const float* panel = args.b + n * args.k_total + args.k0 * width;
-    const Tiles shapes = TilesFor(width);
+    Tiles shapes = TilesFor(width);
     const int64_t tiles = CeilDiv(args.rows, shapes.most);
     // Rows are spread evenly over the tiles, which keeps the last one from being thin.
     const int64_t least = args.rows / tiles, taller = args.rows % tiles;
@@ -272,6 +283,13 @@ void Block(const GemmBlockArgs& args) {
     rows.ahead.step[1] = is_short ? (is_named ? panel_step : c_step) : row_step;
     TileStore store = StoreOf(args.accumulate, args.epilogue, n);
     store.left_out = width - columns;
+    bool sweeps =
+        args.epilogue != nullptr && args.epilogue->activation.kind != Activation::Kind::kNone;
+    if (sweeps && columns == kWidth && ActivatesInRegisters(*args.epilogue)) {
+      store.hard_swish = &args.epilogue->activation;
+      shapes.of_height = kHardSwishTiles.data();
+      sweeps = false;
+    }
     for (int64_t t = 0, begin = 0; t < tiles; ++t, ahead += panel_step * args.kc) {
       const int64_t height = least + (t < taller ? 1 : 0);
       rows.a = args.a + begin * args.lda;
@@ -306,9 +324,7 @@ void Block(const GemmBlockArgs& args) {
         run(buffer, width, TileStore());
         FinishTile(buffer, width, height, columns, c, args.ldc, store);
       }
-      if (args.epilogue != nullptr && args.epilogue->activation.kind != Activation::Kind::kNone) {
-        ApplyActivation(args.epilogue->activation, c, args.ldc, height, columns);
-      }
+      if (sweeps) ApplyActivation(args.epilogue->activation, c, args.ldc, height, columns);
       begin += height;
     }
   }

@@ -30,6 +30,7 @@ struct TileStore {
   bool clamp = false;
   float lo = 0.0f, hi = 0.0f;
   DType rounding = DType::kFloat32;
+  const Activation* hard_swish = nullptr;  // of whole vectors, with neither residual nor clamp
   int64_t left_out = 0;  // columns at the end of the last vector; kPartialStores alone
 };
 
@@ -88,7 +89,8 @@ HWY_INLINE void AddRows(D d, const float* from, int64_t ld, hwy::HWY_NAMESPACE::
 
 // Finishes and stores row after row: the first leave while the last products are summed and those
 // of the next tile begin. The compiler would do the same step for all rows and then the next.
-template <bool kPart, bool kResidual, bool kClamp, class D, class V, int kM, int kNV>
+template <bool kPart, bool kResidual, bool kClamp, bool kHardSwish = false, class D, class V,
+          int kM, int kNV>
 HWY_INLINE void StoreRows(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const TileStore& store,
                           hwy::HWY_NAMESPACE::Mask<D> part) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -98,6 +100,7 @@ HWY_INLINE void StoreRows(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const T
   const float* residual = store.residual;
   const int64_t residual_ld = store.residual_ld;
   const V lo = hn::Set(d, store.lo), hi = hn::Set(d, store.hi);
+  const Activation a = kHardSwish ? *store.hard_swish : Activation();
 #pragma GCC unroll 24
   for (int r = 0; r < kM; ++r) {
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -106,6 +109,11 @@ HWY_INLINE void StoreRows(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const T
       V value = hn::Add(acc[r][v], LoadColumns<kNV, kPart>(d, bias, v, part));
       if (kResidual) value = hn::Add(value, LoadColumns<kNV, kPart>(d, residual, v, part));
       if (kClamp) value = AtMost(d, hi, AtLeast(d, lo, value));
+      if (kHardSwish) {
+        const V gate = hn::MulAdd(value, hn::Set(d, a.p[0]), hn::Set(d, a.p[1]));
+        const V bounded = AtMost(d, hn::Set(d, a.p[3]), AtLeast(d, hn::Set(d, a.p[2]), gate));
+        value = hn::MulAdd(hn::Mul(value, bounded), hn::Set(d, a.scale), hn::Set(d, a.shift));
+      }
       if (kPart && v + 1 == kNV) {
         hn::BlendedStore(value, part, d, c + v * kL);
       } else {
@@ -184,13 +192,17 @@ inline void FinishTile(const float* tile, int64_t tile_ld, int64_t rows, int64_t
   }
 }
 
-// Stores a tile of kM rows and kNV vectors.
-template <class D, class V, int kM, int kNV>
+// Stores a tile of kM rows and kNV vectors; store.hard_swish counts if kHardSwish: its parameters
+// take registers that other tiles would miss.
+template <bool kHardSwish = false, class D, class V, int kM, int kNV>
 HWY_INLINE void StoreTile(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const TileStore& store) {
   namespace hn = hwy::HWY_NAMESPACE;
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D())), kWidth = kNV * kL;
   if (store.sums != nullptr) AddRows<false>(d, store.sums, kWidth, hn::FirstN(d, 0), acc);
-  if (store.sum_rounding != DType::kFloat32 || store.rounding != DType::kFloat32) {
+  if (kHardSwish && store.hard_swish != nullptr) {
+    if (store.accumulate) AddRows<false>(d, c, ldc, hn::FirstN(d, 0), acc);
+    StoreRows<false, false, false, kHardSwish>(d, acc, c, ldc, store, hn::FirstN(d, 0));
+  } else if (store.sum_rounding != DType::kFloat32 || store.rounding != DType::kFloat32) {
     HWY_ALIGN float tile[kM * kWidth];
     StoreRows<false, false, false>(d, acc, tile, kWidth, TileStore(), hn::FirstN(d, 0));
     FinishTile(tile, kWidth, kM, kWidth - store.left_out, c, ldc, store);
