@@ -15,7 +15,7 @@ namespace {
 constexpr int64_t kBlockABytes = 192 << 10;
 constexpr int64_t kBlockCBytes = 256 << 10;
 constexpr int64_t kAheadBytes = 4 << 20;
-constexpr size_t kRowsFirstBytes = 256 << 10;
+constexpr int64_t kRowsFirstBytes = 512 << 10;
 
 struct Cut {
   int64_t k = 0, n = 0, pixels = 0;  // of a group's product
@@ -357,9 +357,12 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   const int64_t columns = s.groups * cut.column_parts, parts = cut.row_parts * columns;
   const bool is_little = parts == s.groups && WantedTasks(static_cast<double>(s.Flops()), 0) == 1;
   const int64_t tasks = is_little ? 1 : parts;
-  // Threads take neighbouring parts: with weights that stay in the cache those of the same rows, of
-  // all groups, for so it is in the steps before and after; else those of the same columns.
-  const bool by_rows = FloatBytes(PackedFloats(cut) * s.groups) <= kRowsFirstBytes;
+  // Threads take neighbouring parts: with weights that stay in the cache, and are less than the
+  // pixels in and out, those of the same rows, of all groups, for so it is in the steps before and
+  // after; else those of the same columns.
+  const int64_t pixels = s.InPixels() * s.cin + s.OutPixels() * s.cout;
+  const bool by_rows =
+      PackedFloats(cut) * s.groups <= std::min<int64_t>(kRowsFirstBytes / 4, pixels);
   par.For(tasks, [&](int64_t task) {
     const ScratchSlots::Lease lease(slots);
     for (int64_t i = parts * task / tasks; i < parts * (task + 1) / tasks; ++i) {
