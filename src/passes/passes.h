@@ -16,6 +16,7 @@ Rewrite SinkTransposes(Node& node, PassContext& context);
 Rewrite PoolPlanes(Node& node, PassContext& context);
 Rewrite AbsorbPads(Node& node, PassContext& context);
 Rewrite FoldScales(Node& node, PassContext& context);
+Rewrite FuseLayerNorm(Node& node, PassContext& context);
 Rewrite FuseAttention(Node& node, PassContext& context);
 Rewrite FuseRescales(Node& node, PassContext& context);
 Rewrite SinkReshapes(Node& node, PassContext& context);

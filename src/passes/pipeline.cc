@@ -26,6 +26,7 @@ const std::vector<Pass>& Pipeline() {
       {"fold_scales", "factors on channels (BatchNorm) go into the weights", FoldScales},
       {"merge_sunk_duplicates", "sinking and scaling make equal nodes", nullptr, MergeDuplicates},
       {"fold_scaled_weights", "which are constants again", FoldConstants},
+      {"fuse_layer_norm", "while its steps are nodes of their own", FuseLayerNorm},
       {"fuse_attention", "while its factors and masks are nodes of their own", FuseAttention},
       {"fuse_rescales", "what makes bytes of the sums of a product belongs to the product",
        FuseRescales},

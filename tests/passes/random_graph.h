@@ -114,7 +114,7 @@ class RandomGraph {
       case 11: return AddReduce(x, axis);
       case 12: return AddConcat(x, axis);
       case 13: return AddReshape(x);
-      case 14: return Add(rank > 0 ? Softmax(x, axis) : Unary(x));
+      case 14: return Add(rank == 0 ? Unary(x) : Pick(2) == 0 ? Softmax(x, axis) : Normalised(x));
       case 15: return AddSplit(x, axis);
       case 16: return AddSlice(x, axis);
       case 17: return AddPad(x);
@@ -199,6 +199,16 @@ class RandomGraph {
     std::vector<int64_t> axes = {axis};
     if (axis + 1 < x.rank() && Pick(2) == 0) axes.push_back(axis + 1);
     Add(Reduce(kKinds[Pick(5)], x, axes, Pick(2) == 0));
+  }
+
+  // Rows in the steps of a layer normalisation.
+  Val Normalised(Val x) {
+    const Val distance = x - Reduce("mean", x, {-1}, true);
+    const Val variance = Reduce("mean", distance * distance, {-1}, true);
+    const int last = x.rank() - 1;
+    const std::vector<int64_t> row = {x.shape()[last].known() ? x.size(last) : 1};
+    const Val scaled = distance / Sqrt(variance + 1) * Constant(row);
+    return scaled + Constant(row);
   }
 
   void AddConcat(Val x, int axis) {
