@@ -270,8 +270,10 @@ void Block(const GemmBlockArgs& args) {
     // Each tile fetches its share of the next panel (which lies behind this one unless the caller
     // knows better), and the rows of the next tile while they are new. A tile alone streams through
     // the panels, and fetches what it reads soon. Short products fetch what the next tile
-    // overwrites instead, or beside a panel that the caller names, for theirs stay in the cache.
-    const bool is_short = args.kc <= kShort && tiles > 1, is_named = args.next != nullptr;
+    // overwrites instead, or beside a panel that the caller names, for theirs stay in the cache: a
+    // row at each k, so not in blocks of fewer rows, where these would be another thread's.
+    const bool is_short = args.kc <= std::min(kShort, args.rows) && tiles > 1;
+    const bool is_named = args.next != nullptr;
     const bool fetches_rows = n == args.n0 && tiles > 1 && args.a_pieces <= 1 && args.kc > 0;
     const int64_t panel_step = width * 4 / tiles;
     const int64_t row_step =
