@@ -1,4 +1,4 @@
-"""What schemas cannot say of attention, scans and sequences: wrong sizes and attributes."""
+"""What schemas cannot say: wrong sizes and attributes."""
 
 from typing import Any
 
@@ -87,3 +87,48 @@ def test_body_of_a_sequence_map_with_too_few_inputs():
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     with pytest.raises(sardonyx.Error, match="takes 1 inputs, given 2"):
         sardonyx.load(model)
+
+
+IMAGE = np.zeros((1, 4, 6, 6), np.float32)
+PLACES = np.zeros((1, 4, 6, 6), np.int64)
+LARGE = 2**62
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "attributes", "message"),
+    [
+        ("Pad", [IMAGE, np.ones(8, np.int64), IMAGE[0, 0, 0, :0]], {}, "value of shape .0.: it mu"),
+        ("DepthToSpace", [IMAGE], {"blocksize": LARGE}, "blocksize is 4611686018427387904"),
+        ("SpaceToDepth", [IMAGE], {"blocksize": LARGE}, "blocksize is 4611686018427387904"),
+        ("LRN", [IMAGE], {"size": -(2**63)}, "size is -9223372036854775808"),
+        (
+            "MaxUnpool",
+            [IMAGE, PLACES],
+            {"kernel_shape": [2, 2], "pads": [0, -(2**63), 0, 0]},
+            "pads has the value -9223372036854775808",
+        ),
+        ("MaxPool", [IMAGE], {"kernel_shape": [2, LARGE]}, "kernel_shape has the value 4611"),
+        (
+            "TfIdfVectorizer",
+            [np.zeros((1, 3), np.int64)],
+            {
+                "mode": "TF", "min_gram_length": 1, "max_gram_length": 1, "max_skip_count": 0,
+                "ngram_counts": [0], "ngram_indexes": [0, 2**63 - 1], "pool_int64s": [1, 2],
+            },
+            "ngram_indexes is 9223372036854775807, not from 0",
+        ),
+    ],
+)  # fmt: skip
+def test_sizes_beyond_all_reason(op, inputs, attributes, message):
+    names = [f"x{position}" for position in range(len(inputs))]
+    node = helper.make_node(op, names, ["y"], "wrong", **attributes)
+    infos = [
+        helper.make_tensor_value_info(
+            name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape
+        )
+        for name, value in zip(names, inputs, strict=True)
+    ]
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    model = helper.make_model(helper.make_graph([node], "g", infos, [y]))
+    with pytest.raises(sardonyx.Error, match=rf"'wrong' \({op}-\d+\).*{message}"):
+        sardonyx.load(model).run(dict(zip(names, inputs, strict=True)))

@@ -26,6 +26,13 @@ void InferPad(InferContext& context) {
   if (context.has(2) && context.dtype(2) != type) {
     context.Fail("cannot pad {} with a {}", Name(type), Name(context.dtype(2)));
   }
+  if (context.has(2) && context.ranked(2)) {
+    for (const Dim dim : context.shape(2)) {
+      if (!dim.known() || dim == 1) continue;
+      context.Fail("cannot pad with a value of shape {}: it must be one element",
+                   context.Print(context.shape(2)));
+    }
+  }
   if (!context.ranked(0)) return context.Set(0, type, {});
   Dims shape = context.shape(0);
   std::vector<int64_t> axes;

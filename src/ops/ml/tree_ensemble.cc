@@ -1,6 +1,8 @@
 // TreeEnsemble: branches and leaves in lists of their own.
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "ops/ml/forest.h"
 
@@ -66,6 +68,9 @@ Forest ReadForest(Lowering& op) {
   for (int64_t root : roots) forest.roots.push_back({root, false});
   for (size_t i = 0; i < weights.size(); ++i) {
     forest.votes.push_back({static_cast<int64_t>(i), leaf_targets[i], weights[i]});
+    if (leaf_targets[i] > std::numeric_limits<int32_t>::max()) {
+      op.Fail("a leaf is of target {}", leaf_targets[i]);
+    }
     forest.targets = std::max(forest.targets, leaf_targets[i] + 1);
   }
   forest.targets = op.Int("n_targets", forest.targets);

@@ -18,6 +18,7 @@ Val Power(Val x, double power) {
 Outputs LowerLRN(Lowering& op) {
   const Val x = op.in(0);
   const int64_t size = op.Int("size");
+  if (size < 1) op.Fail("attribute size is {}", size);
   const Val pixels = Transpose(Reshape(x * x, {0, 0, -1}), {0, 2, 1});
   const Val mean =
       op.builder().Make(core::average_pool, {Reshape(pixels, {0, 0, 0, 1})},

@@ -5,13 +5,23 @@
 namespace sardonyx::ops {
 namespace {
 
+// Sums and products of two values within the bound are numbers still.
+void CheckValues(const Lowering& op, std::string_view name, const std::vector<int64_t>& values,
+                 size_t count) {
+  constexpr int64_t kMost = int64_t{1} << 31;
+  if (values.size() != count) {
+    op.Fail("attribute {} has {} values, but {} are needed", name, values.size(), count);
+  }
+  for (const int64_t value : values) {
+    if (value < -kMost || value > kMost) op.Fail("attribute {} has the value {}", name, value);
+  }
+}
+
 std::vector<int64_t> IntsOr(const Lowering& op, std::string_view name, size_t count,
                             int64_t otherwise) {
   std::vector<int64_t> values = op.Ints(name);
   if (values.empty()) values.assign(count, otherwise);
-  if (values.size() != count) {
-    op.Fail("attribute {} has {} values, but {} are needed", name, values.size(), count);
-  }
+  CheckValues(op, name, values, count);
   return values;
 }
 
@@ -20,9 +30,7 @@ std::vector<int64_t> IntsOr(const Lowering& op, std::string_view name, size_t co
 Attributes Window(const Lowering& op, int spatial, const std::vector<int64_t>& kernel) {
   if (spatial < 1) op.Fail("needs an input of rank 3 or more, not {}", spatial + 2);
   const size_t count = spatial;
-  if (!kernel.empty() && kernel.size() != count) {
-    op.Fail("attribute kernel_shape has {} values, but {} are needed", kernel.size(), count);
-  }
+  if (!kernel.empty()) CheckValues(op, "kernel_shape", kernel, count);
   const std::vector<int64_t> strides = IntsOr(op, "strides", count, 1);
   const std::vector<int64_t> dilations = IntsOr(op, "dilations", count, 1);
   std::vector<int64_t> pads(2 * count, 0);

@@ -12,12 +12,18 @@ bool DepthFirst(const Lowering& op) {
   return mode == "CRD";
 }
 
+int64_t BlockSize(const Lowering& op) {
+  constexpr int64_t kMost = int64_t{1} << 31;  // its square is a number still
+  const int64_t size = op.Int("blocksize");
+  if (size < 1 || size > kMost) op.Fail("attribute blocksize is {}", size);
+  return size;
+}
+
 }  // namespace
 
 Outputs LowerDepthToSpace(Lowering& op) {
   const Val x = op.in(0);
-  const int64_t size = op.Int("blocksize");
-  if (size < 1) op.Fail("attribute blocksize is {}", size);
+  const int64_t size = BlockSize(op);
   const bool depth_first = DepthFirst(op);
   const Val block = op.builder().Ints({size, size});
   const Val batch = SizeOf(x, 0), image = ShapeOf(x, 2, 4);
@@ -31,8 +37,7 @@ Outputs LowerDepthToSpace(Lowering& op) {
 
 Outputs LowerSpaceToDepth(Lowering& op) {
   const Val x = op.in(0);
-  const int64_t size = op.Int("blocksize");
-  if (size < 1) op.Fail("attribute blocksize is {}", size);
+  const int64_t size = BlockSize(op);
   const bool depth_first = DepthFirst(op);
   const Val block = op.builder().Ints({size});
   const Val batch = SizeOf(x, 0), depth = SizeOf(x, 1);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <limits>
 #include <unordered_map>
 
 #include "ops/core/reference.h"
@@ -195,8 +196,11 @@ void CheckPool(Lowering& op) {
   if (ngrams != static_cast<int64_t>(indexes.size()) || indexes.empty()) {
     op.Fail("the pool has {} n-grams, ngram_indexes {}", ngrams, indexes.size());
   }
-  if (*std::min_element(indexes.begin(), indexes.end()) < 0) {
-    op.Fail("an index of ngram_indexes is negative");
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  for (const int64_t index : indexes) {
+    if (index < 0 || index > kMost) {
+      op.Fail("an index of ngram_indexes is {}, not from 0 to {}", index, kMost);
+    }
   }
   if (!weights.empty() && weights.size() != indexes.size()) {
     op.Fail("there are {} weights for {} n-grams", weights.size(), indexes.size());
