@@ -8,6 +8,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <cstring>
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
@@ -169,7 +170,10 @@ HWY_INLINE void TransposeOf(const void* in_matrix, int64_t in_stride, void* out_
     return;
   }
   for (int64_t i = 0; i < rows; ++i) {
-    for (int64_t j = 0; j < cols; ++j) out[i * out_stride + j] = in[j * in_stride + i];
+    for (int64_t j = 0; j < cols; ++j) {
+      // An element may be several narrower ones, aligned as these are.
+      std::memcpy(out + i * out_stride + j, in + j * in_stride + i, sizeof(T));
+    }
   }
 }
 

@@ -137,6 +137,7 @@ void ComputeTopk(ComputeContext& context) {
   int64_t* indices = context.output_count() > 1 ? context.Allocate(1).data<int64_t>() : nullptr;
   const AxisSplit split = SplitByAttribute(context, x, -1);
   const int64_t k = ToInts(context.input(1))[0];
+  if (k == 0) return;  // all there are of an axis without elements
   const bool largest = context.attributes().Int("largest", 1) != 0;
   DispatchReal(x.dtype(), "topk", [&](auto tag) {
     using T = typename decltype(tag)::type;

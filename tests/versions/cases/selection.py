@@ -175,6 +175,11 @@ def topk(request: Request) -> list[Case]:
         Case([x, k], expected=expected(3, -1)),
         Case([x, k], {"axis": 0}, expected=expected(3, 0), name="axis"),
         Case([x, np.array([0])], expected=expected(0, -1), name="none"),
+        Case(
+            [x[:, :0], np.array([0])],
+            expected=[x[:, :0], x[:, :0].astype(np.int64)],
+            name="of none",
+        ),
     ]
     if request.version >= 11:
         made.append(
