@@ -1,6 +1,6 @@
-// Convolution layers of ResNet-50, MobileNetV2, EfficientNet-B0, ConvNeXt-T, U-Net and a text
-// detector, by every algorithm that takes them. GFLOP/s count the direct sum's operations, so
-// Winograd may go beyond the peak.
+// Convolution layers of ResNet-50, MobileNetV2, EfficientNet-B0, ConvNeXt-T, U-Net, a text
+// detector, and of networks over volumes and video, by every algorithm that takes them. GFLOP/s
+// count the direct sum's operations, so Winograd may go beyond the peak.
 
 #include <string>
 
@@ -14,6 +14,7 @@ struct Layer {
   const char* model;
   int64_t cin, side, cout, kernel, stride, pad, groups;
   bool transposed = false;
+  int64_t depth = 1;  // pixels of a third dimension, in which the kernel is as large
 };
 
 constexpr Layer kLayers[] = {
@@ -77,6 +78,15 @@ constexpr Layer kLayers[] = {
     {"detection", 96, 120, 24, 3, 1, 1, 1},
     {"detection", 24, 120, 24, 2, 2, 0, 1, true},
     {"detection", 96, 60, 96, 9, 1, 4, 1},
+    {"video", 3, 112, 64, 3, 1, 1, 1, false, 16},
+    {"video", 64, 28, 64, 3, 1, 1, 1, false, 8},
+    {"video", 64, 28, 128, 3, 2, 1, 1, false, 8},
+    {"video", 256, 14, 256, 3, 1, 1, 1, false, 4},
+    {"video", 512, 7, 512, 3, 1, 1, 1, false, 2},
+    {"volume", 1, 64, 32, 3, 1, 1, 1, false, 64},
+    {"volume", 32, 64, 32, 3, 1, 1, 1, false, 64},
+    {"volume", 128, 16, 128, 3, 1, 1, 1, false, 16},
+    {"volume", 320, 4, 320, 3, 1, 1, 1, false, 4},
 };
 
 ConvShape ShapeOf(const Layer& layer) {
@@ -84,13 +94,13 @@ ConvShape ShapeOf(const Layer& layer) {
   s.cin = s.x_stride = layer.cin;
   s.cout = s.y_stride = layer.cout;
   s.groups = layer.groups;
-  for (int i = 1; i < 3; ++i) {
-    s.in[i] = layer.side;
+  for (int i = layer.depth > 1 ? 0 : 1; i < 3; ++i) {
+    s.in[i] = i == 0 ? layer.depth : layer.side;
     s.kernel[i] = layer.kernel;
     s.stride[i] = layer.stride;
     s.pad_begin[i] = layer.pad;
-    s.out[i] = layer.transposed ? (layer.side - 1) * layer.stride + layer.kernel - 2 * layer.pad
-                                : (layer.side + 2 * layer.pad - layer.kernel) / layer.stride + 1;
+    s.out[i] = layer.transposed ? (s.in[i] - 1) * layer.stride + layer.kernel - 2 * layer.pad
+                                : (s.in[i] + 2 * layer.pad - layer.kernel) / layer.stride + 1;
   }
   return s;
 }

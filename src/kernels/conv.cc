@@ -51,7 +51,7 @@ double WinogradCost(const ConvShape& s) {
   const auto rows = static_cast<double>(WinogradTiles(s, kForm).Products(s));
   const double matrices = kForm.Weights() * kForm.Weights();
   const double late = ConvWinograd<kForm>::TransformProducts(s);
-  const auto cin = static_cast<double>(s.cin), cout = static_cast<double>(s.cout);
+  const auto cin = static_cast<double>(SlicedChannels(s)), cout = static_cast<double>(s.cout);
   const double size = cin * cout / static_cast<double>(s.groups);
   const double product = 2 * (rows + late * matrices) * size * 1.0e-5;
   const double transforms = rows * (cin + cout) * 4 * 4.0e-5;
@@ -89,7 +89,7 @@ ConvAlgorithm ChooseConv(const ConvShape& shape, int, bool allow_winograd) {
   }
   // Few channels leave the transforms more to do than the products save, which stride 2 halves.
   const int64_t few = shape.stride[2] == 2 ? 16 : 8;
-  if (!allow_winograd || std::min(shape.cin, shape.cout) < few) return best;
+  if (!allow_winograd || std::min(SlicedChannels(shape), shape.cout) < few) return best;
   const auto consider = [&]<WinogradForm kForm>(ConvAlgorithm algorithm) {
     if (!ConvWinograd<kForm>::Refusal(shape).empty()) return;
     const double cost = WinogradCost<kForm>(shape);

@@ -121,37 +121,43 @@ HWY_INLINE void CopyShort(const float* HWY_RESTRICT from, float* HWY_RESTRICT to
   hn::StoreU(hn::MaskedLoad(tail, d, from + kLast), d, to + kLast);
 }
 
-// Whole rows of a two-dimensional convolution with few channels: short lines, so what counts is
-// what is done beside copying.
+// Whole rows of a convolution with few channels: short lines, so what counts is what is done beside
+// copying.
 template <int kVectors>
 HWY_NOINLINE void GatherShort(const ConvShape& s, const float* x, int64_t first, int64_t rows,
                               float* to, int64_t ldto, bool below) {
   const Wide d;
-  const int64_t run = s.kernel[2] * s.cin, line = s.in[2] * s.cin;
+  const int64_t run = s.kernel[2] * s.cin, line = s.in[2] * s.cin, slice = s.in[1] * line;
   const auto tail = hn::FirstN(d, static_cast<size_t>(run - (kVectors - 1) * kLanes));
   Position at(s, first);
   for (int64_t row = 0; row < rows; ++row, to += ldto, at.Advance(s, below)) {
     const int64_t w0 = at.w * s.stride[2] - s.pad_begin[2];
     const int64_t h0 = at.h * s.stride[1] - s.pad_begin[1];
-    const float* from = x + (at.item * s.in[1] + h0) * line;
-    if (h0 >= 0 && h0 + (s.kernel[1] - 1) * s.dilation[1] < s.in[1] && w0 >= 0 &&
+    const int64_t d0 = at.d * s.stride[0] - s.pad_begin[0];
+    const float* from = x + (at.item * s.in[0] + d0) * slice + h0 * line;
+    if (d0 >= 0 && d0 + (s.kernel[0] - 1) * s.dilation[0] < s.in[0] && h0 >= 0 &&
+        h0 + (s.kernel[1] - 1) * s.dilation[1] < s.in[1] && w0 >= 0 &&
         w0 + s.kernel[2] <= s.in[2]) {
       from += w0 * s.cin;
       float* target = to;
-      for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
-        CopyShort<kVectors>(from, target, tail);
-        from += s.dilation[1] * line;
-        target += run;
+      for (int64_t kd = 0; kd < s.kernel[0]; ++kd, from += s.dilation[0] * slice) {
+        for (int64_t kh = 0; kh < s.kernel[1]; ++kh, target += run) {
+          CopyShort<kVectors>(from + kh * s.dilation[1] * line, target, tail);
+        }
       }
       continue;
     }
-    const Window window{0, s.kernel[1] * run, to};
-    for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
-      const int64_t h = h0 + kh * s.dilation[1];
-      if (h < 0 || h >= s.in[1]) {
-        window.Zero(kh * run, (kh + 1) * run);
-      } else {
-        GatherLine(s, s.cin, true, from + kh * s.dilation[1] * line, w0, kh * run, window);
+    const Window window{0, s.kernel[0] * s.kernel[1] * run, to};
+    int64_t k = 0;
+    for (int64_t kd = 0; kd < s.kernel[0]; ++kd, from += s.dilation[0] * slice) {
+      const int64_t d = d0 + kd * s.dilation[0];
+      for (int64_t kh = 0; kh < s.kernel[1]; ++kh, k += run) {
+        const int64_t h = h0 + kh * s.dilation[1];
+        if (d < 0 || d >= s.in[0] || h < 0 || h >= s.in[1]) {
+          window.Zero(k, k + run);
+        } else {
+          GatherLine(s, s.cin, true, from + kh * s.dilation[1] * line, w0, k, window);
+        }
       }
     }
   }
@@ -162,8 +168,7 @@ void GatherRows(const ConvShape& s, int64_t group, const float* x, int64_t first
   const int64_t channels = s.cin / s.groups;
   const int64_t run = s.kernel[2] * channels;  // values of one line of the kernel
   const bool dense = s.dilation[2] == 1 && s.x_stride == channels;
-  if (kMasks && dense && run <= 3 * kLanes && k0 == 0 && kc == s.kernel[1] * run &&
-      s.kernel[0] == 1 && s.in[0] == 1 && s.pad_begin[0] == 0 && s.out[0] == 1) {
+  if (kMasks && dense && run <= 3 * kLanes && k0 == 0 && kc == s.kernel[0] * s.kernel[1] * run) {
     if (run <= kLanes) return GatherShort<1>(s, x, first, rows, to, ldto, below);
     if (run <= 2 * kLanes) return GatherShort<2>(s, x, first, rows, to, ldto, below);
     return GatherShort<3>(s, x, first, rows, to, ldto, below);

@@ -49,7 +49,7 @@ struct PhaseTiles {
             static_cast<int>(std::min(m, s.out[2] - w))};
   }
   int64_t PixelOf(const WinogradPlace& place) const {
-    return (place.item * s.out[1] + place.h) * s.out[2] + place.w;
+    return (place.slice * s.out[1] + place.h) * s.out[2] + place.w;
   }
   // Floats of the transformed values of a tile: [channels / kTogether, column, row, kTogether].
   int64_t Values() const { return RoundUp(channels, kTogether) * kSide * kSide; }
@@ -132,7 +132,7 @@ HWY_NOINLINE void InputTile(const PhaseTiles& tiles, const float* x, const Winog
   const int64_t w = place.w * tiles.fold - s.pad_begin[2];
   const int64_t side = kSide * tiles.fold;
   const int64_t line = s.in[2] * s.x_stride, width = kSide * tiles.run;
-  const int64_t first = (place.item * s.in[1] + h) * line + w * s.x_stride;
+  const int64_t first = (place.slice * s.in[1] + h) * line + w * s.x_stride;
   const bool is_dense = s.x_stride == s.cin;
   if (h >= 0 && w >= 0 && h + side <= s.in[1] && w + side <= s.in[2] && is_dense &&
       first + (side - 1) * line + width + kLanes <= s.InPixels() * s.cin) {

@@ -3,8 +3,10 @@
 // channels with transformed weights, and the products are transformed back. 4 or 2.25 times fewer
 // multiplications than the direct sum; with stride 2, (2 m + 1)^2 values, 1.8 or 1.4 times fewer;
 // F(2 x 2, 5 x 5), 2.8 times fewer; F(4 x 4, 5 x 5) with stride 2, (2 m + 3)^2, 3.3 times fewer.
+// The slices of a kernel of three dimensions are more channels of one of two.
 
 #include <algorithm>
+#include <vector>
 
 #include "kernels/conv_internal.h"
 #include "kernels/gemm.h"
@@ -60,9 +62,10 @@ Cut CutTiles(const ConvShape& s, WinogradForm form) {
   const int64_t all = WinogradTiles(s, form).count();
   const int64_t tile = GemmTileRows();
   Cut cut;
-  cut.cin = s.cin / s.groups;
+  cut.cin = SlicedChannels(s) / s.groups;
   cut.cout = s.cout / s.groups;
-  cut.in_ld = s.cin % 512 == 0 ? s.cin + 16 : s.cin;
+  cut.in_ld = SlicedChannels(s);
+  if (cut.in_ld % 512 == 0) cut.in_ld += 16;
   const int64_t value_bytes = positions * cut.in_ld * 4;  // of a tile
   const int64_t fitting = std::min(kBlockBytes / value_bytes, kProductTiles) / tile * tile;
   const int64_t few = 2 * std::max<int64_t>(tile, 14);
@@ -153,11 +156,11 @@ void Finish(const ConvShape& s, WinogradForm form, const WinogradValues& product
     int64_t pixels = 0;
     for (; i < first + count; ++i) {
       const WinogradPlace next = tiles.At(i);
-      if (next.item != place.item || next.h != place.h || next.w != place.w + pixels) break;
+      if (next.slice != place.slice || next.h != place.h || next.w != place.w + pixels) break;
       pixels += next.columns;
     }
     for (int64_t h = place.h; h < place.h + place.rows; ++h) {
-      const int64_t pixel = (place.item * s.out[1] + h) * s.out[2] + place.w;
+      const int64_t pixel = (place.slice * s.out[1] + h) * s.out[2] + place.w;
       prepared.Apply(y + pixel * s.y_stride + n, s.y_stride, pixel, pixels, n, columns);
     }
   }
@@ -234,12 +237,27 @@ struct Work {
   }
 };
 
+// Weights [cout, cin, kernel[0], ...] as [cout, kernel[0], cin, ...].
+std::vector<float> SlicesFirst(const ConvShape& s, const float* weights) {
+  const int64_t area = s.kernel[1] * s.kernel[2];
+  std::vector<float> to(static_cast<size_t>(s.cout * SlicedChannels(s) * area));
+  float* next = to.data();
+  for (int64_t o = 0; o < s.cout; ++o, weights += SlicedChannels(s) * area) {
+    for (int64_t k = 0; k < s.kernel[0]; ++k) {
+      for (int64_t c = 0; c < s.cin; ++c) {
+        next = std::copy_n(weights + (c * s.kernel[0] + k) * area, area, next);
+      }
+    }
+  }
+  return to;
+}
+
 }  // namespace
 
 template <WinogradForm kForm>
 std::string_view ConvWinograd<kForm>::Refusal(const ConvShape& s) {
   if (s.groups > 1 && std::min(s.cin, s.cout) / s.groups < 16) return "groups of few channels";
-  if (s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1) return "has three spatial dimensions";
+  if (s.groups > 1 && s.kernel[0] > 1) return "groups of a kernel of three dimensions";
   if (s.kernel[1] != kForm.kernel || s.kernel[2] != kForm.kernel) {
     return kForm.kernel == 3 ? "kernel is not 3 x 3" : "kernel is not 5 x 5";
   }
@@ -274,6 +292,11 @@ void ConvWinograd<kForm>::Pack(const ConvShape& s, const float* weights, float* 
   constexpr int64_t kArea = kForm.kernel * kForm.kernel;
   const Cut cut = CutTiles(s, kForm);
   const int64_t ld = cut.cin * kArea;
+  std::vector<float> sliced;
+  if (s.kernel[0] > 1) {
+    sliced = SlicesFirst(s, weights);
+    weights = sliced.data();
+  }
   if (cut.few) {
     par.For(s.groups * cut.panels, [&](int64_t index) {
       const Panel panel(cut, index);
@@ -389,7 +412,7 @@ void ConvWinograd<kForm>::Run(const ConvShape& s, const float* x, const float* p
     return WinogradValues{static_cast<float*>(scratch) + tile * cut.in_ld, cut.in_stride,
                           cut.in_ld};
   };
-  const double value_bytes = static_cast<double>(all * kForm.Positions() * s.cin) * 4;
+  const double value_bytes = static_cast<double>(all * kForm.Positions() * SlicedChannels(s)) * 4;
   const int64_t in_parts = std::min(all, WantedTasks(0, 2 * value_bytes, 16));
   par.For(in_parts, [&](int64_t part) {
     const int64_t first = all * part / in_parts, last = all * (part + 1) / in_parts;

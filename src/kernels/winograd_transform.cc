@@ -149,41 +149,55 @@ HWY_INLINE void FetchNext(const float* from, int64_t line, int64_t pixel) {
   }
 }
 
+// The values of one tile of which the pixel at its beginning is `from`, of a slice that `exists`.
+template <WinogradForm kForm>
+HWY_INLINE void InputTile(const ConvShape& s, const WinogradPlace& place, bool exists,
+                          const float* from, int64_t h, int64_t w, float* to, int64_t t_stride) {
+  constexpr int kT = kForm.Side();
+  const auto Clip = [](int64_t value) {
+    return static_cast<int>(std::clamp<int64_t>(value, 0, kT));
+  };
+  const int64_t line = s.in[2] * s.x_stride;
+  const int h0 = Clip(-h), h1 = exists ? Clip(s.in[1] - h) : 0, w0 = Clip(-w),
+            w1 = Clip(s.in[2] - w);
+  const auto all = [&]<bool kPadded>() HWY_ATTR {
+    return InputChannels<kForm, kPadded>(Wide(), from, line, s.x_stride, 0, s.cin, h0, h1, w0, w1,
+                                         to, t_stride);
+  };
+  const auto some = [&](auto d, int64_t c) HWY_ATTR {
+    return CutInputChannels<kForm>(d, from, line, s.x_stride, c, s.cin, h0, h1, w0, w1, place.rows,
+                                   place.columns, to, t_stride);
+  };
+  int64_t c = 0;
+  if (place.rows < kForm.m || place.columns < kForm.m) {
+    c = some(Wide(), c);
+  } else if (h0 > 0 || w0 > 0 || h1 < kT || w1 < kT) {
+    c = all.template operator()<true>();
+  } else {
+    c = all.template operator()<false>();
+  }
+  c = some(Narrow(), c);
+  some(One(), c);
+}
+
 template <WinogradForm kForm>
 HWY_NOINLINE void Input(const ConvShape& s, const float* x, int64_t first, int64_t count,
                         const WinogradValues& values) {
-  constexpr int kT = kForm.Side();
   const WinogradTiles tiles(s, kForm);
   const int64_t line = s.in[2] * s.x_stride;
   for (int64_t r = 0; r < count; ++r) {
     const WinogradPlace place = tiles.At(first + r);
     const int64_t h = place.h * kForm.stride - s.pad_begin[1],
                   w = place.w * kForm.stride - s.pad_begin[2];
-    const auto Clip = [](int64_t value) {
-      return static_cast<int>(std::clamp<int64_t>(value, 0, kT));
-    };
-    const int h0 = Clip(-h), h1 = Clip(s.in[1] - h), w0 = Clip(-w), w1 = Clip(s.in[2] - w);
-    const float* from = x + (place.item * s.in[1] + h) * line + w * s.x_stride;
     float* to = values.data + r * values.ld;
-    FetchNext<kForm>(from, line, s.x_stride);
-    const auto all = [&]<bool kPadded>() HWY_ATTR {
-      return InputChannels<kForm, kPadded>(Wide(), from, line, s.x_stride, 0, s.cin, h0, h1, w0, w1,
-                                           to, values.t_stride);
-    };
-    const auto some = [&](auto d, int64_t c) HWY_ATTR {
-      return CutInputChannels<kForm>(d, from, line, s.x_stride, c, s.cin, h0, h1, w0, w1,
-                                     place.rows, place.columns, to, values.t_stride);
-    };
-    int64_t c = 0;
-    if (place.rows < kForm.m || place.columns < kForm.m) {
-      c = some(Wide(), c);
-    } else if (h0 > 0 || w0 > 0 || h1 < kT || w1 < kT) {
-      c = all.template operator()<true>();
-    } else {
-      c = all.template operator()<false>();
+    for (int64_t k = 0; k < s.kernel[0]; ++k, to += s.cin) {
+      const int64_t d = place.slice % s.out[0] * s.stride[0] + k * s.dilation[0] - s.pad_begin[0];
+      const bool exists = d >= 0 && d < s.in[0];
+      const int64_t slice = place.slice / s.out[0] * s.in[0] + d;
+      const float* from = x + (slice * s.in[1] + h) * line + w * s.x_stride;
+      if (exists) FetchNext<kForm>(from, line, s.x_stride);
+      InputTile<kForm>(s, place, exists, from, h, w, to, values.t_stride);
     }
-    c = some(Narrow(), c);
-    some(One(), c);
   }
 }
 
@@ -277,7 +291,7 @@ HWY_NOINLINE void Output(const ConvShape& s, const WinogradValues& values, int64
   const WinogradTiles tiles(s, kForm);
   const int64_t line = s.out[2] * s.y_stride, residual_line = s.out[2] * e.residual_ld;
   const auto PixelOf = [&](const WinogradPlace& place) {
-    return (place.item * s.out[1] + place.h) * s.out[2] + place.w;
+    return (place.slice * s.out[1] + place.h) * s.out[2] + place.w;
   };
   WinogradPlace next = tiles.At(first);
   for (int64_t r = 0; r < count; ++r) {

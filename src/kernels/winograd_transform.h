@@ -38,13 +38,19 @@ struct WinogradForm {
   }
 };
 
-// Where a tile begins in the output, and how many pixels it has.
+// Of an axis before the two that tiles lie in, the outermost of three, the direct sum is taken: a
+// slice of the output is a sum over the slices of the kernel, whose inputs are as many more
+// channels.
+inline int64_t SlicedChannels(const ConvShape& s) { return s.kernel[0] * s.cin; }
+inline int64_t OutSlices(const ConvShape& s) { return s.batch * s.out[0]; }
+
+// Where a tile begins in the output, of which slice of all items, and how many pixels it has.
 struct WinogradPlace {
-  int64_t item, h, w;
+  int64_t slice, h, w;
   int rows, columns;
 };
 
-// The tiles of all items, numbered so that those that take a position are neighbours: those cut at
+// The tiles of all slices, numbered so that those that take a position are neighbours: those cut at
 // the right edge alone, whole ones, those cut below, those cut at both.
 class WinogradTiles {
  public:
@@ -54,10 +60,10 @@ class WinogradTiles {
         columns_(s.out[2] / form.m),
         last_rows_(static_cast<int>(s.out[1] % form.m)),
         last_columns_(static_cast<int>(s.out[2] % form.m)),
-        right_(last_columns_ > 0 ? s.batch * rows_ : 0),
-        whole_(right_ + s.batch * rows_ * columns_),
-        below_(whole_ + (last_rows_ > 0 ? s.batch * columns_ : 0)),
-        count_(below_ + (last_rows_ > 0 && last_columns_ > 0 ? s.batch : 0)) {}
+        right_(last_columns_ > 0 ? OutSlices(s) * rows_ : 0),
+        whole_(right_ + OutSlices(s) * rows_ * columns_),
+        below_(whole_ + (last_rows_ > 0 ? OutSlices(s) * columns_ : 0)),
+        count_(below_ + (last_rows_ > 0 && last_columns_ > 0 ? OutSlices(s) : 0)) {}
 
   int64_t count() const { return count_; }
   // Rows of all positions' matrices.
@@ -65,7 +71,7 @@ class WinogradTiles {
     const auto axis = [this](int64_t whole, int last) {
       return whole * form_.Side() + (last > 0 ? form_.Products(last) : 0);
     };
-    return s.batch * axis(rows_, last_rows_) * axis(columns_, last_columns_);
+    return OutSlices(s) * axis(rows_, last_rows_) * axis(columns_, last_columns_);
   }
   WinogradPlace At(int64_t tile) const {
     const int m = form_.m;
@@ -89,13 +95,13 @@ class WinogradTiles {
 
  private:
   WinogradForm form_;
-  int64_t rows_, columns_;  // of an item, whole
+  int64_t rows_, columns_;  // of a slice, whole
   int last_rows_, last_columns_;
   int64_t right_, whole_, below_, count_;  // where each kind ends
 };
 
 // The transformed values of tile first + r at position t of the form's positions are
-// data[t * t_stride + r * ld ...], one a channel.
+// data[t * t_stride + r * ld ...], one a channel, those of each slice of the kernel in turn.
 struct WinogradValues {
   float* data;
   int64_t t_stride, ld;

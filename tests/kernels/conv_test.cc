@@ -317,6 +317,23 @@ TEST(Conv, FiveByFive) {
   CheckConv(Shape(1, 34, 40, {{7, 5, 2, 1, 2, 2}, {26, 5, 2, 1, 2, 2}}, 2));
 }
 
+// Winograd in the last two dimensions, the direct sum over the first.
+TEST(Conv, Volumes) {
+  const Axis whole = {9, 3, 1, 1, 1, 1}, odd = {11, 3, 1, 1, 1, 1};
+  CheckConv(Shape(1, 17, 21, {{5, 3, 1, 1, 1, 1}, whole, odd}));
+  CheckConv(Shape(2, 20, 40, {{4, 3, 2, 1, 1, 0}, odd, {8, 3, 1, 1, 0, 2}}));
+  CheckConv(Shape(1, 16, 16, {{7, 2, 1, 3, 2, 4}, whole, whole}));
+  CheckConv(Shape(2, 18, 33, {{3}, odd, whole}));
+  CheckConv(Shape(1, 16, 48, {{6, 1, 2, 1, 1, 1}, whole, whole}, 2));
+  CheckConv(Shape(1, 20, 24, {{2, 5, 1, 1, 2, 2}, {7, 5, 1, 1, 2, 2}, {8, 5, 1, 1, 2, 2}}));
+  CheckConv(Shape(1, 24, 20, {{4, 3, 2, 1, 1, 1}, {9, 3, 2, 1, 1, 1}, {14, 3, 2, 1, 1, 1}}));
+  CheckConv(Shape(1, 171, 32, {{2, 3, 1, 1, 1, 1}, {4, 3, 1, 1, 1, 1}, {5, 3, 1, 1, 1, 1}}));
+  CheckConv(Shape(1, 3, 16, {{4, 3, 1, 1, 1, 1}, odd, {23, 3, 1, 1, 1, 1}}));
+  CheckConv(Shape(2, 1, 9, {{5, 3, 2, 2, 1, 2}, {6, 3, 2, 2, 1, 1}, {30, 3, 2, 1, 1, 1}}));
+  Check(Shape(1, 340, 128, {{2, 3, 1, 1, 1, 1}, {16, 3, 1, 1, 1, 1}, {17, 3, 1, 1, 1, 1}}),
+        ConvAlgorithm::kWinograd4, false, Finish::kBiasRelu, false);
+}
+
 TEST(Conv, OddKernels) {
   CheckConv(Shape(1, 6, 10, {{9, 1, 1, 1, 0, 0}, {12, 7, 1, 1, 3, 3}}));
   CheckConv(Shape(1, 6, 10, {{9, 2, 1, 1, 0, 1}, {12, 4, 3, 2, 5, 1}}));
