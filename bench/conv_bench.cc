@@ -15,6 +15,8 @@ struct Layer {
   int64_t cin, side, cout, kernel, stride, pad, groups;
   bool transposed = false;
   int64_t depth = 1;  // pixels of a third dimension, in which the kernel is as large
+  int64_t dilation = 1;
+  bool line = false;  // of one dimension
 };
 
 constexpr Layer kLayers[] = {
@@ -87,6 +89,16 @@ constexpr Layer kLayers[] = {
     {"volume", 32, 64, 32, 3, 1, 1, 1, false, 64},
     {"volume", 128, 16, 128, 3, 1, 1, 1, false, 16},
     {"volume", 320, 4, 320, 3, 1, 1, 1, false, 4},
+    {"atrous", 256, 28, 256, 3, 1, 2, 1, false, 1, 2},
+    {"audio", 256, 400, 256, 3, 1, 1, 1, false, 1, 1, true},
+    {"audio", 128, 200, 128, 11, 1, 25, 1, false, 1, 5, true},
+    {"audio", 128, 200, 128, 7, 1, 3, 1, false, 1, 1, true},
+    {"audio", 64, 800, 64, 3, 1, 1, 1, false, 1, 1, true},
+    {"audio", 32, 3200, 32, 7, 1, 3, 1, false, 1, 1, true},
+    {"audio", 16, 12800, 16, 11, 1, 5, 1, false, 1, 1, true},
+    {"audio", 16, 12800, 16, 3, 1, 3, 1, false, 1, 3, true},
+    {"audio", 512, 50, 512, 7, 1, 3, 1, false, 1, 1, true},
+    {"audio", 512, 12, 512, 7, 1, 3, 1, false, 1, 1, true},
 };
 
 ConvShape ShapeOf(const Layer& layer) {
@@ -94,13 +106,17 @@ ConvShape ShapeOf(const Layer& layer) {
   s.cin = s.x_stride = layer.cin;
   s.cout = s.y_stride = layer.cout;
   s.groups = layer.groups;
-  for (int i = layer.depth > 1 ? 0 : 1; i < 3; ++i) {
+  for (int i = layer.depth > 1 ? 0 : layer.line ? 2 : 1; i < 3; ++i) {
     s.in[i] = i == 0 ? layer.depth : layer.side;
     s.kernel[i] = layer.kernel;
     s.stride[i] = layer.stride;
+    s.dilation[i] = layer.dilation;
     s.pad_begin[i] = layer.pad;
-    s.out[i] = layer.transposed ? (s.in[i] - 1) * layer.stride + layer.kernel - 2 * layer.pad
-                                : (s.in[i] + 2 * layer.pad - layer.kernel) / layer.stride + 1;
+    s.out[i] =
+        layer.transposed
+            ? (s.in[i] - 1) * layer.stride + layer.kernel - 2 * layer.pad
+            : (s.in[i] + 2 * layer.pad - (layer.kernel - 1) * layer.dilation - 1) / layer.stride +
+                  1;
   }
   return s;
 }

@@ -34,6 +34,8 @@ constexpr Entry kEntries[kConvAlgorithmCount] = {
      conv_depthwise::ScratchBytes, conv_depthwise::Run},
     {conv_phases::Refusal, conv_phases::PackedBytes, None, conv_phases::Pack,
      conv_phases::ScratchBytes, conv_phases::Run},
+    {conv_lines::Refusal, conv_lines::PackedBytes, None, conv_lines::Pack, conv_lines::ScratchBytes,
+     conv_lines::Run},
 #define SARDONYX_ENTRY(algorithm, name, m, stride, kernel) \
   WinogradEntry<WinogradForm{m, stride, kernel}>(),
     SARDONYX_WINOGRAD_FORMS(SARDONYX_ENTRY)
@@ -65,6 +67,13 @@ double PhasesCost(const ConvShape& s) {
   return 2 * conv_phases::Products(s) * 1.0e-5 + in_bytes * 3.6e-5 + out_bytes * 7.5e-5;
 }
 
+double LinesCost(const ConvShape& s) {
+  const double product = 2 * conv_lines::Products(s) * 1.0e-5;
+  const double weights = WeightCost(static_cast<double>(conv_lines::PackedBytes(s)));
+  return std::max(product, weights) + 0.3 * std::min(product, weights) +
+         conv_lines::TransformedBytes(s) * 4.0e-5;
+}
+
 double GemmCost(const ConvShape& s) {
   const double product = static_cast<double>(s.Flops()) * 1.0e-5;
   const double weights =
@@ -86,6 +95,11 @@ ConvAlgorithm ChooseConv(const ConvShape& shape, int, bool allow_winograd) {
   if (allow_winograd && conv_phases::Refusal(shape).empty() && PhasesCost(shape) < least) {
     best = ConvAlgorithm::kPhases;
     least = PhasesCost(shape);
+  }
+  if (allow_winograd && std::min(shape.cin, shape.cout) >= 8 &&
+      conv_lines::Refusal(shape).empty() && LinesCost(shape) < least) {
+    best = ConvAlgorithm::kLines;
+    least = LinesCost(shape);
   }
   // Few channels leave the transforms more to do than the products save, which stride 2 halves.
   const int64_t few = shape.stride[2] == 2 ? 16 : 8;

@@ -65,6 +65,18 @@ void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void* scratch, const Parallel& par);
 }  // namespace conv_phases
 
+namespace conv_lines {
+std::string_view Refusal(const ConvShape& shape);
+// Multiplications of all tiles, and what their transformed input and products take.
+double Products(const ConvShape& shape);
+double TransformedBytes(const ConvShape& shape);
+size_t PackedBytes(const ConvShape& shape);
+void Pack(const ConvShape& shape, const float* weights, float* packed, const Parallel& par);
+size_t ScratchBytes(const ConvShape& shape, int threads);
+void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
+         const Epilogue& epilogue, void* scratch, const Parallel& par);
+}  // namespace conv_lines
+
 // Of each form in SARDONYX_WINOGRAD_FORMS.
 template <WinogradForm kForm>
 struct ConvWinograd {

@@ -185,16 +185,19 @@ HWY_NOINLINE void Input(const ConvShape& s, const float* x, int64_t first, int64
                         const WinogradValues& values) {
   const WinogradTiles tiles(s, kForm);
   const int64_t line = s.in[2] * s.x_stride;
+  // Divisions take as long as a tile of few channels.
+  const bool is_flat = s.in[0] == 1 && s.out[0] == 1 && s.kernel[0] == 1 && s.pad_begin[0] == 0;
   for (int64_t r = 0; r < count; ++r) {
     const WinogradPlace place = tiles.At(first + r);
+    const int64_t item = is_flat ? place.slice : place.slice / s.out[0];
+    const int64_t out_d = is_flat ? 0 : place.slice % s.out[0];
     const int64_t h = place.h * kForm.stride - s.pad_begin[1],
                   w = place.w * kForm.stride - s.pad_begin[2];
     float* to = values.data + r * values.ld;
     for (int64_t k = 0; k < s.kernel[0]; ++k, to += s.cin) {
-      const int64_t d = place.slice % s.out[0] * s.stride[0] + k * s.dilation[0] - s.pad_begin[0];
+      const int64_t d = out_d * s.stride[0] + k * s.dilation[0] - s.pad_begin[0];
       const bool exists = d >= 0 && d < s.in[0];
-      const int64_t slice = place.slice / s.out[0] * s.in[0] + d;
-      const float* from = x + (slice * s.in[1] + h) * line + w * s.x_stride;
+      const float* from = x + ((item * s.in[0] + d) * s.in[1] + h) * line + w * s.x_stride;
       if (exists) FetchNext<kForm>(from, line, s.x_stride);
       InputTile<kForm>(s, place, exists, from, h, w, to, values.t_stride);
     }

@@ -334,6 +334,23 @@ TEST(Conv, Volumes) {
         ConvAlgorithm::kWinograd4, false, Finish::kBiasRelu, false);
 }
 
+// Winograd along one axis: segments of 3 or 4 taps, dilated, with rows of the kernel before it and
+// pixels of other axes behind.
+TEST(Conv, Lines) {
+  for (const int64_t taps : {3, 4, 5, 7, 8, 11}) {
+    for (const int64_t length : {1, 6, 47, 230}) {
+      CheckConv(Shape(1, 17, 21, {{length, taps, 1, 1, taps / 2, taps / 2}}));
+      CheckConv(Shape(2, 20, 70, {{length, taps, 1, 3, 3 * taps, taps}}));
+    }
+  }
+  CheckConv(Shape(1, 130, 40, {{29, 16, 1, 1, 7, 8}}));
+  CheckConv(Shape(1, 18, 33, {{9, 3, 1, 2, 2, 2}, {31, 3, 1, 2, 2, 2}}));
+  CheckConv(Shape(1, 18, 33, {{11, 7, 1, 1, 3, 3}, {12}}));
+  CheckConv(Shape(2, 18, 16, {{5, 3, 2, 1, 1, 1}, {11, 3, 1, 2, 2, 0}, {6}}));
+  CheckConv(Shape(2, 18, 16, {{10, 3, 1, 2, 2, 2}, {7}, {6}}));
+  CheckConv(Shape(1, 16, 20, {{5, 2, 1, 2, 1, 0}, {4, 3, 2, 1, 1, 1}, {21, 4, 1, 5, 6, 3}}));
+}
+
 TEST(Conv, OddKernels) {
   CheckConv(Shape(1, 6, 10, {{9, 1, 1, 1, 0, 0}, {12, 7, 1, 1, 3, 3}}));
   CheckConv(Shape(1, 6, 10, {{9, 2, 1, 1, 0, 1}, {12, 4, 3, 2, 5, 1}}));
