@@ -48,13 +48,21 @@ def operations(node: onnx.NodeProto, shapes: list[tuple[int, ...]], out: tuple[i
     return 0
 
 
-def is_winograd(node: onnx.NodeProto, shapes: list[tuple[int, ...]]) -> bool:
-    """Whether Winograd's algorithm, with tiles of 4x4 pixels a quarter of the work, fits."""
-    if node.op_type != "Conv" or shapes[1][2:] != (3, 3):
-        return False
+def winograd_saves(node: onnx.NodeProto, shapes: list[tuple[int, ...]]) -> int:
+    """How many times less Winograd's algorithm multiplies: 4 (tiles of 4x4 pixels), 2 (lines) or 1.
+
+    Of 3x3 taps, and of any kernel with three or more taps along its last axis of several.
+    """
+    if node.op_type != "Conv":
+        return 1
     values = {a.name: list(a.ints) or [a.i] for a in node.attribute}
-    names = ("group", "strides", "dilations")
-    return all(value == 1 for name in names for value in values.get(name, [1]))
+    kernel = shapes[1][2:]
+    if any(value != 1 for name in ("group", "strides") for value in values.get(name, [1])):
+        return 1
+    if kernel[-2:] == (3, 3) and all(value == 1 for value in values.get("dilations", [1])):
+        return 4
+    along = next((taps for taps in reversed(kernel) if taps > 1), 1)
+    return 2 if along >= 3 else 1
 
 
 def steps(node: onnx.NodeProto, shapes: list[tuple[int, ...]]) -> tuple[int, int, int]:
@@ -130,7 +138,7 @@ def work(path: Path, feeds: Mapping[str, np.ndarray]) -> Work | None:
     ]
     byte_count = sum(count for count, is_byte in zip(counts, on_bytes, strict=True) if is_byte)
     fewest = sum(
-        count // 4 if is_winograd(node, known) and not is_byte else count
+        count if is_byte else count // winograd_saves(node, known)
         for node, known, count, is_byte in zip(nodes, shapes_of, counts, on_bytes, strict=True)
     )
     constant = unchanging(model.graph)

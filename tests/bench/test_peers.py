@@ -126,6 +126,25 @@ def test_twins_and_threads():
     assert report.threading(raw)[2:] == ["| m | 1 | 1.50 | 1.20 |"]  # memory alone counts
 
 
+@pytest.mark.parametrize(
+    ("kernel", "attributes", "saves"),
+    [
+        ((3, 3), {}, 4),
+        ((3, 3, 3), {}, 4),
+        ((3, 3), {"dilations": [2, 2]}, 2),
+        ((3, 3), {"strides": [2, 2]}, 1),
+        ((3, 3), {"group": 2}, 1),
+        ((7, 1), {}, 2),
+        ((3,), {}, 2),
+        ((5, 2), {}, 1),
+        ((1, 1), {}, 1),
+    ],
+)
+def test_what_winograd_saves(kernel, attributes, saves):
+    node = onnx.helper.make_node("Conv", ["x", "w"], ["y"], **attributes)
+    assert roofline.winograd_saves(node, [(1, 8), (16, 8, *kernel)]) == saves
+
+
 def test_work_of_the_direct_algorithm_and_the_limits():
     floor = roofline.work(ensure("two_conv"), cases("two_conv")["3x33x47"])
     first, second = 3 * 16 * 33 * 47 * (3 * 9), 3 * 8 * 17 * 24 * (16 * 9)  # 3 of 33x47, halved
