@@ -15,7 +15,8 @@ namespace {
 constexpr int64_t kMaxBytes = int64_t{1} << 31;
 constexpr double kMaxProducts = 2e10;
 
-// A matmul reads a transposed weight matrix through strides when it packs it (absorb_transposes).
+// A matmul reads a transposed weight matrix through strides when it packs it (absorb_transposes),
+// unless it is folded itself.
 bool IsForMatmulAlone(const Node& node) {
   if (node.op != &core::transpose || node.output()->fact.rank() < 2) return false;
   const auto& perm = node.attributes.Ints("perm");
@@ -24,7 +25,8 @@ bool IsForMatmulAlone(const Node& node) {
   const auto& users = node.output()->users;
   return !users.empty() && std::all_of(users.begin(), users.end(), [&](const Node* user) {
     return user->op == &core::matmul && user->input(1) == node.output() &&
-           user->input(0) != node.output() && user->attributes.Find("perm_b") == nullptr;
+           user->input(0) != node.output() && !user->input(0)->is_constant() &&
+           user->attributes.Find("perm_b") == nullptr;
   });
 }
 
