@@ -6,6 +6,8 @@
 
 #include <cerrno>
 #include <charconv>
+#include <filesystem>
+#include <optional>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -70,8 +72,9 @@ bool IsLink(int folder, const std::string& part) {
 }
 
 // Opens the file component by component and never through a link, so that no later change of a
-// component can lead the open elsewhere.
-int OpenBeneath(const std::string& root, std::string_view location) {
+// component can lead the open elsewhere. None: a component is a link, which `link` then names.
+std::optional<int> OpenBeneath(const std::string& root, std::string_view location,
+                               std::string* link) {
   const std::vector<std::string> parts = Components(location);
   const int start = open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (start < 0) {
@@ -87,10 +90,8 @@ int OpenBeneath(const std::string& root, std::string_view location) {
     if (next < 0) {
       const int error = errno;
       if (IsLink(folder.descriptor(), parts[i])) {
-        Fail(ErrorCode::kInvalidModel,
-             "external data '{}': '{}' is a symbolic link, which could lead outside the model's "
-             "folder; put the file itself there",
-             location, parts[i]);
+        *link = parts[i];
+        return std::nullopt;
       }
       Fail(ErrorCode::kNotFound, "external data '{}' in folder '{}': cannot open it: {}", location,
            root, std::generic_category().message(error));
@@ -99,6 +100,29 @@ int OpenBeneath(const std::string& root, std::string_view location) {
     folder.Enter(next);
   }
   Fail(ErrorCode::kInternal, "external data '{}': no path component was opened", location);
+}
+
+// Opens a file that a link leads to, if that lies beneath the folder, or the one of the file that
+// the model's path leads to.
+int OpenLinked(const std::string& folder, const std::string& model, std::string_view location,
+               std::string link) {
+  std::error_code error;
+  const auto file = std::filesystem::canonical(folder + "/" + std::string(location), error);
+  if (error) {
+    Fail(ErrorCode::kNotFound, "external data '{}': the symbolic link '{}' cannot be followed: {}",
+         location, link, error.message());
+  }
+  // What cannot be resolved is empty, and holds nothing.
+  for (const auto& root : {std::filesystem::canonical(folder, error),
+                           std::filesystem::canonical(model, error).parent_path()}) {
+    const auto beneath = file.lexically_relative(root);
+    if (root.empty() || beneath.empty() || *beneath.begin() == "..") continue;
+    if (const auto opened = OpenBeneath(root.string(), beneath.string(), &link)) return *opened;
+  }
+  Fail(ErrorCode::kInvalidModel,
+       "external data '{}': the symbolic link '{}' leads to '{}', which is not beneath the model's "
+       "folder; put the file itself there",
+       location, link, file.string());
 }
 
 }  // namespace
@@ -139,7 +163,9 @@ std::shared_ptr<const MappedFile> ExternalFiles::Open(std::string_view location)
   }
   const std::lock_guard lock(mutex_);
   if (const auto found = files_.find(location); found != files_.end()) return found->second;
-  const int descriptor = OpenBeneath(folder_, location);
+  std::string link;
+  const std::optional<int> beneath = OpenBeneath(folder_, location, &link);
+  const int descriptor = beneath ? *beneath : OpenLinked(folder_, model_, location, link);
   struct stat status = {};
   if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_nlink > 1) {
     close(descriptor);

@@ -35,12 +35,17 @@ inline bool Contains(const MappedFile& file, std::string_view part) {
 // The files one model refers to, each mapped once, on first use. Safe to call from many threads.
 class ExternalFiles {
  public:
-  // An empty folder: the model came as bytes, Open throws.
-  explicit ExternalFiles(std::string folder) : folder_(std::move(folder)) {}
+  // An empty folder: the model came as bytes, Open throws. An empty path of the model: it did, and
+  // its data lies in the folder.
+  explicit ExternalFiles(std::string folder, std::string model = "")
+      : folder_(std::move(folder)), model_(std::move(model)) {}
 
-  // The file at that path relative to the model's folder. Throws kInvalidModel for a location that
-  // is empty, absolute, has "..", or leads over a symbolic link, to anything but a regular file, or
-  // to a file with several hard links; kNotFound when absent; kInvalidArgument without a folder.
+  // The file at that path relative to the model's folder. Symbolic links are followed to what lies
+  // beneath that folder, or beneath the one of the file that the model's own path leads to: caches
+  // of downloads keep all files in one folder, and links to them in another. Throws kInvalidModel
+  // for a location that is empty, absolute, has "..", or leads over a link to anywhere else, to
+  // anything but a regular file, or to a file with several hard links; kNotFound when absent;
+  // kInvalidArgument without a folder.
   std::shared_ptr<const MappedFile> Open(std::string_view location);
 
   // The files opened so far, by location.
@@ -54,7 +59,7 @@ class ExternalFiles {
   void DropPages(std::string_view part);
 
  private:
-  std::string folder_;
+  std::string folder_, model_;
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<const MappedFile>, std::less<>> files_;
 };

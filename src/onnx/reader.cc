@@ -337,7 +337,8 @@ std::shared_ptr<ModelFile> ReadModel(std::string name, std::string_view bytes,
   file->owner = std::move(owner);
   file->mapping = std::move(mapping);
   file->options = options;
-  file->external_files = std::make_shared<ExternalFiles>(folder);
+  file->external_files =
+      std::make_shared<ExternalFiles>(folder, file->mapping != nullptr ? file->name : "");
   const std::string_view guess = GuessFormat(bytes);
   try {
     file->model = ParseAgain(*file);

@@ -170,7 +170,7 @@ TEST_F(TensorData, RefusesExternalDataOutsideTheFolder) {
   std::filesystem::create_symlink(outside / "secret", folder_ / "link");
   std::filesystem::create_directory_symlink(outside / "", folder_ / "folder");
   WriteFile(folder_ / "inside", "12345678");
-  std::filesystem::create_symlink("inside", folder_ / "inner_link");
+  std::filesystem::create_symlink("hard", folder_ / "to_hard");
   std::filesystem::create_hard_link(folder_ / "inside", folder_ / "hard");
   const std::string absolute = outside / "secret";
   const std::pair<std::string, std::string> cases[] = {
@@ -181,15 +181,49 @@ TEST_F(TensorData, RefusesExternalDataOutsideTheFolder) {
       {"", "empty"},
       {".", "names no file"},
       {std::string("inside\0x", 8), "NUL"},
-      {"link", "'link' is a symbolic link"},
-      {"inner_link", "'inner_link' is a symbolic link"},
-      {"folder/secret", "'folder' is a symbolic link"},
+      {"link", "the symbolic link 'link' leads to '" + absolute + "', which is not beneath"},
+      {"folder/secret", "the symbolic link 'folder' leads to '" + absolute + "'"},
       {"hard", "hard links"},
+      {"to_hard", "hard links"},
   };
   for (const auto& [location, reason] : cases) {
     ExpectRefused(ErrorCode::kInvalidModel, {reason},
                   MakeExternal({2}, {MakeEntry("location", location)}));
   }
+}
+
+TEST_F(TensorData, FollowsLinksBeneathTheFolder) {
+  std::filesystem::create_directory(folder_ / "data");
+  WriteFile(folder_ / "data/w", "12345678");
+  std::filesystem::create_symlink("data/w", folder_ / "link");
+  std::filesystem::create_directory_symlink("data", folder_ / "folder");
+  for (const std::string location : {"link", "folder/w"}) {
+    Read(MakeExternal({2}, {MakeEntry("location", location)}));
+  }
+}
+
+// As model hubs keep what was downloaded: files named by their digests, and links to them.
+TEST_F(TensorData, FollowsLinksBesideTheFileThatTheModelIsALinkTo) {
+  const TemporaryFolder outside;
+  WriteFile(outside / "secret", "12345678");
+  const TensorProto tensor = MakeExternal({2}, {MakeEntry("location", "w.data")});
+  std::filesystem::create_directory(folder_ / "blobs");
+  std::filesystem::create_directories(folder_ / "snapshots/main");
+  ModelProto model = MakeReluModel();
+  model.graph->initializer.push_back(tensor);
+  WriteModel(model, folder_ / "blobs/0a1b");
+  const float values[] = {1, 2};
+  WriteFile(folder_ / "blobs/2c3d", {reinterpret_cast<const char*>(values), sizeof values});
+  const std::string linked = folder_ / "snapshots/main/model.onnx";
+  std::filesystem::create_symlink("../../blobs/0a1b", linked);
+  const std::string data = folder_ / "snapshots/main/w.data";
+  std::filesystem::create_symlink("../../blobs/2c3d", data);
+  EXPECT_EQ(ReadTensor(tensor, *OpenModel(linked)).data<float>()[1], 2.0f);
+
+  std::filesystem::remove(data);
+  std::filesystem::create_symlink(outside / "secret", data);
+  ExpectError(ErrorCode::kInvalidModel, {"'w.data' leads to", "not beneath"},
+              [&] { ReadTensor(tensor, *OpenModel(linked)); });
 }
 
 TEST_F(TensorData, RefusesExternalDataThatIsNoFile) {
@@ -202,6 +236,10 @@ TEST_F(TensorData, RefusesExternalDataThatIsNoFile) {
   refused(ErrorCode::kInvalidModel, "data", "is a folder");
   refused(ErrorCode::kInvalidModel, "pipe", "not a regular file");
   refused(ErrorCode::kNotFound, "absent.bin", "No such file");
+  std::filesystem::create_symlink("absent.bin", folder_ / "dangling");
+  std::filesystem::create_symlink("loop", folder_ / "loop");
+  refused(ErrorCode::kNotFound, "dangling", "cannot be followed: No such file");
+  refused(ErrorCode::kNotFound, "loop", "cannot be followed: Too many levels");
   refused(ErrorCode::kNotFound, "absent/w.bin", "No such file");
   refused(ErrorCode::kNotFound, "model.onnx/w.bin", "Not a directory");
 }
