@@ -1,4 +1,4 @@
-// How convolutions of bytes are cut, packed and gathered; the products are gemm_int8's.
+// How convolutions of bytes are packed, copied and gathered; the products are gemm_int8's.
 
 #include "kernels/conv_int8.h"
 
@@ -6,6 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "kernels/conv_int8_cut.h"
 #include "kernels/conv_int8_depthwise.h"
 #include "kernels/conv_internal.h"
 #include "kernels/int8_panel.h"
@@ -15,155 +16,20 @@
 namespace sardonyx {
 namespace {
 
-// Rows of A that stay in the second-level cache beside a panel of B; beside all of B, if it is
-// small, with their results and residual, of which each panel touches parts of lines.
-constexpr int64_t kBlockBytes = 256 << 10;
-constexpr int64_t kSmallBytes = 128 << 10;
+using conv_int8::Cut;
+using conv_int8::CutConv;
+using conv_int8::IsPointwise;
+using conv_int8::LinesSeen;
 
-struct Cut {
-  int64_t k = 0, n = 0, pixels = 0;  // of a group's product
-  // K as it is packed: a segment for each line that the kernel covers, filled up to whole groups.
-  int64_t segments = 1, segment_k = 0, groups = 0;
-  int64_t panels = 0;
-  int64_t row_parts = 1, column_parts = 1;
-  int64_t rows = 0;     // of a block, a multiple of `unit`
-  int64_t unit = 0;     // rows that are not parted
-  bool direct = false;  // A is the input itself
-  bool widens = false;
-  int64_t gathered_stride = 0, a_bytes = 0;  // of a row
-  // Segments read where lines of the input lie, copied and padded; such are cut by output lines.
-  bool by_lines = false;
-  bool skips = false;                 // pixels of lines that are read where they are
-  int64_t line_parts = 1, lines = 0;  // of a block
-  int64_t line_k = 0;                 // values in a padded line
-  // Lines that several parts of the columns read are all copied before.
-  bool copies_before = false;
-  size_t copied_bytes = 0;
-  size_t vector_bytes = 0;  // of a column vector
-  size_t slot_bytes = 0;
-
-  int64_t PackedK() const { return segments * segment_k; }
-  int64_t PanelBytes() const { return segments * groups * 4 * Int8PanelWidth(); }
-  int64_t SumsOffset() const { return panels * PanelBytes(); }
-  int64_t GroupBytes() const {  // of the packed weights of a group of channels
-    return SumsOffset() + panels * Int8PanelWidth() * 4;
-  }
-  int64_t ElementBytes() const { return widens ? 2 : 1; }
-  int64_t LineBytes() const { return line_k * ElementBytes(); }
-};
-
-bool IsPointwise(const ConvShape& s) {
-  for (int i = 0; i < 3; ++i) {
-    if (s.kernel[i] != 1 || s.stride[i] != 1 || s.pad_begin[i] != 0 || s.in[i] != s.out[i]) {
-      return false;
-    }
-  }
-  return true;
-}
-
-// Input lines that `lines` output lines see.
-int64_t LinesSeen(const ConvShape& s, int64_t lines) {
-  return (lines - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
-}
-
-// A kernel of one pixel that leaves pixels out; nothing is padded.
-bool SkipsPixels(const ConvShape& s) {
-  for (int i = 0; i < 3; ++i) {
-    if (s.kernel[i] != 1 || s.pad_begin[i] != 0 || (s.out[i] - 1) * s.stride[i] >= s.in[i]) {
-      return false;
-    }
-  }
-  return s.stride[2] > 1;
-}
-
-// Images of many lines, each of whole tiles, nearly.
-bool WorksByLines(const ConvShape& s, const Cut& cut) {
-  const int64_t tile = Int8TileRows();
-  const int64_t step =
-      s.stride[2] * (cut.skips ? s.x_stride : s.cin / s.groups * cut.ElementBytes());
-  const int64_t together = 2 * s.out[2] <= tile ? 2 * s.out[2] : s.out[2];  // a tile, or two lines
-  return (s.KernelSize() > 1 || cut.skips) && s.in[0] == 1 && s.out[0] == 1 && s.kernel[0] == 1 &&
-         s.dilation[2] == 1 && s.out[1] >= 6 && s.out[2] >= 6 && step % 4096 != 0 &&
-         10 * together >= 7 * RoundUp(together, tile);
-}
-
-Cut CutConv(const ConvShape& s) {
-  Cut cut;
-  const int64_t group = Int8GroupSize(), panel = Int8PanelWidth(), tile = Int8TileRows();
+// Pixels `first` ... first + columns - 1 of a line of a group's channels, padded up to `count`
+// values, as uint8 with `flip` applied; null: all padding.
+void PadLine(const ConvShape& s, const uint8_t* from, int64_t first, int64_t columns, uint8_t zero,
+             uint8_t flip, int64_t count, uint8_t* to) {
   const int64_t channels = s.cin / s.groups;
-  cut.k = s.KernelSize() * channels;
-  cut.n = s.cout / s.groups;
-  cut.pixels = s.OutPixels();
-  cut.segments = s.kernel[0] * s.kernel[1];
-  cut.segment_k = RoundUp(s.kernel[2] * channels, group);
-  cut.groups = cut.segment_k / group;
-  cut.panels = CeilDiv(cut.n, panel);
-  cut.widens = group == 2;
-  // Rows a multiple of 4 KiB apart fall into one set of the first-level cache.
-  cut.direct = IsPointwise(s) && !cut.widens && cut.k % group == 0 &&
-               (s.x_stride % 4096 != 0 || cut.pixels <= 4);
-  cut.gathered_stride = RoundUp(cut.PackedK(), 16);
-  if (cut.gathered_stride % 1024 == 0) cut.gathered_stride += 64;
-  cut.a_bytes = cut.direct ? s.x_stride : cut.widens ? cut.PackedK() * 2 : cut.gathered_stride;
-  if (cut.widens && cut.a_bytes % 1024 == 0) cut.a_bytes += 64;
-
-  cut.skips = SkipsPixels(s) && !cut.widens && channels % group == 0;
-  cut.by_lines = WorksByLines(s, cut);
-  // A byte costs a fourth of a float.
-  const int64_t wanted =
-      WantedTasks(0.3 * static_cast<double>(s.Flops()), static_cast<double>(cut.k * s.cout));
-  const int64_t parts = CeilDiv(wanted, s.groups);
-  cut.unit = cut.pixels >= 24 * tile ? Int8RowUnit(cut.segments * cut.groups) : tile;
-  const bool reads_in_place = !cut.widens && (cut.direct || cut.by_lines);
-  const int64_t read = cut.direct ? cut.pixels * cut.k : s.InPixels() * channels;
-  const int64_t most_row_parts =
-      std::max<int64_t>(1, std::min(CeilDiv(cut.pixels, tile) / 2, CeilDiv(cut.pixels, cut.unit)));
-  if (reads_in_place && cut.k * cut.n >= std::max(read, kBlockBytes)) {
-    // Each part reads all of A, which is less than all of B.
-    cut.column_parts = std::min(cut.panels, parts);
-    cut.row_parts = std::min(most_row_parts, CeilDiv(parts, cut.column_parts));
-  } else {
-    cut.row_parts = std::clamp<int64_t>(parts, 1, most_row_parts);
-    cut.column_parts = std::min(cut.panels, CeilDiv(parts, cut.row_parts));
-    if (cut.column_parts > 1) cut.row_parts = CeilDiv(parts, cut.column_parts);
-  }
-  int64_t row_bytes = std::max<int64_t>(cut.a_bytes, 64);
-  if (cut.panels * cut.PanelBytes() <= kSmallBytes) row_bytes += 2 * cut.n;
-  cut.rows =
-      std::clamp<int64_t>(kBlockBytes / row_bytes / cut.unit, 1, 64 * tile / cut.unit) * cut.unit;
-
-  cut.vector_bytes = AlignBytes(static_cast<size_t>(s.cout + kInt8ColumnSlack) * 4);
-  const int64_t most = std::min(cut.rows, CeilDiv(cut.pixels, cut.row_parts) + 2 * cut.unit);
-  cut.slot_bytes = AlignBytes(static_cast<size_t>(most) * 4);  // sums of rows
-  cut.slot_bytes += AlignBytes(static_cast<size_t>(most * cut.gathered_stride));
-  if (cut.widens) cut.slot_bytes += AlignBytes(static_cast<size_t>(most * cut.a_bytes));
-
-  if (cut.by_lines) {
-    // The last segment is read up to a whole group.
-    cut.line_k = RoundUp(((s.out[2] - 1) * s.stride[2] + s.kernel[2]) * channels + group, 32);
-    const int64_t all = s.batch * s.out[1];
-    cut.line_parts = std::clamp<int64_t>(cut.row_parts, 1, CeilDiv(all * s.out[2], 2 * tile));
-    cut.line_parts = std::min(cut.line_parts, all);
-    cut.lines = CeilDiv(all, cut.line_parts);
-    while (cut.lines > 1 && LinesSeen(s, cut.lines) * cut.LineBytes() > kBlockBytes) --cut.lines;
-    const size_t lines = AlignBytes(static_cast<size_t>(LinesSeen(s, cut.lines) * cut.LineBytes()));
-    cut.slot_bytes =
-        std::max(cut.slot_bytes, lines + AlignBytes(static_cast<size_t>(cut.line_k) + 64));
-    cut.copies_before = cut.column_parts > 1 && s.groups == 1 && !cut.skips;
-    const int64_t copied = cut.copies_before ? s.batch * LinesSeen(s, s.out[1]) : 0;
-    cut.copied_bytes = AlignBytes(static_cast<size_t>(copied * cut.LineBytes()));
-  }
-  return cut;
-}
-
-// A line of a group's channels, padded, as uint8 with `flip` applied; null: all padding.
-void PadLine(const ConvShape& s, const uint8_t* from, uint8_t zero, uint8_t flip, int64_t count,
-             uint8_t* to) {
-  const int64_t channels = s.cin / s.groups;
-  const int64_t columns = (s.out[2] - 1) * s.stride[2] + s.kernel[2];
-  const int64_t left = from == nullptr ? columns : std::min(s.pad_begin[2], columns);
-  const int64_t inside = std::min(columns - left, s.in[2]);
+  const int64_t left = from == nullptr ? columns : std::clamp<int64_t>(-first, 0, columns);
+  const int64_t inside = std::clamp<int64_t>(s.in[2] - first - left, 0, columns - left);
   uint8_t* at = std::fill_n(to, left * channels, zero);
+  if (inside > 0) from += (first + left) * s.x_stride;
   if (s.x_stride == channels) {
     at = std::copy_n(from, inside * channels, at);
   } else {
@@ -362,19 +228,42 @@ struct Work {
                            (row * args.residual_stride + block.first_column) * residual_size;
   }
 
-  // The `count` lines of an image from h on, padded and widened. `line`: room for one before it is
-  // widened.
+  // Pixels of a line, padded and widened. `line`: room for them before they are widened.
+  void CopyLine(const uint8_t* from, int64_t first, int64_t columns, uint8_t* line,
+                uint8_t* to) const {
+    PadLine(s, from, first, columns, static_cast<uint8_t>(args.x_zero), args.x_signed ? 0x80 : 0,
+            cut.line_k, cut.widens ? line : to);
+    if (cut.widens) {
+      Int8Widen(line, cut.line_k, 1, cut.line_k, false, reinterpret_cast<int16_t*>(to), cut.line_k);
+    }
+  }
+
+  // The `count` lines of an image from h on.
   void CopyLines(int64_t item, int64_t h, int64_t count, int64_t group, uint8_t* line,
                  uint8_t* to) const {
+    const int64_t columns = (s.out[2] - 1) * s.stride[2] + s.kernel[2];
     for (int64_t i = 0; i < count; ++i, ++h, to += cut.LineBytes()) {
       const bool inside = h >= 0 && h < s.in[1];
-      PadLine(s, inside ? LineOf(item * s.in[1] + h, group) : nullptr,
-              static_cast<uint8_t>(args.x_zero), args.x_signed ? 0x80 : 0, cut.line_k,
-              cut.widens ? line : to);
-      if (cut.widens) {
-        Int8Widen(line, cut.line_k, 1, cut.line_k, false, reinterpret_cast<int16_t*>(to),
-                  cut.line_k);
-      }
+      CopyLine(inside ? LineOf(item * s.in[1] + h, group) : nullptr, -s.pad_begin[2], columns, line,
+               to);
+    }
+  }
+
+  // What the segments of some pixels of an output line see, one behind the other.
+  void CopySegments(int64_t line, int64_t pixel, int64_t pixels, int64_t group, uint8_t* own,
+                    uint8_t* to) const {
+    const int64_t taps = s.KernelSize() / cut.run_segments;
+    const int64_t columns = (pixels - 1) * s.stride[2] + taps;
+    const int64_t item = line / (s.out[0] * s.out[1]);
+    for (int64_t t = 0; t < s.KernelSize(); t += taps, to += cut.LineBytes()) {
+      const int64_t kd = t / (s.kernel[1] * s.kernel[2]), kh = t / s.kernel[2] % s.kernel[1];
+      const int64_t d =
+          line / s.out[1] % s.out[0] * s.stride[0] + kd * s.dilation[0] - s.pad_begin[0];
+      const int64_t h = line % s.out[1] * s.stride[1] + kh * s.dilation[1] - s.pad_begin[1];
+      const bool inside = d >= 0 && d < s.in[0] && h >= 0 && h < s.in[1];
+      CopyLine(inside ? LineOf((item * s.in[0] + d) * s.in[1] + h, group) : nullptr,
+               pixel * s.stride[2] + t % s.kernel[2] * s.dilation[2] - s.pad_begin[2], columns, own,
+               to);
     }
   }
 
@@ -417,6 +306,27 @@ struct Work {
         block.a = to;
       }
       Place(line * s.out[2], block);
+      Int8Block(block);
+    }
+  }
+
+  // A part of the output's runs.
+  void RunRuns(int64_t group, int64_t part, int64_t column_part, std::byte* slot) const {
+    const int64_t in_line = CeilDiv(s.out[2], cut.run);
+    const int64_t all = s.batch * s.out[0] * s.out[1] * in_line;
+    auto* const own = reinterpret_cast<uint8_t*>(slot);
+    uint8_t* const segments = own + AlignBytes(static_cast<size_t>(cut.line_k) + 64);
+    Int8BlockArgs block = BlockOf(group, column_part);
+    block.a = segments;
+    block.a_bytes = s.stride[2] * channels * cut.ElementBytes();
+    block.groups = cut.segments * cut.groups / cut.run_segments;
+    block.segments = cut.run_segments;
+    block.segment_bytes = cut.LineBytes();
+    for (int64_t i = all * part / cut.line_parts; i < all * (part + 1) / cut.line_parts; ++i) {
+      const int64_t line = i / in_line, pixel = i % in_line * cut.run;
+      block.rows = std::min(cut.run, s.out[2] - pixel);
+      CopySegments(line, pixel, block.rows, group, own, segments);
+      Place(line * s.out[2] + pixel, block);
       Int8Block(block);
     }
   }
@@ -510,8 +420,9 @@ void ConvInt8(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const
   ScratchSlots slots(copied + cut.copied_bytes, cut.slot_bytes,
                      ScratchSlots::CountFor(par.threads));
   const bool by_lines = cut.by_lines && !sums_rows && !(cut.skips && args.x_signed);
+  const bool by_runs = cut.by_runs && !sums_rows;
   if (by_lines && cut.copies_before) work.CopyAllLines(slots, par);
-  const int64_t row_parts = by_lines ? cut.line_parts : cut.row_parts;
+  const int64_t row_parts = by_lines || by_runs ? cut.line_parts : cut.row_parts;
   const int64_t parts = row_parts * cut.column_parts, count = s.groups * parts;
   const int64_t tasks = std::min<int64_t>(count, 32);
   par.For(tasks, [&](int64_t task) {
@@ -522,6 +433,8 @@ void ConvInt8(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const
       const int64_t column_part = i % parts / row_parts;
       if (by_lines) {
         work.RunLines(group, row_part, column_part, slot);
+      } else if (by_runs) {
+        work.RunRuns(group, row_part, column_part, slot);
       } else {
         work.RunRows(group, row_part, column_part, slot);
       }

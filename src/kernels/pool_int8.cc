@@ -15,21 +15,23 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Whole windows of the commonest size, without loops.
-template <typename T, class D>
-HWY_INLINE void MaxOfNine(D d, const PoolWindow& window, const T* x, T* y) {
-  const int64_t row = window.step[1], column = window.step[2];
-  const auto of_row = [&](const T* at) HWY_ATTR {
-    return hn::Max(hn::Max(hn::LoadU(d, at), hn::LoadU(d, at + column)),
-                   hn::LoadU(d, at + 2 * column));
-  };
-  hn::StoreU(hn::Max(hn::Max(of_row(x), of_row(x + row)), of_row(x + 2 * row)), d, y);
+// Whole windows of the commonest sizes, without loops.
+template <int kSide, typename T, class D>
+HWY_INLINE void MaxOfSquare(D d, const PoolWindow& window, const T* x, T* y) {
+  auto most = hn::LoadU(d, x);
+#pragma GCC unroll 9
+  for (int i = 1; i < kSide * kSide; ++i) {
+    const int64_t at = i / kSide * window.step[1] + i % kSide * window.step[2];
+    most = hn::Max(most, hn::LoadU(d, x + at));
+  }
+  hn::StoreU(most, d, y);
 }
 
 // A vector of channels of one output element; x is at the window's first element.
 template <typename T, class D>
 HWY_INLINE void MaxChannels(D d, const PoolWindow& window, const T* x, T* y) {
-  if (window.count == std::array<int64_t, 3>{1, 3, 3}) return MaxOfNine(d, window, x, y);
+  if (window.count == std::array<int64_t, 3>{1, 2, 2}) return MaxOfSquare<2>(d, window, x, y);
+  if (window.count == std::array<int64_t, 3>{1, 3, 3}) return MaxOfSquare<3>(d, window, x, y);
   auto most = hn::Set(d, std::numeric_limits<T>::lowest());
   for (int64_t i = 0; i < window.count[0]; ++i) {
     for (int64_t j = 0; j < window.count[1]; ++j) {
@@ -60,6 +62,7 @@ HWY_INLINE void MaxRow(const PoolShape& shape, const T* x, T* y, int64_t row) {
     const PoolWindow& window = windows.At(o, false);
     const T* from = x + window.offset;
     if (MaxVectors(hn::ScalableTag<T>(), window, from, y, shape.channels)) continue;
+    if (MaxVectors(hn::CappedTag<T, 32>(), window, from, y, shape.channels)) continue;
     if (MaxVectors(hn::CappedTag<T, 16>(), window, from, y, shape.channels)) continue;
     for (int64_t c = 0; c < shape.channels; ++c) {
       MaxChannels(hn::CappedTag<T, 1>(), window, from + c, y + c);

@@ -213,6 +213,23 @@ std::vector<Case> Cases() {
     small.shape.in[2] = small.shape.out[2] = side;
     cases.push_back(small);
   }
+  for (const bool x_signed : {false, true}) {  // runs of a line's pixels
+    for (const int64_t channels : {3, 24}) {
+      Case volume{Image(26, channels, 33, 3, 1, 1), x_signed, true, 5, 0};
+      volume.shape.in[0] = volume.shape.out[0] = volume.shape.kernel[0] = 3;
+      volume.shape.pad_begin[0] = 1;
+      cases.push_back(volume);
+      Case line{Image(1200, channels, 17, 5, 2, 1), x_signed, true, 5, 0};
+      line.shape.in[1] = line.shape.out[1] = line.shape.kernel[1] = 1;
+      line.shape.pad_begin[1] = 0;
+      cases.push_back(line);
+    }
+    Case atrous{Image(27, 24, 40, 3, 1, 2), x_signed, true, 5, 0};
+    atrous.shape.dilation[1] = atrous.shape.dilation[2] = 3;
+    atrous.shape.pad_begin[1] = atrous.shape.pad_begin[2] = 3;
+    atrous.shape.x_stride = 30;
+    cases.push_back(atrous);
+  }
   // Many columns, of which each task takes some.
   cases.push_back({Image(12, 64, 600, 3, 2, 1), false, true, 200, 0});
   cases.push_back({Image(12, 64, 600, 3, 1, 1), true, true, -20, 0});

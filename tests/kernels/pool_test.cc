@@ -116,6 +116,9 @@ std::vector<PoolShape> Shapes(int64_t channels) {
   // ResNet's: 3x3, stride 2, pad 1.
   shapes.push_back(
       {2, channels, {1, 9, 12}, {1, 5, 6}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 1, 1}, {0, 1, 1}});
+  // Halves.
+  shapes.push_back(
+      {2, channels, {2, 7, 8}, {2, 4, 4}, {1, 2, 2}, {1, 2, 2}, {1, 1, 1}, {}, {0, 1}});
   // The last window reaches beyond the padding (ceil mode).
   shapes.push_back(
       {1, channels, {1, 8, 8}, {1, 4, 4}, {1, 3, 3}, {1, 2, 2}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}});
@@ -149,11 +152,15 @@ using Types = testing::Types<double, int8_t, uint8_t>;
 TYPED_TEST_SUITE(PoolTyped, Types);
 
 TYPED_TEST(PoolTyped, Max) {
-  for (const PoolShape& shape : Shapes(3)) {
-    std::vector<TypeParam> x(Elements(shape, shape.in));
-    for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<TypeParam>(i * 37 % 101);
-    CheckMax(shape, x);
-  }
+  test::ForEachTarget([] {
+    for (const int64_t channels : {1, 3, 16, 37, 64, 75}) {
+      for (const PoolShape& shape : Shapes(channels)) {
+        std::vector<TypeParam> x(Elements(shape, shape.in));
+        for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<TypeParam>(i * 37 % 101);
+        CheckMax(shape, x);
+      }
+    }
+  });
 }
 
 // The loops over channels are the other opinion.

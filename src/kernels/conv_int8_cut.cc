@@ -1,0 +1,144 @@
+#include "kernels/conv_int8_cut.h"
+
+#include <algorithm>
+
+#include "kernels/conv_internal.h"
+
+namespace sardonyx::conv_int8 {
+
+bool IsPointwise(const ConvShape& s) {
+  for (int i = 0; i < 3; ++i) {
+    if (s.kernel[i] != 1 || s.stride[i] != 1 || s.pad_begin[i] != 0 || s.in[i] != s.out[i]) {
+      return false;
+    }
+  }
+  return true;
+}
+
+int64_t LinesSeen(const ConvShape& s, int64_t lines) {
+  return (lines - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
+}
+
+namespace {
+
+// Rows of A that stay in the second-level cache beside a panel of B; beside all of B, if it is
+// small, with their results and residual, of which each panel touches parts of lines.
+constexpr int64_t kBlockBytes = 256 << 10;
+constexpr int64_t kSmallBytes = 128 << 10;
+
+// A kernel of one pixel that leaves pixels out; nothing is padded.
+bool SkipsPixels(const ConvShape& s) {
+  for (int i = 0; i < 3; ++i) {
+    if (s.kernel[i] != 1 || s.pad_begin[i] != 0 || (s.out[i] - 1) * s.stride[i] >= s.in[i]) {
+      return false;
+    }
+  }
+  return s.stride[2] > 1;
+}
+
+// Images of many lines, each of whole tiles, nearly.
+bool WorksByLines(const ConvShape& s, const Cut& cut) {
+  const int64_t tile = Int8TileRows();
+  const int64_t step =
+      s.stride[2] * (cut.skips ? s.x_stride : s.cin / s.groups * cut.ElementBytes());
+  const int64_t together = 2 * s.out[2] <= tile ? 2 * s.out[2] : s.out[2];  // a tile, or two lines
+  return (s.KernelSize() > 1 || cut.skips) && s.in[0] == 1 && s.out[0] == 1 && s.kernel[0] == 1 &&
+         s.dilation[2] == 1 && s.out[1] >= 6 && s.out[2] >= 6 && step % 4096 != 0 &&
+         10 * together >= 7 * RoundUp(together, tile);
+}
+
+// Lines of whole tiles, nearly: volumes, lines alone, dilated kernels.
+bool WorksByRuns(const ConvShape& s, const Cut& cut) {
+  const int64_t tile = Int8TileRows(), channels = s.cin / s.groups;
+  return s.KernelSize() > 1 && (s.dilation[2] == 1 || channels % Int8GroupSize() == 0) &&
+         s.out[2] >= 6 && s.stride[2] * channels * cut.ElementBytes() % 4096 != 0 &&
+         10 * s.out[2] >= 7 * RoundUp(s.out[2], tile);
+}
+
+}  // namespace
+
+Cut CutConv(const ConvShape& s) {
+  Cut cut;
+  const int64_t group = Int8GroupSize(), panel = Int8PanelWidth(), tile = Int8TileRows();
+  const int64_t channels = s.cin / s.groups;
+  cut.k = s.KernelSize() * channels;
+  cut.n = s.cout / s.groups;
+  cut.pixels = s.OutPixels();
+  cut.segments = s.kernel[0] * s.kernel[1];
+  cut.segment_k = RoundUp(s.kernel[2] * channels, group);
+  cut.groups = cut.segment_k / group;
+  cut.panels = CeilDiv(cut.n, panel);
+  cut.widens = group == 2;
+  // Rows a multiple of 4 KiB apart fall into one set of the first-level cache.
+  cut.direct = IsPointwise(s) && !cut.widens && cut.k % group == 0 &&
+               (s.x_stride % 4096 != 0 || cut.pixels <= 4);
+  cut.gathered_stride = RoundUp(cut.PackedK(), 16);
+  if (cut.gathered_stride % 1024 == 0) cut.gathered_stride += 64;
+  cut.a_bytes = cut.direct ? s.x_stride : cut.widens ? cut.PackedK() * 2 : cut.gathered_stride;
+  if (cut.widens && cut.a_bytes % 1024 == 0) cut.a_bytes += 64;
+
+  cut.skips = SkipsPixels(s) && !cut.widens && channels % group == 0;
+  cut.by_lines = WorksByLines(s, cut);
+  cut.by_runs = !cut.by_lines && WorksByRuns(s, cut);
+  // A byte costs a fourth of a float.
+  const int64_t wanted =
+      WantedTasks(0.3 * static_cast<double>(s.Flops()), static_cast<double>(cut.k * s.cout));
+  const int64_t parts = CeilDiv(wanted, s.groups);
+  cut.unit = cut.pixels >= 24 * tile ? Int8RowUnit(cut.segments * cut.groups) : tile;
+  const bool reads_in_place = !cut.widens && (cut.direct || cut.by_lines);
+  const int64_t read = cut.direct ? cut.pixels * cut.k : s.InPixels() * channels;
+  const int64_t most_row_parts =
+      std::max<int64_t>(1, std::min(CeilDiv(cut.pixels, tile) / 2, CeilDiv(cut.pixels, cut.unit)));
+  if (reads_in_place && cut.k * cut.n >= std::max(read, kBlockBytes)) {
+    // Each part reads all of A, which is less than all of B.
+    cut.column_parts = std::min(cut.panels, parts);
+    cut.row_parts = std::min(most_row_parts, CeilDiv(parts, cut.column_parts));
+  } else {
+    cut.row_parts = std::clamp<int64_t>(parts, 1, most_row_parts);
+    cut.column_parts = std::min(cut.panels, CeilDiv(parts, cut.row_parts));
+    if (cut.column_parts > 1) cut.row_parts = CeilDiv(parts, cut.column_parts);
+  }
+  int64_t row_bytes = std::max<int64_t>(cut.a_bytes, 64);
+  if (cut.panels * cut.PanelBytes() <= kSmallBytes) row_bytes += 2 * cut.n;
+  cut.rows =
+      std::clamp<int64_t>(kBlockBytes / row_bytes / cut.unit, 1, 64 * tile / cut.unit) * cut.unit;
+
+  cut.vector_bytes = AlignBytes(static_cast<size_t>(s.cout + kInt8ColumnSlack) * 4);
+  const int64_t most = std::min(cut.rows, CeilDiv(cut.pixels, cut.row_parts) + 2 * cut.unit);
+  cut.slot_bytes = AlignBytes(static_cast<size_t>(most) * 4);  // sums of rows
+  cut.slot_bytes += AlignBytes(static_cast<size_t>(most * cut.gathered_stride));
+  if (cut.widens) cut.slot_bytes += AlignBytes(static_cast<size_t>(most * cut.a_bytes));
+
+  if (cut.by_lines) {
+    // The last segment is read up to a whole group.
+    cut.line_k = RoundUp(((s.out[2] - 1) * s.stride[2] + s.kernel[2]) * channels + group, 32);
+    const int64_t all = s.batch * s.out[1];
+    cut.line_parts = std::clamp<int64_t>(cut.row_parts, 1, CeilDiv(all * s.out[2], 2 * tile));
+    cut.line_parts = std::min(cut.line_parts, all);
+    cut.lines = CeilDiv(all, cut.line_parts);
+    while (cut.lines > 1 && LinesSeen(s, cut.lines) * cut.LineBytes() > kBlockBytes) --cut.lines;
+    const size_t lines = AlignBytes(static_cast<size_t>(LinesSeen(s, cut.lines) * cut.LineBytes()));
+    cut.slot_bytes =
+        std::max(cut.slot_bytes, lines + AlignBytes(static_cast<size_t>(cut.line_k) + 64));
+    cut.copies_before = cut.column_parts > 1 && s.groups == 1 && !cut.skips;
+    const int64_t copied = cut.copies_before ? s.batch * LinesSeen(s, s.out[1]) : 0;
+    cut.copied_bytes = AlignBytes(static_cast<size_t>(copied * cut.LineBytes()));
+  }
+  if (cut.by_runs) {
+    const int64_t taps = s.dilation[2] == 1 ? s.kernel[2] : 1;
+    cut.run_segments = s.KernelSize() / taps;
+    const int64_t pixel = s.stride[2] * channels * cut.ElementBytes() * cut.run_segments;
+    const int64_t most_tiles = std::clamp<int64_t>(kBlockBytes / (pixel * tile), 1, 16);
+    const int64_t runs = CeilDiv(s.out[2], most_tiles * tile);
+    cut.run = std::min(s.out[2], RoundUp(CeilDiv(s.out[2], runs), tile));
+    cut.line_k = RoundUp(((cut.run - 1) * s.stride[2] + taps) * channels + group, 32);
+    cut.line_parts =
+        std::min(cut.row_parts, s.batch * s.out[0] * s.out[1] * CeilDiv(s.out[2], cut.run));
+    cut.slot_bytes = std::max(cut.slot_bytes,
+                              AlignBytes(static_cast<size_t>(cut.run_segments * cut.LineBytes())) +
+                                  AlignBytes(static_cast<size_t>(cut.line_k) + 64));
+  }
+  return cut;
+}
+
+}  // namespace sardonyx::conv_int8
