@@ -96,7 +96,18 @@ def table() -> Iterator[Case]:
     yield from rows("Conv", "f32", [X(1, 64, 10000), W(64, 64, 3)])
     yield from rows("Conv", "f32", [X(1, 128, 28, 28), W(128, 4, 3, 3)], group=32, pads=[1] * 4)
     yield from rows("Conv", "f32", [X(1, 3, 224, 224), W(64, 3, 7, 7)], strides=[2, 2])
+    dilated = {"dilations": [2, 2], "pads": [2] * 4}
+    yield from rows("Conv", "f32", [X(1, 256, 32, 32), W(256, 256, 3, 3)], **dilated)
+    yield from rows("Conv", "f32", [X(4, 192, 17, 17), W(192, 192, 1, 7)], pads=[0, 3, 0, 3])
+    yield from rows("Conv", "f32", [X(4, 192, 17, 17), W(192, 192, 7, 1)], pads=[3, 0, 3, 0])
+    yield from rows("Conv", "f32", [X(1, 32, 12800), W(32, 32, 11)], pads=[25, 25], dilations=[5])
+    yield from rows("Conv", "f32", [X(1, 32, 16, 32, 32), W(32, 32, 3, 3, 3)], pads=[1] * 6)
+    yield from rows("Conv", "f32", [X(1, 64, 8, 32, 32), W(64, 64, 3, 1, 1)], pads=[1, 0, 0] * 2)
+    yield from rows("Conv", "f32", [X(1, 3, 16, 112, 112), W(64, 3, 3, 7, 7)], strides=[1, 2, 2])
     yield from rows("ConvTranspose", "f32", [X(1, 64, 56, 56), W(64, 32, 2, 2)], strides=[2, 2])
+    up = {"strides": [2, 2], "pads": [1] * 4}
+    yield from rows("ConvTranspose", "f32", [X(1, 256, 32, 32), W(256, 128, 4, 4)], **up)
+    yield from rows("ConvTranspose", "f32", [X(1, 64, 64, 64), W(64, 3, 4, 4)], **up)
     yield from rows(
         "ConvTranspose", "f32", [X(1, 32, 64, 64), W(32, 1, 4, 4)], group=32, strides=[2, 2]
     )
