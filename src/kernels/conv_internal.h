@@ -77,6 +77,15 @@ void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void* scratch, const Parallel& par);
 }  // namespace conv_lines
 
+namespace conv_transpose_few {
+bool Takes(const ConvShape& shape);
+size_t PackedBytes(const ConvShape& shape);
+void Pack(const ConvShape& shape, const float* weights, float* packed, const Parallel& par);
+size_t ScratchBytes(const ConvShape& shape, int threads);
+void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
+         const Epilogue& epilogue, void* scratch, const Parallel& par);
+}  // namespace conv_transpose_few
+
 // Of each form in SARDONYX_WINOGRAD_FORMS.
 template <WinogradForm kForm>
 struct ConvWinograd {

@@ -163,12 +163,14 @@ void RunLine(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, int6
 }  // namespace
 
 size_t ConvTransposePackedBytes(const ConvShape& s) {
+  if (conv_transpose_few::Takes(s)) return conv_transpose_few::PackedBytes(s);
   const Cut cut = CutTranspose(s);
   return AlignBytes(FloatBytes(cut.groups * s.KernelSize() * MatrixFloats(cut)));
 }
 
 void ConvTransposePack(const ConvShape& s, const float* weights, float* packed,
                        const Parallel& par) {
+  if (conv_transpose_few::Takes(s)) return conv_transpose_few::Pack(s, weights, packed, par);
   const Cut cut = CutTranspose(s);
   if (cut.depthwise) {
     TransposeCopy(weights, s.KernelSize(), s.KernelSize(), s.cin, packed, s.cin);
@@ -188,12 +190,16 @@ void ConvTransposePack(const ConvShape& s, const float* weights, float* packed,
   });
 }
 
-size_t ConvTransposeScratchBytes(const ConvShape& s, int) {
+size_t ConvTransposeScratchBytes(const ConvShape& s, int threads) {
+  if (conv_transpose_few::Takes(s)) return conv_transpose_few::ScratchBytes(s, threads);
   return AlignBytes(FloatBytes(s.InPixels() * CutTranspose(s).x_ld));
 }
 
 void ConvTranspose(const ConvShape& s, const float* x, const float* packed, float* y,
                    const Epilogue& epilogue, void* scratch, const Parallel& par) {
+  if (conv_transpose_few::Takes(s)) {
+    return conv_transpose_few::Run(s, x, packed, y, epilogue, scratch, par);
+  }
   const Cut cut = CutTranspose(s);
   const PreparedEpilogue prepared(epilogue);
   int64_t x_ld = s.x_stride;

@@ -463,6 +463,28 @@ TEST(ConvTranspose, Overlapping) {
   CheckTransposed(Transposed(Shape(1, 6, 8, three), three));
 }
 
+TEST(ConvTranspose, ToFewChannels) {
+  const std::vector<Axis> cases[] = {
+      {{5, 4, 2, 1, 1, 1}, {6, 4, 2, 1, 1, 1}},
+      {{45, 4, 2, 1, 1, 1}, {33, 4, 2, 1, 1, 1}},
+      {{5, 3, 2, 1, 1, 0}, {6, 3, 2, 1, 0, -1}},
+      {{5, 3, 1, 2, 2, 1}, {6, 3, 3, 2, 1, 4}},
+      {{4, 2, 5}, {3, 1, 4}},
+      {{30, 2, 2}, {41, 2, 2}},
+      {{3, 2, 1, 1, 0, -5}, {2, 5, 2, 1, 2, 2}},
+      {{150, 16, 8, 1, 4, 4}},
+      {{1, 3, 1, 1, 1, 1}, {70, 3, 1, 1, 1, 1}},
+      {{60, 1, 2}, {3, 7, 1, 1, 3, 3}},
+  };
+  for (const std::vector<Axis>& axes : cases) {
+    for (const int64_t cout : {1, 3, 4}) {
+      CheckTransposed(Transposed(Shape(2, 12, cout, axes), axes));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+  CheckTransposed(Transposed(Shape(1, 900, 2, cases[0]), cases[0]));
+}
+
 TEST(Conv, NotANumberPassesThroughClamp) {
   const Expression relu = Expression::Parse("(float) relu(0):float");
   for (const int64_t groups : {1, 12}) {
