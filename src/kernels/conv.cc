@@ -48,6 +48,12 @@ const Entry& EntryOf(ConvAlgorithm algorithm) { return kEntries[static_cast<int>
 // at each run, smaller ones mostly from the last-level cache.
 double WeightCost(double bytes) { return bytes * (bytes > (4 << 20) ? 4.0e-5 : 1.0e-5); }
 
+// So many products, while so many bytes of weights come.
+double ProductCost(double products, double weight_bytes) {
+  const double product = 2 * products * 1.0e-5, weights = WeightCost(weight_bytes);
+  return std::max(product, weights) + 0.3 * std::min(product, weights);
+}
+
 template <WinogradForm kForm>
 double WinogradCost(const ConvShape& s) {
   const auto rows = static_cast<double>(WinogradTiles(s, kForm).Products(s));
@@ -55,10 +61,9 @@ double WinogradCost(const ConvShape& s) {
   const double late = ConvWinograd<kForm>::TransformProducts(s);
   const auto cin = static_cast<double>(SlicedChannels(s)), cout = static_cast<double>(s.cout);
   const double size = cin * cout / static_cast<double>(s.groups);
-  const double product = 2 * (rows + late * matrices) * size * 1.0e-5;
   const double transforms = rows * (cin + cout) * 4 * 4.0e-5;
-  const double weights = WeightCost((late > 0 ? kForm.kernel * kForm.kernel : matrices) * size * 4);
-  return std::max(product, weights) + 0.3 * std::min(product, weights) + transforms;
+  const double weights = late > 0 ? kForm.kernel * kForm.kernel : matrices;
+  return ProductCost((rows + late * matrices) * size, weights * size * 4) + transforms;
 }
 
 double PhasesCost(const ConvShape& s) {
@@ -68,18 +73,14 @@ double PhasesCost(const ConvShape& s) {
 }
 
 double LinesCost(const ConvShape& s) {
-  const double product = 2 * conv_lines::Products(s) * 1.0e-5;
-  const double weights = WeightCost(static_cast<double>(conv_lines::PackedBytes(s)));
-  return std::max(product, weights) + 0.3 * std::min(product, weights) +
+  return ProductCost(conv_lines::Products(s), static_cast<double>(conv_lines::PackedBytes(s))) +
          conv_lines::TransformedBytes(s) * 4.0e-5;
 }
 
 double GemmCost(const ConvShape& s) {
-  const double product = static_cast<double>(s.Flops()) * 1.0e-5;
-  const double weights =
-      WeightCost(static_cast<double>(s.KernelSize() * s.cin / s.groups * s.cout) * 4);
+  const double weights = static_cast<double>(s.KernelSize() * s.cin / s.groups * s.cout) * 4;
   const double gather = static_cast<double>(s.OutPixels() * s.KernelSize() * s.cin) * 4 * 2.5e-5;
-  return std::max(product, weights) + 0.3 * std::min(product, weights) + gather;
+  return ProductCost(static_cast<double>(s.Flops()) / 2, weights) + gather;
 }
 
 }  // namespace
@@ -91,25 +92,22 @@ std::string_view ConvRefusal(ConvAlgorithm algorithm, const ConvShape& shape) {
 ConvAlgorithm ChooseConv(const ConvShape& shape, int, bool allow_winograd) {
   if (conv_depthwise::Refusal(shape).empty()) return ConvAlgorithm::kDepthwise;
   ConvAlgorithm best = ConvAlgorithm::kGemm;
+  if (!allow_winograd) return best;
   double least = GemmCost(shape);
-  if (allow_winograd && conv_phases::Refusal(shape).empty() && PhasesCost(shape) < least) {
-    best = ConvAlgorithm::kPhases;
-    least = PhasesCost(shape);
-  }
-  if (allow_winograd && std::min(shape.cin, shape.cout) >= 8 &&
-      conv_lines::Refusal(shape).empty() && LinesCost(shape) < least) {
-    best = ConvAlgorithm::kLines;
-    least = LinesCost(shape);
-  }
-  // Few channels leave the transforms more to do than the products save, which stride 2 halves.
-  const int64_t few = shape.stride[2] == 2 ? 16 : 8;
-  if (!allow_winograd || std::min(SlicedChannels(shape), shape.cout) < few) return best;
-  const auto consider = [&]<WinogradForm kForm>(ConvAlgorithm algorithm) {
-    if (!ConvWinograd<kForm>::Refusal(shape).empty()) return;
-    const double cost = WinogradCost<kForm>(shape);
+  const auto offer = [&](ConvAlgorithm algorithm, double cost) {
     if (cost >= least) return;
     best = algorithm;
     least = cost;
+  };
+  if (conv_phases::Refusal(shape).empty()) offer(ConvAlgorithm::kPhases, PhasesCost(shape));
+  if (std::min(shape.cin, shape.cout) >= 8 && conv_lines::Refusal(shape).empty()) {
+    offer(ConvAlgorithm::kLines, LinesCost(shape));
+  }
+  // Few channels leave the transforms more to do than the products save, which stride 2 halves.
+  const int64_t few = shape.stride[2] == 2 ? 16 : 8;
+  if (std::min(SlicedChannels(shape), shape.cout) < few) return best;
+  const auto consider = [&]<WinogradForm kForm>(ConvAlgorithm algorithm) {
+    if (ConvWinograd<kForm>::Refusal(shape).empty()) offer(algorithm, WinogradCost<kForm>(shape));
   };
 #define SARDONYX_CONSIDER(algorithm, name, m, stride, kernel) \
   consider.operator()<WinogradForm{m, stride, kernel}>(ConvAlgorithm::algorithm);

@@ -107,6 +107,7 @@ void Conv(ConvAlgorithm algorithm, const ConvShape& shape, const float* x, const
 // output_padding and pad_end are in `out`. `weights` are [cin, cout / groups, kernel...], as in
 // ONNX's ConvTranspose. The rest is as above.
 size_t ConvTransposePackedBytes(const ConvShape& shape);
+std::string_view ConvTransposePackedForm(const ConvShape& shape);
 void ConvTransposePack(const ConvShape& shape, const float* weights, float* packed,
                        const Parallel& par);
 size_t ConvTransposeScratchBytes(const ConvShape& shape, int threads);

@@ -16,6 +16,13 @@ namespace sardonyx {
 
 inline size_t FloatBytes(int64_t count) { return static_cast<size_t>(count) * sizeof(float); }
 
+// Strides at which consecutive rows do not fall into the same cache lines: of a matrix, and of a
+// tile's transformed values.
+inline int64_t Spread(int64_t floats) { return CeilDiv(floats, 16) / 2 * 32 + 16; }
+inline int64_t ValuesStride(int64_t channels) {
+  return channels % 512 == 0 ? channels + 16 : channels;
+}
+
 // Into how many tasks work of this many operations and bytes is worth cutting, at 100 GFLOP/s and
 // 20 GB/s.
 inline int64_t WantedTasks(double flops, double bytes, int64_t most = 24) {

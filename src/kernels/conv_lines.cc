@@ -5,7 +5,6 @@
 // no better form: the pixels of a tile then lie as far apart as the taps.
 
 #include <algorithm>
-#include <vector>
 
 #include "kernels/conv_internal.h"
 #include "kernels/gemm.h"
@@ -91,8 +90,9 @@ struct LineKernels {
   // Transforms products of columns [n, n + columns) back and stores them; y begins at pixel 0.
   void (*output)(const LineTiles&, const WinogradValues& from, int64_t first, int64_t count,
                  int64_t n, int64_t columns, float* y, const TileEpilogue& epilogue);
-  // Transforms the kernels [taps, width] of input channel c into kSide panels.
-  void (*weights)(const LineTiles&, const float* kernels, int64_t c, int64_t width, float* to);
+  // Transforms taps [taps of a segment, width] into kSide rows, each t_stride behind the one
+  // before.
+  void (*weights)(const float* taps, int64_t width, float* to, int64_t t_stride);
 };
 
 }  // namespace
@@ -214,41 +214,26 @@ HWY_NOINLINE void Output(const LineTiles& tiles, const WinogradValues& values, i
 }
 
 template <WinogradForm kForm, class D>
-HWY_INLINE int64_t WeightColumns(D d, const LineTiles& tiles, const float* kernels, int64_t j,
-                                 int64_t width, float* to) {
+HWY_INLINE int64_t WeightColumns(D d, const float* from, int64_t j, int64_t width, float* to,
+                                 int64_t t_stride) {
   using V = hn::Vec<D>;
   constexpr int kTaps = kForm.kernel;
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
-  const ConvShape& s = tiles.s;
-  const int64_t line = s.kernel[tiles.axis];
   for (; j + kL <= width; j += kL) {
-    for (int64_t row = 0; row < tiles.rows; ++row) {
-      for (int64_t segment = 0; segment < tiles.segments; ++segment) {
-        V taps[kTaps], mapped[kSide];
+    V taps[kTaps], mapped[kSide];
 #pragma GCC unroll 4
-        for (int tap = 0; tap < kTaps; ++tap) {
-          const int64_t at = segment * kTaps + tap;
-          taps[tap] =
-              at < line ? hn::LoadU(d, kernels + (row * line + at) * width + j) : hn::Zero(d);
-        }
-        MapWeights<kForm>(d, taps, mapped);
-        float* const first = to + (row * tiles.segments + segment) * s.cin * width + j;
+    for (int tap = 0; tap < kTaps; ++tap) taps[tap] = hn::LoadU(d, from + tap * width + j);
+    MapWeights<kForm>(d, taps, mapped);
 #pragma GCC unroll 6
-        for (int i = 0; i < kSide; ++i) {
-          hn::StoreU(mapped[i], d, first + i * tiles.channels() * width);
-        }
-      }
-    }
+    for (int i = 0; i < kSide; ++i) hn::StoreU(mapped[i], d, to + i * t_stride + j);
   }
   return j;
 }
 
 template <WinogradForm kForm>
-HWY_NOINLINE void Weights(const LineTiles& tiles, const float* kernels, int64_t c, int64_t width,
-                          float* to) {
-  to += c * width;
-  const int64_t j = WeightColumns<kForm>(Full(), tiles, kernels, 0, width, to);
-  WeightColumns<kForm>(hn::CappedTag<float, kPanelGranule>(), tiles, kernels, j, width, to);
+HWY_NOINLINE void Weights(const float* taps, int64_t width, float* to, int64_t t_stride) {
+  const int64_t j = WeightColumns<kForm>(Full(), taps, 0, width, to, t_stride);
+  WeightColumns<kForm>(hn::CappedTag<float, kPanelGranule>(), taps, j, width, to, t_stride);
 }
 
 template <WinogradForm kForm>
@@ -281,15 +266,15 @@ struct Cut {
       : channels(tiles.channels()),
         width(GemmPanelWidth()),
         panels(CeilDiv(tiles.s.cout, width)),
-        ld(channels % 512 == 0 ? channels + 16 : channels) {
+        ld(ValuesStride(channels)) {
     const int64_t all = tiles.count(), rows = GemmTileRows();
     const int64_t fitting = std::clamp(kBlockBytes / (kSide * ld * 4), kLeastTiles, kMostTiles);
     in_panels = all <= kMostTiles;
     // An even number, so that two threads get the same share.
     blocks = in_panels ? 1 : RoundUp(CeilDiv(all, RoundUp(fitting, rows)), 2);
     most = CeilDiv(all, blocks);
-    in_stride = RoundUp(most * ld, 16) + 16;
-    out_stride = RoundUp(most * width, 16) + 16;
+    in_stride = Spread(most * ld);
+    out_stride = Spread(most * width);
     in_bytes = AlignBytes(FloatBytes(kSide * in_stride));
     // A vector beyond the last column is read.
     out_bytes = AlignBytes(FloatBytes(kSide * out_stride + 16));
@@ -364,15 +349,21 @@ void Pack(const ConvShape& s, const float* weights, float* packed, const Paralle
   const LineTiles tiles(s);
   const LineKernels kernels = Kernels(tiles);
   const Cut cut(tiles);
-  const int64_t area = s.KernelSize();
+  const int64_t area = s.KernelSize(), line = s.kernel[tiles.axis];
+  constexpr int64_t kMostTaps = 4, kWidest = 32;  // of a segment, of a panel
   par.For(cut.panels, [&](int64_t panel) {
     const int64_t n = panel * cut.width, columns = std::min(cut.width, s.cout - n);
     const int64_t width = RoundUp(columns, kPanelGranule);
-    std::vector<float> taps(static_cast<size_t>(area * width));
     for (int64_t c = 0; c < s.cin; ++c) {
-      PackPanels(area, columns, weights + (n * s.cin + c) * area, s.cin * area, true, 0, columns,
-                 taps.data());
-      kernels.weights(tiles, taps.data(), c, width, packed + kSide * n * cut.channels);
+      const float* const from = weights + (n * s.cin + c) * area;
+      for (int64_t i = 0; i < tiles.rows * tiles.segments; ++i) {
+        const int64_t row = i / tiles.segments, first = i % tiles.segments * tiles.taps;
+        alignas(64) float taps[kMostTaps * kWidest] = {};
+        PackPanels(std::min(tiles.taps, line - first), columns, from + row * line + first,
+                   s.cin * area, true, 0, columns, taps);
+        kernels.weights(taps, width, packed + kSide * n * cut.channels + (i * s.cin + c) * width,
+                        cut.channels * width);
+      }
     }
   });
 }

@@ -162,6 +162,10 @@ void RunLine(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, int6
 
 }  // namespace
 
+std::string_view ConvTransposePackedForm(const ConvShape& s) {
+  return conv_transpose_few::Takes(s) ? " all taps" : "";
+}
+
 size_t ConvTransposePackedBytes(const ConvShape& s) {
   if (conv_transpose_few::Takes(s)) return conv_transpose_few::PackedBytes(s);
   const Cut cut = CutTranspose(s);

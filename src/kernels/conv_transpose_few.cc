@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "kernels/conv_internal.h"
 #include "kernels/gemm.h"
@@ -99,16 +98,18 @@ size_t PackedBytes(const ConvShape& s) {
 }
 
 void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel& par) {
-  // [cin, cout, taps] as [cin, taps, cout].
-  const int64_t taps = s.KernelSize();
-  std::vector<float> by_tap(static_cast<size_t>(s.cin * taps * s.cout));
-  float* to = by_tap.data();
-  for (int64_t c = 0; c < s.cin; ++c, weights += s.cout * taps) {
-    for (int64_t t = 0; t < taps; ++t) {
-      for (int64_t o = 0; o < s.cout; ++o) *to++ = weights[o * taps + t];
+  // [cin, cout, taps] as panels of [cin, (tap, cout)].
+  const int64_t taps = s.KernelSize(), columns = taps * s.cout, panel = GemmPanelWidth();
+  par.For(CeilDiv(columns, panel), [&](int64_t i) {
+    const int64_t n0 = i * panel, end = std::min(n0 + panel, columns);
+    const int64_t width = RoundUp(end - n0, kPanelGranule);
+    float* to = packed + n0 * s.cin;
+    for (int64_t c = 0; c < s.cin; ++c) {
+      for (int64_t n = n0; n < n0 + width; ++n) {
+        *to++ = n < end ? weights[(c * s.cout + n % s.cout) * taps + n / s.cout] : 0.0f;
+      }
     }
-  }
-  GemmPackB(s.cin, taps * s.cout, by_tap.data(), taps * s.cout, false, packed, par);
+  });
 }
 
 size_t ScratchBytes(const ConvShape& s, int threads) {

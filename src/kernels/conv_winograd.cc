@@ -6,7 +6,6 @@
 // The slices of a kernel of three dimensions are more channels of one of two.
 
 #include <algorithm>
-#include <vector>
 
 #include "kernels/conv_internal.h"
 #include "kernels/gemm.h"
@@ -54,9 +53,6 @@ struct Cut {
   size_t in_bytes = 0, out_bytes = 0, w_bytes = 0;
 };
 
-// A stride at which consecutive rows do not fall into the same cache lines.
-int64_t Spread(int64_t floats) { return CeilDiv(floats, 16) / 2 * 32 + 16; }
-
 Cut CutTiles(const ConvShape& s, WinogradForm form) {
   const int64_t positions = form.Positions();
   const int64_t all = WinogradTiles(s, form).count();
@@ -64,8 +60,7 @@ Cut CutTiles(const ConvShape& s, WinogradForm form) {
   Cut cut;
   cut.cin = SlicedChannels(s) / s.groups;
   cut.cout = s.cout / s.groups;
-  cut.in_ld = SlicedChannels(s);
-  if (cut.in_ld % 512 == 0) cut.in_ld += 16;
+  cut.in_ld = ValuesStride(SlicedChannels(s));
   const int64_t value_bytes = positions * cut.in_ld * 4;  // of a tile
   const int64_t fitting = std::min(kBlockBytes / value_bytes, kProductTiles) / tile * tile;
   const int64_t few = 2 * std::max<int64_t>(tile, 14);
@@ -237,19 +232,17 @@ struct Work {
   }
 };
 
-// Weights [cout, cin, kernel[0], ...] as [cout, kernel[0], cin, ...].
-std::vector<float> SlicesFirst(const ConvShape& s, const float* weights) {
-  const int64_t area = s.kernel[1] * s.kernel[2];
-  std::vector<float> to(static_cast<size_t>(s.cout * SlicedChannels(s) * area));
-  float* next = to.data();
-  for (int64_t o = 0; o < s.cout; ++o, weights += SlicedChannels(s) * area) {
-    for (int64_t k = 0; k < s.kernel[0]; ++k) {
-      for (int64_t c = 0; c < s.cin; ++c) {
-        next = std::copy_n(weights + (c * s.kernel[0] + k) * area, area, next);
-      }
-    }
+// The kernels [count, taps, columns] of channels of a panel, those of each slice in turn.
+void PackKernels(const ConvShape& s, const Cut& cut, const Panel& panel, const float* weights,
+                 int64_t first, int64_t count, float* to) {
+  const int64_t area = s.kernel[1] * s.kernel[2], ld = cut.cin * area;
+  weights += (panel.group * cut.cout + panel.n) * ld;
+  const int64_t together = s.kernel[0] == 1 ? count : 1;  // that lie one behind the other
+  for (int64_t i = first; i < first + count; i += together, to += together * area * panel.width) {
+    const int64_t from = s.kernel[0] == 1 ? i : i % s.cin * s.kernel[0] + i / s.cin;
+    PackPanels(together * area, panel.columns, weights + from * area, ld, true, 0, panel.columns,
+               to);
   }
-  return to;
 }
 
 }  // namespace
@@ -289,21 +282,13 @@ size_t ConvWinograd<kForm>::PackedBytes(const ConvShape& s) {
 template <WinogradForm kForm>
 void ConvWinograd<kForm>::Pack(const ConvShape& s, const float* weights, float* packed,
                                const Parallel& par) {
-  constexpr int64_t kArea = kForm.kernel * kForm.kernel;
   const Cut cut = CutTiles(s, kForm);
-  const int64_t ld = cut.cin * kArea;
-  std::vector<float> sliced;
-  if (s.kernel[0] > 1) {
-    sliced = SlicesFirst(s, weights);
-    weights = sliced.data();
-  }
-  if (cut.few) {
+  if (cut.late) {
     par.For(s.groups * cut.panels, [&](int64_t index) {
       const Panel panel(cut, index);
       float* at = panel.Kernels(cut, kForm, packed);
-      PackPanels(ld, panel.width, weights + (panel.group * cut.cout + panel.n) * ld, ld, true, 0,
-                 panel.width, at);
-      for (int64_t c = 0; c < cut.cin; ++c) {
+      PackKernels(s, cut, panel, weights, 0, cut.cin, at);
+      for (int64_t c = 0; cut.few && c < cut.cin; ++c) {
         for (const float scale : kFewTapScales) {
           for (const float* const end = at + panel.width; at < end; ++at) *at *= scale;
         }
@@ -311,26 +296,18 @@ void ConvWinograd<kForm>::Pack(const ConvShape& s, const float* weights, float* 
     });
     return;
   }
-  if (cut.late) {
-    for (int64_t group = 0; group < s.groups; ++group) {
-      GemmPackB(ld, cut.cout, weights + group * cut.cout * ld, ld, true,
-                packed + group * KernelFloats(cut, kForm), par);
-    }
-    return;
-  }
   par.For(s.groups * cut.panels, [&](int64_t index) {
     // Some channels at a time: what is written to each of the many matrices, whose distance is a
     // power of two as often as not, are whole lines.
     constexpr int64_t kTogether = 4, kWidest = 32, kMatrices = kForm.Weights() * kForm.Weights();
+    constexpr int64_t kArea = kForm.kernel * kForm.kernel;
     alignas(64) float kernels[kTogether * kArea * kWidest];
     alignas(64) float transformed[kTogether * kMatrices * kWidest];
     const Panel panel(cut, index);
-    const float* const from = weights + (panel.group * cut.cout + panel.n) * ld;
     float* const to = panel.Transformed(cut, kForm, packed);
     for (int64_t first = 0; first < cut.cin; first += kTogether) {
       const int64_t count = std::min(kTogether, cut.cin - first), floats = count * panel.width;
-      PackPanels(count * kArea, panel.columns, from + first * kArea, ld, true, 0, panel.columns,
-                 kernels);
+      PackKernels(s, cut, panel, weights, first, count, kernels);
       TransformsOf(kForm).weights(count, panel.width, kernels, transformed, floats);
       for (int64_t t = 0; t < kMatrices; ++t) {
         std::copy_n(transformed + t * floats, floats, to + (t * cut.cin + first) * panel.width);

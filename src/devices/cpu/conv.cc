@@ -160,13 +160,14 @@ BindResult Bind(const BindRequest& request) {
 BindResult BindTransposed(const BindRequest& request) {
   ConvShape shape;
   if (std::string why = MakeShape(request, true, &shape); !why.empty()) return why;
-  return BindKernel(request, shape,
-                    {.layout = LayoutName("transposed", shape),
-                     .packed_bytes = ConvTransposePackedBytes(shape),
-                     .scratch_bytes = ConvTransposeScratchBytes(shape, request.threads),
-                     .in_place = false,
-                     .pack = ConvTransposePack,
-                     .run = ConvTranspose});
+  return BindKernel(
+      request, shape,
+      {.layout = LayoutName("transposed", shape).append(ConvTransposePackedForm(shape)),
+       .packed_bytes = ConvTransposePackedBytes(shape),
+       .scratch_bytes = ConvTransposeScratchBytes(shape, request.threads),
+       .in_place = false,
+       .pack = ConvTransposePack,
+       .run = ConvTranspose});
 }
 
 BindResult BindTyped(const BindRequest& request) {
