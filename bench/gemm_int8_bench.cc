@@ -5,6 +5,7 @@
 
 #include "kernel_bench.h"
 #include "kernels/conv_int8.h"
+#include "kernels/conv_int8_winograd.h"
 
 namespace sardonyx {
 namespace {
@@ -83,6 +84,61 @@ void Shapes(benchmark::internal::Benchmark* bench) {
   }
 }
 BENCHMARK(BM_ConvInt8)->Apply(Shapes);
+
+// A 3x3 convolution over a square image to uint8, by the direct sum or by Winograd's algorithm.
+void BM_Conv3x3(benchmark::State& state) {
+  ApplyTargetFromEnvironment();
+  ConvShape s;
+  s.in[1] = s.in[2] = s.out[1] = s.out[2] = state.range(0);
+  s.cin = s.x_stride = state.range(1);
+  s.cout = s.y_stride = state.range(2);
+  s.kernel[1] = s.kernel[2] = 3;
+  s.pad_begin[1] = s.pad_begin[2] = 1;
+  const Parallel par = Threads(static_cast<int>(state.range(3)));
+  const bool winograd = state.range(4) != 0;
+  const size_t packed_bytes =
+      winograd ? conv_int8_winograd::PackedBytes(s) : ConvInt8PackedBytes(s);
+  const size_t scratch_bytes = winograd ? conv_int8_winograd::ScratchBytes(s, par.threads)
+                                        : ConvInt8ScratchBytes(s, par.threads);
+  const AlignedFloats x = RandomFloats(s.InPixels() * s.cin / 4 + 16);
+  const AlignedFloats packed = RandomFloats(static_cast<int64_t>(packed_bytes / 4));
+  const AlignedFloats y = RandomFloats(s.OutPixels() * s.cout);
+  const AlignedFloats scale = RandomFloats(s.cout + kInt8ColumnSlack);
+  const AlignedFloats scratch = RandomFloats(static_cast<int64_t>(scratch_bytes / 4 + 1));
+  Int8Rescale rescale;
+  rescale.scale = rescale.offset = scale.get();
+  rescale.clamps = true;
+  rescale.high = 255;
+  rescale.type = DType::kUInt8;
+  Int8ConvArgs args;
+  args.x = x.get();
+  args.packed = packed.get();
+  args.y = y.get();
+  args.rescale = &rescale;
+  const auto run = winograd ? conv_int8_winograd::Run : ConvInt8;
+  for (auto _ : state) {
+    run(s, args, scratch.get(), par);
+    benchmark::ClobberMemory();
+  }
+  const double total = static_cast<double>(s.Flops()) * static_cast<double>(state.iterations());
+  state.counters["GOP/s"] = benchmark::Counter(total * 1e-9, benchmark::Counter::kIsRate);
+  state.counters["chosen"] = conv_int8_winograd::IsFaster(s) == winograd ? 1 : 0;
+}
+
+void Images(benchmark::internal::Benchmark* bench) {
+  bench->ArgNames({"side", "cin", "cout", "threads", "winograd"})->UseRealTime();
+  const int64_t sizes[][3] = {
+      {112, 16, 16}, {112, 32, 32},  {112, 32, 64},  {112, 8, 32},   {56, 16, 64},   {56, 32, 32},
+      {56, 64, 32},  {56, 64, 64},   {28, 48, 48},   {28, 128, 128}, {28, 256, 256}, {14, 32, 32},
+      {14, 64, 64},  {14, 256, 256}, {14, 512, 512}, {13, 192, 192}, {10, 96, 96},   {8, 64, 64},
+      {8, 256, 256}, {7, 64, 64},    {7, 192, 192},  {7, 512, 512},  {4, 64, 64}};
+  for (const int threads : {1, 2}) {
+    for (const auto& [side, cin, cout] : sizes) {
+      for (const int winograd : {0, 1}) bench->Args({side, cin, cout, threads, winograd});
+    }
+  }
+}
+BENCHMARK(BM_Conv3x3)->Apply(Images);
 
 }  // namespace
 }  // namespace sardonyx

@@ -173,7 +173,7 @@ def is_at_limit(entry: Entry, limit: dict[str, float]) -> bool:
     if not limit or "work" not in entry:
         return False
     work = Work(**entry["work"])
-    work = work._replace(operations=work.fewest)
+    work = work._replace(operations=work.fewest, on_bytes=work.fewest_on_bytes)
     return max(least(work, limit)) >= goals.NEAR * latency(entry["results"][OURS])
 
 

@@ -53,7 +53,7 @@ def winograd_saves(node: onnx.NodeProto, shapes: list[tuple[int, ...]]) -> int:
 
     Of 3x3 taps, and of any kernel with three or more taps along its last axis of several.
     """
-    if node.op_type != "Conv":
+    if BYTES.get(node.op_type, (node.op_type,))[0] != "Conv":
         return 1
     values = {a.name: list(a.ints) or [a.i] for a in node.attribute}
     kernel = shapes[1][2:]
@@ -136,11 +136,12 @@ def work(path: Path, feeds: Mapping[str, np.ndarray]) -> Work | None:
         operations(node, known, shapes[node.output[0]])
         for node, known in zip(nodes, shapes_of, strict=True)
     ]
-    byte_count = sum(count for count, is_byte in zip(counts, on_bytes, strict=True) if is_byte)
-    fewest = sum(
-        count if is_byte else count // winograd_saves(node, known)
-        for node, known, count, is_byte in zip(nodes, shapes_of, counts, on_bytes, strict=True)
-    )
+    # Winograd's algorithm makes bytes int16, of which a processor multiplies half as many.
+    saves = [
+        max(winograd_saves(node, known) // (2 if is_byte else 1), 1)
+        for node, known, is_byte in zip(nodes, shapes_of, on_bytes, strict=True)
+    ]
+    fewest_each = [count // times for count, times in zip(counts, saves, strict=True)]
     constant = unchanging(model.graph)
     read = sum(sizes[name] for name in wanted & constant)
     narrow_count = narrow_size = 0
@@ -152,4 +153,17 @@ def work(path: Path, feeds: Mapping[str, np.ndarray]) -> Work | None:
         narrow_count = narrow_size = 0
     stepping = [steps(node, known) for node, known in zip(nodes, shapes_of, strict=True)]
     of_steps = [sum(column) for column in zip(*stepping, strict=True)]
-    return Work(sum(counts), fewest, read, *of_steps, byte_count, narrow_count, narrow_size)
+    byte_count, fewest_on_bytes = (
+        sum(count for count, is_byte in zip(each, on_bytes, strict=True) if is_byte)
+        for each in (counts, fewest_each)
+    )
+    return Work(
+        sum(counts),
+        sum(fewest_each),
+        read,
+        *of_steps,
+        byte_count,
+        narrow_count,
+        narrow_size,
+        fewest_on_bytes,
+    )

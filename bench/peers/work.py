@@ -26,6 +26,8 @@ class Work(NamedTuple):
         Of the operations on float32, those of products that read their constants for so few rows
         that memory, not arithmetic, is their limit, and the bytes of these constants; where the
         model's are more than caches hold.
+    fewest_on_bytes
+        Of the fewest operations, those on bytes; one of int16 counts as two.
     """
 
     operations: int
@@ -37,3 +39,4 @@ class Work(NamedTuple):
     on_bytes: int = 0
     narrow: int = 0
     narrow_constants: int = 0
+    fewest_on_bytes: int = 0

@@ -17,6 +17,7 @@
 #include "hwy/highway.h"
 #include "kernels/int8_products-inl.h"
 #include "kernels/int8_store-inl.h"
+#include "kernels/int8_tile_store-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
@@ -30,141 +31,6 @@ constexpr int kTileRows = 12;
 #else
 constexpr int kTileRows = 6;
 #endif
-constexpr int64_t kWidth = 2 * kSumLanes;
-
-using Lanes = hn::Vec<Sums>;
-
-// What is left to do to sums that were rescaled and rounded.
-struct ByteRange {
-  int16_t zero = 0;           // the zero point, of int8 with 128 added
-  uint8_t flip = 0;           // the bits in which int8 differs from it
-  uint8_t low = 0, high = 0;  // of the clamp
-  bool bare = false;          // nothing of this is to be done
-};
-
-// Where a tile's sums go: to results straight from the registers, for the commonest kinds of them,
-// or to `sums` [rows, kWidth].
-struct TileResult {
-  enum class Kind : uint8_t { kSums, kFloats, kBytes, kBytesWithResidual } kind = Kind::kSums;
-  int32_t* sums = nullptr;
-  const Int8Rescale* rescale = nullptr;
-  ByteRange range = {};                             // of bytes
-  const float *scale = nullptr, *offset = nullptr;  // of the panel
-  int64_t columns = 0;                              // of it that are stored
-  void* y = nullptr;
-  const uint8_t* residual = nullptr;
-  int64_t y_stride = 0, residual_stride = 0;
-};
-
-// Of a rescaling to bytes.
-ByteRange RangeOf(const Int8Rescale& rescale) {
-  // int8 is packed as uint8 with 128 added.
-  const int32_t shift = rescale.type == DType::kInt8 ? 128 : 0, zero = rescale.zero_point + shift;
-  const auto bound = [&](float value) {
-    const float byte = std::nearbyint(value) + static_cast<float>(zero);
-    return static_cast<uint8_t>(std::clamp(byte, 0.0f, 255.0f));
-  };
-  return {.zero = static_cast<int16_t>(zero),
-          .flip = static_cast<uint8_t>(shift),
-          .low = bound(rescale.low),
-          .high = bound(rescale.high),
-          .bare = zero == 0 && shift == 0 && rescale.low <= 0 && rescale.high >= 255};
-}
-
-template <int kM>
-SARDONYX_INT8_TILE HWY_INLINE void StoreFloats(const Lanes (&acc)[kM][2], const TileResult& to) {
-  const Reals d;
-  float* const y = static_cast<float*>(to.y);
-  const int64_t y_stride = to.y_stride;
-#pragma GCC unroll 2
-  for (int v = 0; v < 2; ++v) {
-    const auto scale = hn::LoadU(d, to.scale + v * kSumLanes);
-    const auto offset = hn::LoadU(d, to.offset + v * kSumLanes);
-#pragma GCC unroll 16
-    for (int r = 0; r < kM; ++r) {
-      hn::StoreU(hn::MulAdd(hn::ConvertTo(d, acc[r][v]), scale, offset), d,
-                 y + r * y_stride + v * kSumLanes);
-    }
-  }
-}
-
-// Two rows of a panel of bytes, each in its half of a vector, out of what PackBytes made of them.
-template <class V>
-HWY_INLINE V RowsApart(V packed) {
-  if constexpr (kSumLanes == 4) return packed;
-  const hn::RebindToUnsigned<Sums> d;
-  constexpr int kBlocks = static_cast<int>(kSumLanes / 4);
-  HWY_ALIGN static constexpr std::array<int32_t, kSumLanes> kFrom = [] {
-    std::array<int32_t, kSumLanes> from{};
-    for (int i = 0; i < kSumLanes; ++i) {
-      from[static_cast<size_t>(i)] = i % kBlocks * 4 + i / kBlocks;
-    }
-    return from;
-  }();
-  const auto indices = hn::SetTableIndices(d, kFrom.data());
-  return hn::BitCast(hn::DFromV<V>(), hn::TableLookupLanes(hn::BitCast(d, packed), indices));
-}
-
-// The second form is for bytes that are added to bytes: both uint8, rounded in between. kBare: the
-// range of uint8, where packing stops by itself, as behind a ReLU.
-template <int kM, bool kResidual, bool kBare>
-SARDONYX_INT8_TILE HWY_INLINE void StoreBytes(const Lanes (&acc)[kM][2], const TileResult& to) {
-  const Reals d;
-  const hn::Repartition<int16_t, Sums> d16;
-  const hn::Repartition<uint8_t, Sums> d8;
-  const hn::Half<decltype(d8)> row_bytes;
-  // Copies: bytes that are written might be part of `to`, as the language has it.
-  const Int8Rescale rescale = *to.rescale;
-  const ByteRange range = to.range;
-  const float *const scales = to.scale, *const offsets = to.offset;
-  const uint8_t* const residuals = to.residual;
-  uint8_t* const y = static_cast<uint8_t*>(to.y);
-  const int64_t y_stride = to.y_stride, residual_stride = to.residual_stride;
-  const auto zero_point = hn::Set(d16, range.zero);
-  const auto flip = hn::Set(d8, range.flip);
-  const auto low = hn::Set(d8, range.low), high = hn::Set(d8, range.high);
-  const auto whole = [&](int r) HWY_ATTR {
-    Lanes values[2];
-#pragma GCC unroll 2
-    for (int v = 0; v < 2; ++v) {
-      auto residual = hn::Zero(d);
-      if constexpr (kResidual) residual = LoadReal(residuals + r * residual_stride + v * kSumLanes);
-      const auto scale = hn::LoadU(d, scales + v * kSumLanes);
-      const auto offset = hn::LoadU(d, offsets + v * kSumLanes);
-      values[v] =
-          Nearest(Rescaled<kResidual, kResidual>(acc[r][v], scale, offset, residual, rescale));
-    }
-    const auto words = hn::ReorderDemote2To(d16, values[0], values[1]);
-    return kBare ? words : hn::SaturatedAdd(words, zero_point);
-  };
-#pragma GCC unroll 8
-  for (int r = 0; r < kM; r += 2) {
-    const int next = r + 1 < kM ? r + 1 : r;
-    auto bytes = PackPairs<uint8_t>(whole(r), whole(next));
-    // Bounds hold behind the rounding as well, where they cost a fourth.
-    if constexpr (!kBare) bytes = hn::Xor(hn::Min(hn::Max(bytes, low), high), flip);
-    const auto rows = RowsApart(bytes);
-    hn::StoreU(hn::LowerHalf(rows), row_bytes, y + r * y_stride);
-    if (next == r) break;
-    hn::StoreU(hn::UpperHalf(row_bytes, rows), row_bytes, y + next * y_stride);
-  }
-}
-
-// The first `columns` bytes of rows that lie kWidth bytes apart.
-void CopyRows(const uint8_t* from, int64_t rows, int64_t columns, uint8_t* y, int64_t y_stride) {
-#if HWY_TARGET <= HWY_AVX3
-  const hn::Half<hn::Repartition<uint8_t, Sums>> d;
-  const auto mask = hn::FirstN(d, static_cast<size_t>(columns));
-  for (int64_t r = 0; r < rows; ++r) {
-    hn::BlendedStore(hn::LoadU(d, from + r * kWidth), mask, d, y + r * y_stride);
-  }
-#else
-  for (int64_t r = 0; r < rows; ++r) {
-    std::memcpy(y + r * y_stride, from + r * kWidth, static_cast<size_t>(columns));
-  }
-#endif
-}
-
 // What a tile multiplies.
 struct TileOperands {
   const uint8_t* a;    // row 0
@@ -179,8 +45,9 @@ struct TileOperands {
   int64_t next_step;
 };
 
-// Sums of kM rows, in kLines lines, and one panel.
-template <int kM, int kLines, bool kFlip>
+// Sums of kM rows, in kLines lines, and one panel. kPairs: groups are two int16, and sums are all
+// that is stored.
+template <int kM, int kLines, bool kFlip, bool kPairs = false>
 SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResult& to) {
   const Sums d;
   const hn::Repartition<uint8_t, Sums> bytes;
@@ -222,22 +89,29 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResu
         std::memcpy(&group, from[line * kLinePointers + row / 5] + row % 5 * a_bytes, 4);
         Lanes av = hn::Set(d, group);
         if constexpr (kFlip) av = hn::Xor(av, high);
-        acc[r][0] = AddProducts(acc[r][0], av, b0);
-        acc[r][1] = AddProducts(acc[r][1], av, b1);
+        if constexpr (kPairs) {
+          acc[r][0] = AddPairs(acc[r][0], b0, av);
+          acc[r][1] = AddPairs(acc[r][1], b1, av);
+        } else {
+          acc[r][0] = AddProducts(acc[r][0], av, b0);
+          acc[r][1] = AddProducts(acc[r][1], av, b1);
+        }
       }
 #pragma GCC unroll 4
       for (int i = 0; i < kPointers; ++i) from[i] += 4;
     }
   }
-  switch (to.kind) {
-    case TileResult::Kind::kFloats: return StoreFloats<kM>(acc, to);
-    case TileResult::Kind::kBytes:
-      return to.range.bare ? StoreBytes<kM, false, true>(acc, to)
-                           : StoreBytes<kM, false, false>(acc, to);
-    case TileResult::Kind::kBytesWithResidual:
-      return to.range.bare ? StoreBytes<kM, true, true>(acc, to)
-                           : StoreBytes<kM, true, false>(acc, to);
-    case TileResult::Kind::kSums: break;
+  if constexpr (!kPairs) {
+    switch (to.kind) {
+      case TileResult::Kind::kFloats: return StoreFloats<kM>(acc, to);
+      case TileResult::Kind::kBytes:
+        return to.range.bare ? StoreBytes<kM, false, true>(acc, to)
+                             : StoreBytes<kM, false, false>(acc, to);
+      case TileResult::Kind::kBytesWithResidual:
+        return to.range.bare ? StoreBytes<kM, true, true>(acc, to)
+                             : StoreBytes<kM, true, false>(acc, to);
+      case TileResult::Kind::kSums: break;
+    }
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kM; ++r) {
@@ -262,6 +136,17 @@ constexpr std::array<TileFn, kTileRows> kFlippingTiles =
     MakeTiles<1, true>(std::make_index_sequence<kTileRows>());
 #else
 constexpr const std::array<TileFn, kTileRows>& kFlippingTiles = kTiles;  // Widen has flipped
+#endif
+
+#if HWY_TARGET == HWY_AVX3_DL
+template <size_t... kM>
+constexpr std::array<TileFn, sizeof...(kM)> MakePairTiles(std::index_sequence<kM...>) {
+  return {Tile<static_cast<int>(kM) + 1, 1, false, true>...};
+}
+constexpr std::array<TileFn, kTileRows> kPairTiles =
+    MakePairTiles(std::make_index_sequence<kTileRows>());
+#else
+constexpr const std::array<TileFn, kTileRows>& kPairTiles = kTiles;
 #endif
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
@@ -557,6 +442,32 @@ void Block(const Int8BlockArgs& args) {
   }
 }
 
+void PairProduct(const Int16Product& args) {
+  HWY_ALIGN static constexpr int32_t kZeros[kWidth] = {};
+  const int64_t count = (args.rows + kTileRows - 1) / kTileRows;
+  const int64_t height = args.rows / count, higher = args.rows % count;
+  // Each tile fetches its share of the panel behind.
+  const int64_t share = (kWidth * args.pairs * 4 + count - 1) / count;
+  TileOperands in{};
+  in.a_bytes = args.a_stride * 2;
+  in.b = reinterpret_cast<const uint8_t*>(args.b);
+  in.groups = args.pairs;
+  in.segments = 1;
+  in.init = kZeros;
+  in.next = static_cast<const uint8_t*>(args.next);
+  in.next_step = in.next == nullptr ? 0 : (share + args.pairs - 1) / args.pairs;
+  if (in.next == nullptr) in.next = in.b;
+  TileResult to;
+  for (int64_t i = 0, row = 0; i < count; ++i) {
+    const int64_t rows = height + (i < higher ? 1 : 0);
+    in.a = reinterpret_cast<const uint8_t*>(args.a + row * args.a_stride);
+    to.sums = args.y + row * kWidth;
+    kPairTiles[static_cast<size_t>(rows - 1)](in, to);
+    if (in.next_step > 0) in.next += share;
+    row += rows;
+  }
+}
+
 int64_t Width() { return kWidth; }
 int64_t Rows() { return kTileRows; }
 int64_t Group() { return kGroup; }
@@ -569,6 +480,7 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 
 HWY_EXPORT(Block);
+HWY_EXPORT(PairProduct);
 HWY_EXPORT(Width);
 HWY_EXPORT(Rows);
 HWY_EXPORT(RowUnit);
@@ -579,5 +491,6 @@ int64_t Int8TileRows() { return HWY_DYNAMIC_DISPATCH(Rows)(); }
 int64_t Int8RowUnit(int64_t groups) { return HWY_DYNAMIC_DISPATCH(RowUnit)(groups); }
 int64_t Int8GroupSize() { return HWY_DYNAMIC_DISPATCH(Group)(); }
 void Int8Block(const Int8BlockArgs& args) { HWY_DYNAMIC_DISPATCH(Block)(args); }
+void MultiplyInt16(const Int16Product& args) { HWY_DYNAMIC_DISPATCH(PairProduct)(args); }
 }  // namespace sardonyx
 #endif  // HWY_ONCE

@@ -83,4 +83,17 @@ struct Int8BlockArgs {
 };
 void Int8Block(const Int8BlockArgs& args);
 
+// y[rows, Int8PanelWidth()] = A * a panel of int16 [pairs, Int8PanelWidth(), 2], modulo 2^32; y is
+// aligned to 64 bytes. An odd K is filled up to a pair in both.
+struct Int16Product {
+  const int16_t* a;
+  int64_t a_stride;  // values from a row to the next
+  int64_t rows;
+  const int16_t* b;
+  int64_t pairs;
+  int32_t* y;
+  const void* next = nullptr;  // the panel that is read behind this one, if any
+};
+void MultiplyInt16(const Int16Product& args);
+
 }  // namespace sardonyx

@@ -48,11 +48,21 @@ SARDONYX_INT8_TILE inline V AddProducts(V sum, V a, V b) {
     return sum;
   }
 }
+// AddPairProducts in one instruction.
+template <class V>
+SARDONYX_INT8_TILE inline V AddPairs(V sum, V a, V b) {
+  static_assert(sizeof(V) == 64);
+  return V{_mm512_dpwssd_epi32(sum.raw, a.raw, b.raw)};
+}
 #else
 constexpr int64_t kGroup = 2;
 #define SARDONYX_INT8_TILE
 template <class V>
 HWY_INLINE V AddProducts(V sum, V a, V b) {
+  return AddPairProducts(sum, a, b);
+}
+template <class V>
+HWY_INLINE V AddPairs(V sum, V a, V b) {
   return AddPairProducts(sum, a, b);
 }
 #endif

@@ -209,7 +209,8 @@ def test_work_on_bytes(tmp_path, form):
     onnx.save(model, tmp_path / "m.onnx")
     floor = roofline.work(tmp_path / "m.onnx", {"x": np.ones((1, 4, 5, 6), np.uint8)})
     count = 2 * 8 * 3 * 4 * 4 * 9
-    assert floor == Work(count, count, constants=8 * 4 * 9, on_bytes=count)
+    fewest = count // 2  # a quarter of the products, of int16
+    assert floor == Work(count, fewest, constants=8 * 4 * 9, on_bytes=count, fewest_on_bytes=fewest)
     limit = {"arithmetic": 1e6, "bytes": 4e6, "reading": 1e9}
     assert report.least(floor, limit)[0] == pytest.approx(1e3 * count / 4e6)
 

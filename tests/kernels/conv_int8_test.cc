@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "each_target.h"
+#include "kernels/conv_int8_winograd.h"
 
 namespace sardonyx {
 namespace {
@@ -16,12 +17,19 @@ struct Case {
   bool x_signed = false, w_signed = true;
   int32_t x_zero = 0;
   int w_zeros = 0;  // none, one, one a channel
+  bool winograd = false;
+  bool extreme = false;  // least and greatest values alone
 };
 
-std::vector<uint8_t> RandomBytes(int64_t count, uint32_t seed) {
+// low and high, if they differ: the two values that there are.
+std::vector<uint8_t> RandomBytes(int64_t count, uint32_t seed, uint8_t low = 0, uint8_t high = 0) {
   std::mt19937 generator(seed);
   std::vector<uint8_t> bytes(static_cast<size_t>(count));
   for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(generator());
+  if (low != high) {
+    for (uint8_t& byte : bytes) byte = byte % 2 == 0 ? low : high;
+    return bytes;
+  }
   // Extremes together: where sums of products saturate if they can.
   for (size_t i = 0; i + 7 < bytes.size() && i < 64; ++i) bytes[i] = i % 16 < 8 ? 0xff : 0x80;
   return bytes;
@@ -37,8 +45,8 @@ class Data {
   explicit Data(const Case& given)
       : given_(given),
         s_(given.shape),
-        x_(RandomBytes(s_.InPixels() * s_.x_stride, 1)),
-        w_(RandomBytes(s_.cout * s_.KernelSize() * (s_.cin / s_.groups), 2)),
+        x_(Bytes(s_.InPixels() * s_.x_stride, 1, given.x_signed)),
+        w_(Bytes(s_.cout * s_.KernelSize() * (s_.cin / s_.groups), 2, given.w_signed)),
         zeros_(RandomBytes(given.w_zeros == 2 ? s_.cout : given.w_zeros, 3)) {}
 
   std::vector<int32_t> Expected() const {
@@ -76,12 +84,10 @@ class Data {
   template <typename T>
   std::vector<T> Run(const Int8Rescale* rescale, const void* residual, int64_t residual_stride,
                      const Parallel& par, bool in_place = false) const {
-    const int64_t kernel = s_.KernelSize(), channels = s_.cin / s_.groups;
-    const Int8Weights weights{w_.data(), given_.w_signed, channels * kernel, kernel, 1};
-    Floats packed(static_cast<int64_t>(ConvInt8PackedBytes(s_) / 4 + 1));
-    ConvInt8Pack(s_, weights, packed.get(), par);
-    CheckColumnsSideBySide(packed, par);
-    Floats scratch(static_cast<int64_t>(ConvInt8ScratchBytes(s_, par.threads) / 4));
+    const Floats packed = Pack(par);
+    Floats scratch(static_cast<int64_t>((given_.winograd ? conv_int8_winograd::ScratchBytes
+                                                         : ConvInt8ScratchBytes)(s_, par.threads) /
+                                        4));
     std::vector<T> y(static_cast<size_t>(s_.OutPixels() * s_.y_stride), T{77});
     if (in_place) {
       std::memcpy(y.data(), residual, y.size() * sizeof(T));
@@ -99,12 +105,34 @@ class Data {
     args.rescale = rescale;
     args.residual = residual;
     args.residual_stride = residual_stride;
-    ConvInt8(s_, args, scratch.get(), par);
+    (given_.winograd ? conv_int8_winograd::Run : ConvInt8)(s_, args, scratch.get(), par);
     EXPECT_TRUE(packed.Intact() && scratch.Intact());
     return y;
   }
 
  private:
+  std::vector<uint8_t> Bytes(int64_t count, uint32_t seed, bool is_signed) const {
+    const uint8_t low = is_signed ? 0x80 : 0;
+    return RandomBytes(count, seed, low, given_.extreme ? static_cast<uint8_t>(~low) : low);
+  }
+
+  Floats Pack(const Parallel& par) const {
+    if (given_.winograd) {
+      const conv_int8_winograd::Weights weights{w_.data(), given_.w_signed, Zero(0)};
+      EXPECT_EQ(conv_int8_winograd::Refusal(s_), "");
+      EXPECT_TRUE(conv_int8_winograd::IsExact(s_, weights));
+      Floats packed(static_cast<int64_t>(conv_int8_winograd::PackedBytes(s_) / 4));
+      conv_int8_winograd::Pack(s_, weights, packed.get(), par);
+      return packed;
+    }
+    const int64_t kernel = s_.KernelSize(), channels = s_.cin / s_.groups;
+    const Int8Weights weights{w_.data(), given_.w_signed, channels * kernel, kernel, 1};
+    Floats packed(static_cast<int64_t>(ConvInt8PackedBytes(s_) / 4 + 1));
+    ConvInt8Pack(s_, weights, packed.get(), par);
+    CheckColumnsSideBySide(packed, par);
+    return packed;
+  }
+
   // The weights of a matrix as [K, N] are packed alike.
   void CheckColumnsSideBySide(const Floats& packed, const Parallel& par) const {
     if (s_.KernelSize() > 1 || s_.groups > 1) return;
@@ -155,8 +183,38 @@ ConvShape Image(int64_t side, int64_t cin, int64_t cout, int64_t kernel, int64_t
   return s;
 }
 
-std::vector<Case> Cases() {
+std::vector<Case> WinogradCases() {
   std::vector<Case> cases;
+  const auto add = [&](const ConvShape& shape, bool x_signed, bool w_signed, int zeros) {
+    const int32_t zero = x_signed ? -100 : 200;
+    for (const bool extreme : {false, true}) {
+      cases.push_back({shape, x_signed, w_signed, zero, zeros, true, extreme});
+    }
+  };
+  for (const int64_t side : {1, 2, 3, 4, 6, 7, 13}) {
+    for (const int64_t cin : {1, 16, 37})
+      add(Image(side, cin, cin + 3, 3, 1, 1), side == 7, true, 0);
+  }
+  for (const bool x_signed : {false, true}) {
+    for (const bool w_signed : {false, true}) add(Image(9, 24, 9, 3, 1, 1), x_signed, w_signed, 1);
+  }
+  ConvShape apart = Image(14, 64, 70, 3, 1, 1);
+  apart.x_stride = 80;
+  apart.y_stride = 72;
+  add(apart, false, true, 0);
+  for (const int64_t pad : {0, 2}) {
+    ConvShape padded = Image(37, 48, 33, 3, 1, 1);  // blocks of tiles, of several runs a line
+    for (int i = 1; i < 3; ++i) {
+      padded.pad_begin[i] = pad;
+      padded.out[i] = padded.in[i] + 2 * pad - 2;
+    }
+    add(padded, pad == 0, true, 0);
+  }
+  return cases;
+}
+
+std::vector<Case> Cases() {
+  std::vector<Case> cases = WinogradCases();
   for (const int64_t m : {1, 5, 13, 29}) {
     for (const int64_t n : {1, 31, 72}) {
       for (const int64_t k : {1, 3, 8, 67}) cases.push_back({Matrix(m, n, k), false, true, 7, 0});
@@ -261,6 +319,48 @@ TEST(ConvInt8, IsExact) {
   }
 }
 
+TEST(ConvInt8, WinogradOutOfRange) {
+  // Results stay under 2^25 up to here, whichever the sign of the weights.
+  for (const int8_t weight : {127, -128}) {
+    const int64_t most = ((int64_t{1} << 25) - 1) / 255 / std::abs(weight) / 9;
+    for (const int64_t cin : {most, most + 1}) {
+      const std::vector<int8_t> weights(static_cast<size_t>(2 * cin * 9), weight);
+      EXPECT_EQ(conv_int8_winograd::IsExact(Image(8, cin, 2, 3, 1, 1), {weights.data(), true, 0}),
+                cin == most);
+    }
+  }
+  const std::vector<uint8_t> weights(115 * 9, 3);
+  const ConvShape s = Image(8, 115, 1, 3, 1, 1);
+  EXPECT_TRUE(conv_int8_winograd::IsExact(s, {weights.data(), false, 129}));
+  EXPECT_FALSE(conv_int8_winograd::IsExact(s, {weights.data(), false, 131}));
+}
+
+TEST(ConvInt8, WinogradAtItsRange) {
+  // All of one sign, and the greatest sums that there may be.
+  for (const uint8_t weight : {uint8_t{0x7f}, uint8_t{0x80}}) {
+    const int64_t cin = weight == 0x7f ? 115 : 114;
+    const ConvShape s = Image(9, cin, 5, 3, 1, 1);
+    const std::vector<uint8_t> x(static_cast<size_t>(s.InPixels() * cin), 0xff);
+    const std::vector<uint8_t> w(static_cast<size_t>(s.cout * cin * 9), weight);
+    const conv_int8_winograd::Weights weights{w.data(), true, 0};
+    ASSERT_TRUE(conv_int8_winograd::IsExact(s, weights));
+    ForEachTarget([&] {
+      Floats packed(static_cast<int64_t>(conv_int8_winograd::PackedBytes(s) / 4));
+      conv_int8_winograd::Pack(s, weights, packed.get(), OneThread());
+      Floats scratch(static_cast<int64_t>(conv_int8_winograd::ScratchBytes(s, 1) / 4));
+      std::vector<int32_t> y(static_cast<size_t>(s.OutPixels() * s.cout));
+      Int8ConvArgs args;
+      args.x = x.data();
+      args.packed = packed.get();
+      args.y = y.data();
+      conv_int8_winograd::Run(s, args, scratch.get(), OneThread());
+      const int64_t middle = (5 * s.out[2] + 5) * s.cout;
+      EXPECT_EQ(y[0], 4 * cin * 255 * static_cast<int8_t>(weight));
+      EXPECT_EQ(y[static_cast<size_t>(middle)], 9 * cin * 255 * static_cast<int8_t>(weight));
+    });
+  }
+}
+
 template <typename T, typename R>
 void CheckRescaled(const Case& given, Int8Rescale rescale, const std::vector<R>& residual) {
   const ConvShape& s = given.shape;
@@ -311,6 +411,8 @@ TEST(ConvInt8, Rescales) {
                         {Image(9, 112, 112, 3, 1, 112), false, true, 7, 0},
                         {Image(9, 112, 112, 3, 2, 112), true, true, 7, 0},
                         {Image(12, 7, 70, 3, 1, 1), true, true, 7, 0},
+                        {Image(12, 7, 70, 3, 1, 1), true, true, 7, 0, true},
+                        {Image(35, 17, 36, 3, 1, 1), false, true, 7, 0, true},
                         {Image(5, 9, 64, 3, 1, 1), false, true, 7, 0}};
   for (const Case& given : cases) {
     const auto count = static_cast<size_t>(given.shape.OutPixels() * given.shape.cout);

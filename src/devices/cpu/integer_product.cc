@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/round.h"
 #include "devices/cpu/families.h"
 #include "devices/cpu/int8_rescale.h"
 #include "kernels/conv_int8.h"
+#include "kernels/conv_int8_winograd.h"
 #include "kernels/elementwise.h"
 
 namespace sardonyx::cpu {
@@ -135,6 +137,7 @@ struct BoundProblem {
   Problem problem;
   bool x_signed, has_x_zero;
   int64_t w_zero_count;
+  bool winograd;                       // else the direct sum
   std::shared_ptr<const void> packed;  // null: w is packed in every run
   std::shared_ptr<const SumEpilogue> epilogue;
   // In the scratch, behind what the kernel wants.
@@ -184,7 +187,8 @@ void BoundProblem::Run(const StepArgs& args) const {
         conv.residual_stride = problem.shape.cout;
       }
     }
-    ConvInt8(problem.shape, conv, args.scratch, args.parallel);
+    const auto run = winograd ? conv_int8_winograd::Run : ConvInt8;
+    run(problem.shape, conv, args.scratch, args.parallel);
   }
   if (epilogue->sweeps()) epilogue->Sweep(args, sums);
 }
@@ -212,17 +216,23 @@ std::shared_ptr<const void> PackConstant(const BindRequest& request, const Probl
       });
 }
 
-BindResult BindProblem(const BindRequest& request, Problem problem) {
+// `winograd`: packed weights, if it is by Winograd's algorithm.
+BindResult BindProblem(const BindRequest& request, Problem problem,
+                       std::shared_ptr<const void> winograd = nullptr) {
   if (std::string why = ZeroPointsRefusal(request, problem); !why.empty()) return why;
   problem.weights.is_signed = request.inputs[1].dtype == DType::kInt8;
   const ConvShape& shape = problem.shape;
+  const bool is_winograd = winograd != nullptr;
+  const size_t own = is_winograd ? conv_int8_winograd::ScratchBytes(shape, request.threads)
+                                 : ConvInt8ScratchBytes(shape, request.threads);
   BoundProblem step{.problem = problem,
                     .x_signed = request.inputs[0].dtype == DType::kInt8,
                     .has_x_zero = request.has(2),
                     .w_zero_count = request.has(3) ? request.inputs[3].size() : 0,
-                    .packed = PackConstant(request, problem),
+                    .winograd = is_winograd,
+                    .packed = is_winograd ? std::move(winograd) : PackConstant(request, problem),
                     .epilogue = std::make_shared<const SumEpilogue>(request, shape.cout),
-                    .packed_at = AlignUp(ConvInt8ScratchBytes(shape, request.threads)),
+                    .packed_at = AlignUp(own),
                     .rescaling_at = 0,
                     .sums_at = 0};
   step.rescaling_at =
@@ -235,6 +245,53 @@ BindResult BindProblem(const BindRequest& request, Problem problem) {
   if (step.epilogue->sweeps()) bound.scratch_bytes += AlignBytes(request.outputs[0].size() * 4);
   bound.run = [step = std::move(step)](const StepArgs& args) { step.Run(args); };
   return bound;
+}
+
+// The zero point that all weights have, if that is known.
+std::optional<int32_t> ZeroOfWeights(const BindRequest& request) {
+  if (!request.has(3)) return 0;
+  const Operand& zero = request.inputs[3];
+  if (zero.constant == nullptr || zero.size() == 0) return std::nullopt;
+  if (zero.constant->raw() == nullptr) throw ConstantDropped{};
+  const auto* const bytes = static_cast<const uint8_t*>(zero.constant->raw());
+  if (std::any_of(bytes, bytes + zero.size(), [&](uint8_t b) { return b != bytes[0]; })) {
+    return std::nullopt;
+  }
+  return ReadByte(bytes, zero.dtype == DType::kInt8);
+}
+
+BindResult BindWinograd(const BindRequest& request) {
+  namespace winograd = conv_int8_winograd;
+  Problem problem;
+  const ConvShape& shape = problem.shape;
+  if (std::string why = ConvShapeOf(request, false, &problem.shape); !why.empty()) return why;
+  if (std::string_view why = winograd::Refusal(shape); !why.empty()) return std::string(why);
+  if (!request.winograd) return "Winograd is turned off";
+  if (!winograd::IsFaster(shape) && request.wanted != Name(ConvAlgorithm::kWinograd4)) {
+    return "the direct sum is expected to be faster";
+  }
+  const Operand& w = request.inputs[1];
+  if (w.constant == nullptr || w.id.base == 0) return "weights are not constant";
+  const std::optional<int32_t> zero = ZeroOfWeights(request);
+  if (!zero) return "weights have several zero points";
+  const auto weights_at = [&, is_signed = w.dtype == DType::kInt8](const Tensor& source) {
+    return winograd::Weights{source.raw(), is_signed, *zero};
+  };
+  const std::string layout = fmt::format("{}>{} zero {}", shape.cin, shape.cout, *zero);
+  const auto exact = request.packs.Get(*w.constant, w.id, "int8 winograd4 is exact " + layout, 1,
+                                       [&](const Tensor& source, void* to) {
+                                         *static_cast<bool*>(to) =
+                                             winograd::IsExact(shape, weights_at(source));
+                                       });
+  if (!*static_cast<const bool*>(exact.get())) return "sums may be too large to be exact";
+  const auto bytes = static_cast<int64_t>(winograd::PackedBytes(shape));
+  return BindProblem(request, problem,
+                     request.packs.Get(*w.constant, w.id, "int8 winograd4 " + layout, bytes,
+                                       [&](const Tensor& source, void* to) {
+                                         winograd::Pack(
+                                             shape, weights_at(source), to,
+                                             Parallel{&ThreadPool::Process(), request.threads});
+                                       }));
 }
 
 BindResult BindConv(const BindRequest& request) {
@@ -288,7 +345,8 @@ BindResult BindMatMul(const BindRequest& request) {
 }
 
 constexpr Implementation kMatMul[] = {{"gemm", BindMatMul}};
-constexpr Implementation kConv[] = {{"gemm", BindConv}};
+constexpr Implementation kConv[] = {{Name(ConvAlgorithm::kWinograd4), BindWinograd},
+                                    {"gemm", BindConv}};
 
 }  // namespace
 

@@ -1,0 +1,163 @@
+// What tiles of byte products do with their sums while these lie in registers, for each SIMD
+// target. No guard but Highway's: compiled once a target.
+#if defined(SARDONYX_INT8_TILE_STORE_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SARDONYX_INT8_TILE_STORE_INL_H_
+#undef SARDONYX_INT8_TILE_STORE_INL_H_
+#else
+#define SARDONYX_INT8_TILE_STORE_INL_H_
+#endif
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+#include "hwy/highway.h"
+#include "kernels/gemm_int8.h"
+#include "kernels/int8_products-inl.h"
+#include "kernels/int8_store-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+namespace {
+
+constexpr int64_t kWidth = 2 * kSumLanes;
+
+using Lanes = hn::Vec<Sums>;
+
+// What is left to do to sums that were rescaled and rounded.
+struct ByteRange {
+  int16_t zero = 0;           // the zero point, of int8 with 128 added
+  uint8_t flip = 0;           // the bits in which int8 differs from it
+  uint8_t low = 0, high = 0;  // of the clamp
+  bool bare = false;          // nothing of this is to be done
+};
+
+// Where a tile's sums go: to results straight from the registers, for the commonest kinds of them,
+// or to `sums` [rows, kWidth].
+struct TileResult {
+  enum class Kind : uint8_t { kSums, kFloats, kBytes, kBytesWithResidual } kind = Kind::kSums;
+  int32_t* sums = nullptr;
+  const Int8Rescale* rescale = nullptr;
+  ByteRange range = {};                             // of bytes
+  const float *scale = nullptr, *offset = nullptr;  // of the panel
+  int64_t columns = 0;                              // of it that are stored
+  void* y = nullptr;
+  const uint8_t* residual = nullptr;
+  int64_t y_stride = 0, residual_stride = 0;
+};
+
+// Of a rescaling to bytes.
+ByteRange RangeOf(const Int8Rescale& rescale) {
+  // int8 is packed as uint8 with 128 added.
+  const int32_t shift = rescale.type == DType::kInt8 ? 128 : 0, zero = rescale.zero_point + shift;
+  const auto bound = [&](float value) {
+    const float byte = std::nearbyint(value) + static_cast<float>(zero);
+    return static_cast<uint8_t>(std::clamp(byte, 0.0f, 255.0f));
+  };
+  return {.zero = static_cast<int16_t>(zero),
+          .flip = static_cast<uint8_t>(shift),
+          .low = bound(rescale.low),
+          .high = bound(rescale.high),
+          .bare = zero == 0 && shift == 0 && rescale.low <= 0 && rescale.high >= 255};
+}
+
+template <int kM>
+SARDONYX_INT8_TILE HWY_INLINE void StoreFloats(const Lanes (&acc)[kM][2], const TileResult& to) {
+  const Reals d;
+  float* const y = static_cast<float*>(to.y);
+  const int64_t y_stride = to.y_stride;
+#pragma GCC unroll 2
+  for (int v = 0; v < 2; ++v) {
+    const auto scale = hn::LoadU(d, to.scale + v * kSumLanes);
+    const auto offset = hn::LoadU(d, to.offset + v * kSumLanes);
+#pragma GCC unroll 16
+    for (int r = 0; r < kM; ++r) {
+      hn::StoreU(hn::MulAdd(hn::ConvertTo(d, acc[r][v]), scale, offset), d,
+                 y + r * y_stride + v * kSumLanes);
+    }
+  }
+}
+
+// Two rows of a panel of bytes, each in its half of a vector, out of what PackBytes made of them.
+template <class V>
+HWY_INLINE V RowsApart(V packed) {
+  if constexpr (kSumLanes == 4) return packed;
+  const hn::RebindToUnsigned<Sums> d;
+  constexpr int kBlocks = static_cast<int>(kSumLanes / 4);
+  HWY_ALIGN static constexpr std::array<int32_t, kSumLanes> kFrom = [] {
+    std::array<int32_t, kSumLanes> from{};
+    for (int i = 0; i < kSumLanes; ++i) {
+      from[static_cast<size_t>(i)] = i % kBlocks * 4 + i / kBlocks;
+    }
+    return from;
+  }();
+  const auto indices = hn::SetTableIndices(d, kFrom.data());
+  return hn::BitCast(hn::DFromV<V>(), hn::TableLookupLanes(hn::BitCast(d, packed), indices));
+}
+
+// The second form is for bytes that are added to bytes: both uint8, rounded in between. kBare: the
+// range of uint8, where packing stops by itself, as behind a ReLU.
+template <int kM, bool kResidual, bool kBare>
+SARDONYX_INT8_TILE HWY_INLINE void StoreBytes(const Lanes (&acc)[kM][2], const TileResult& to) {
+  const Reals d;
+  const hn::Repartition<int16_t, Sums> d16;
+  const hn::Repartition<uint8_t, Sums> d8;
+  const hn::Half<decltype(d8)> row_bytes;
+  // Copies: bytes that are written might be part of `to`, as the language has it.
+  const Int8Rescale rescale = *to.rescale;
+  const ByteRange range = to.range;
+  const float *const scales = to.scale, *const offsets = to.offset;
+  const uint8_t* const residuals = to.residual;
+  uint8_t* const y = static_cast<uint8_t*>(to.y);
+  const int64_t y_stride = to.y_stride, residual_stride = to.residual_stride;
+  const auto zero_point = hn::Set(d16, range.zero);
+  const auto flip = hn::Set(d8, range.flip);
+  const auto low = hn::Set(d8, range.low), high = hn::Set(d8, range.high);
+  const auto whole = [&](int r) HWY_ATTR {
+    Lanes values[2];
+#pragma GCC unroll 2
+    for (int v = 0; v < 2; ++v) {
+      auto residual = hn::Zero(d);
+      if constexpr (kResidual) residual = LoadReal(residuals + r * residual_stride + v * kSumLanes);
+      const auto scale = hn::LoadU(d, scales + v * kSumLanes);
+      const auto offset = hn::LoadU(d, offsets + v * kSumLanes);
+      values[v] =
+          Nearest(Rescaled<kResidual, kResidual>(acc[r][v], scale, offset, residual, rescale));
+    }
+    const auto words = hn::ReorderDemote2To(d16, values[0], values[1]);
+    return kBare ? words : hn::SaturatedAdd(words, zero_point);
+  };
+#pragma GCC unroll 8
+  for (int r = 0; r < kM; r += 2) {
+    const int next = r + 1 < kM ? r + 1 : r;
+    auto bytes = PackPairs<uint8_t>(whole(r), whole(next));
+    // Bounds hold behind the rounding as well, where they cost a fourth.
+    if constexpr (!kBare) bytes = hn::Xor(hn::Min(hn::Max(bytes, low), high), flip);
+    const auto rows = RowsApart(bytes);
+    hn::StoreU(hn::LowerHalf(rows), row_bytes, y + r * y_stride);
+    if (next == r) break;
+    hn::StoreU(hn::UpperHalf(row_bytes, rows), row_bytes, y + next * y_stride);
+  }
+}
+
+// The first `columns` bytes of rows that lie kWidth bytes apart.
+void CopyRows(const uint8_t* from, int64_t rows, int64_t columns, uint8_t* y, int64_t y_stride) {
+#if HWY_TARGET <= HWY_AVX3
+  const hn::Half<hn::Repartition<uint8_t, Sums>> d;
+  const auto mask = hn::FirstN(d, static_cast<size_t>(columns));
+  for (int64_t r = 0; r < rows; ++r) {
+    hn::BlendedStore(hn::LoadU(d, from + r * kWidth), mask, d, y + r * y_stride);
+  }
+#else
+  for (int64_t r = 0; r < rows; ++r) {
+    std::memcpy(y + r * y_stride, from + r * kWidth, static_cast<size_t>(columns));
+  }
+#endif
+}
+
+}  // namespace
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // SARDONYX_INT8_TILE_STORE_INL_H_

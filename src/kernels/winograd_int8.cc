@@ -1,0 +1,214 @@
+#include "kernels/winograd_int8.h"
+
+#include <cstdlib>
+
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/winograd_int8.cc"
+#include "hwy/foreach_target.h"  // before highway.h
+
+#include "hwy/highway.h"
+#include "kernels/int8_store-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+namespace {
+
+constexpr int kSide = 6;  // values of an axis
+
+// B^T.
+template <class V>
+HWY_INLINE void MapInput(const V* x, V* to) {
+  const V r = hn::Sub(x[4], x[2]), w = hn::Sub(x[3], x[1]);
+  to[0] = hn::Add(hn::ShiftLeft<2>(hn::Sub(x[0], x[2])), r);
+  const V p = hn::Sub(x[4], hn::ShiftLeft<2>(x[2])), q = hn::Sub(x[3], hn::ShiftLeft<2>(x[1]));
+  to[1] = hn::Add(p, q);
+  to[2] = hn::Sub(p, q);
+  const V s = hn::Add(w, w);
+  to[3] = hn::Add(r, s);
+  to[4] = hn::Sub(r, s);
+  to[5] = hn::Sub(hn::Sub(x[5], x[3]), hn::ShiftLeft<2>(w));
+}
+
+// G', of which the rows miss the factors 1/4, -1/6, -1/6, 1/24, 1/24 and 1.
+template <class V>
+HWY_INLINE void MapWeights(const V* x, V* to) {
+  const V ends = hn::Add(x[0], x[2]), four = hn::Add(x[0], hn::ShiftLeft<2>(x[2]));
+  const V two = hn::Add(x[1], x[1]);
+  to[0] = x[0];
+  to[1] = hn::Add(ends, x[1]);
+  to[2] = hn::Sub(ends, x[1]);
+  to[3] = hn::Add(four, two);
+  to[4] = hn::Sub(four, two);
+  to[5] = x[2];
+}
+
+// A'^T: A^T with those factors, 24 times.
+template <class V>
+HWY_INLINE void MapOutput(const V* x, V* to) {
+  const V s1 = hn::Add(x[1], x[2]), d1 = hn::Sub(x[1], x[2]);
+  const V s2 = hn::Add(x[3], x[4]), d2 = hn::Sub(x[3], x[4]);
+  to[0] = hn::Add(hn::Add(hn::ShiftLeft<2>(hn::Sub(x[0], s1)), hn::Add(x[0], x[0])), s2);
+  to[1] = hn::ShiftLeft<1>(hn::Sub(d2, hn::Add(d1, d1)));
+  to[2] = hn::ShiftLeft<2>(hn::Sub(s2, s1));
+  const V six = hn::Add(hn::ShiftLeft<2>(x[5]), hn::Add(x[5], x[5]));
+  to[3] = hn::ShiftLeft<2>(hn::Add(hn::Sub(hn::Add(d2, d2), d1), six));
+}
+
+template <class D>
+HWY_INLINE int64_t InputChannels(D d, const WinogradInt8Input& in, int64_t c) {
+  using V = hn::Vec<D>;
+  constexpr auto kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
+  const hn::Rebind<uint8_t, D> bytes;
+  const auto flip = hn::Set(bytes, in.flip);
+  const V zero = hn::Set(d, in.zero);
+  for (; c + kLanes <= in.channels; c += kLanes) {
+    V half[kSide][kSide];
+    const uint8_t* from = in.x + c;
+#pragma GCC unroll 6
+    for (int j = 0; j < kSide; ++j, from += in.pixel) {
+      V column[kSide], mapped[kSide];
+#pragma GCC unroll 6
+      for (int i = 0; i < kSide; ++i) {
+        const auto given = hn::Xor(hn::LoadU(bytes, from + i * in.line), flip);
+        column[i] = hn::Sub(hn::PromoteTo(d, given), zero);
+      }
+      MapInput(column, mapped);
+#pragma GCC unroll 6
+      for (int i = 0; i < kSide; ++i) half[i][j] = mapped[i];
+    }
+    int16_t* to = in.values + c;
+#pragma GCC unroll 6
+    for (int i = 0; i < kSide; ++i) {
+      V mapped[kSide];
+      MapInput(half[i], mapped);
+#pragma GCC unroll 6
+      for (int j = 0; j < kSide; ++j, to += in.t_stride) hn::StoreU(mapped[j], d, to);
+    }
+  }
+  return c;
+}
+
+void Input(const WinogradInt8Input& in) {
+  const int64_t c = InputChannels(hn::ScalableTag<int16_t>(), in, 0);
+  InputChannels(hn::CappedTag<int16_t, kInt8ChannelGranule>(), in, c);
+}
+
+void Weights(const int16_t* kernels, int64_t count, int16_t* to, int64_t t_stride) {
+  const hn::CappedTag<int16_t, 16> d;
+  using V = hn::Vec<decltype(d)>;
+  for (int64_t n = 0; n < count; n += static_cast<int64_t>(hn::Lanes(d))) {
+    V half[kSide][3];
+#pragma GCC unroll 3
+    for (int j = 0; j < 3; ++j) {
+      V column[3], mapped[kSide];
+#pragma GCC unroll 3
+      for (int i = 0; i < 3; ++i) column[i] = hn::LoadU(d, kernels + (i * 3 + j) * count + n);
+      MapWeights(column, mapped);
+#pragma GCC unroll 6
+      for (int i = 0; i < kSide; ++i) half[i][j] = mapped[i];
+    }
+    int16_t* at = to + n;
+#pragma GCC unroll 6
+    for (int i = 0; i < kSide; ++i) {
+      V mapped[kSide];
+      MapWeights(half[i], mapped);
+#pragma GCC unroll 6
+      for (int j = 0; j < kSide; ++j, at += t_stride) hn::StoreU(mapped[j], d, at);
+    }
+  }
+}
+
+Int8Differences Differences(const uint8_t* bytes, int64_t count, uint8_t flip, uint8_t zero) {
+  const hn::ScalableTag<uint8_t> d;
+  const hn::ScalableTag<uint64_t> d64;
+  const auto bits = hn::Set(d, flip), middle = hn::Set(d, zero);
+  auto above = hn::Zero(d64), below = hn::Zero(d64);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto values = hn::Xor(hn::LoadU(d, bytes + i), bits);
+    above = hn::Add(above, hn::SumsOf8(hn::SaturatedSub(values, middle)));
+    below = hn::Add(below, hn::SumsOf8(hn::SaturatedSub(middle, values)));
+  }
+  Int8Differences sums{static_cast<int64_t>(hn::GetLane(hn::SumOfLanes(d64, above))),
+                       static_cast<int64_t>(hn::GetLane(hn::SumOfLanes(d64, below)))};
+  for (; i < count; ++i) {
+    const int difference = (bytes[i] ^ flip) - zero;
+    (difference > 0 ? sums.above : sums.below) += std::abs(difference);
+  }
+  return sums;
+}
+
+void OutputTile(const int32_t* products, int64_t t_stride, int64_t width, int32_t* sums,
+                int64_t line) {
+  constexpr int kPixels = static_cast<int>(kInt8TilePixels);
+  constexpr int32_t kNinth = 954437177;  // 9 times this is 1 modulo 2^32
+  const Sums d;
+  using V = hn::Vec<Sums>;
+  for (int64_t n = 0; n < width; n += kSumLanes) {
+    V half[kPixels][kSide];
+#pragma GCC unroll 6
+    for (int j = 0; j < kSide; ++j) {
+      V column[kSide], mapped[kPixels];
+      const int32_t* from = products + j * t_stride + n;
+#pragma GCC unroll 6
+      for (int i = 0; i < kSide; ++i, from += kSide * t_stride) column[i] = hn::Load(d, from);
+      MapOutput(column, mapped);
+#pragma GCC unroll 4
+      for (int i = 0; i < kPixels; ++i) half[i][j] = mapped[i];
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < kPixels; ++i) {
+      V mapped[kPixels];
+      MapOutput(half[i], mapped);
+#pragma GCC unroll 4
+      for (int j = 0; j < kPixels; ++j) {
+        const V result = hn::ShiftRight<6>(hn::Mul(mapped[j], hn::Set(d, kNinth)));
+        hn::Store(result, d, sums + i * line + j * width + n);
+      }
+    }
+  }
+}
+
+void Output(const WinogradInt8Output& out) {
+  const int64_t tile_sums = kInt8TilePixels * out.width, line = out.tiles * tile_sums;
+  for (int64_t tile = 0; tile < out.tiles; ++tile) {
+    OutputTile(out.products + tile * out.width, out.t_stride, out.width,
+               out.sums + tile * tile_sums, line);
+  }
+  Int8Store store = out.store;
+  for (int64_t i = 0; i < out.lines; ++i) {
+    StoreSums(out.sums + i * line, out.width, out.pixels, out.columns, out.first_column, store);
+    store.y = static_cast<std::byte*>(store.y) + out.y_line_bytes;
+    if (store.residual != nullptr) {
+      store.residual = static_cast<const std::byte*>(store.residual) + out.residual_line_bytes;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(Input);
+HWY_EXPORT(Weights);
+HWY_EXPORT(Differences);
+HWY_EXPORT(Output);
+
+void TransformInt8Input(const WinogradInt8Input& args) { HWY_DYNAMIC_DISPATCH(Input)(args); }
+void TransformInt8Weights(const int16_t* kernels, int64_t count, int16_t* to, int64_t t_stride) {
+  HWY_DYNAMIC_DISPATCH(Weights)(kernels, count, to, t_stride);
+}
+Int8Differences SumInt8Differences(const uint8_t* bytes, int64_t count, uint8_t flip,
+                                   uint8_t zero) {
+  return HWY_DYNAMIC_DISPATCH(Differences)(bytes, count, flip, zero);
+}
+void TransformInt8Output(const WinogradInt8Output& args) { HWY_DYNAMIC_DISPATCH(Output)(args); }
+
+}  // namespace sardonyx
+#endif  // HWY_ONCE

@@ -1,0 +1,60 @@
+#pragma once
+// The linear maps of Winograd's F(4x4, 3x3) for bytes, in integers and exact.
+//
+// With the points 0, 1, -1, 2, -2 and infinity the maps of the input and of the weights are whole
+// numbers once the fractions of the weights' map are left to the output: V = B^T d B and
+// U = G' g G'^T fit into int16, and A'^T (U * V) A' is 24^2 = 9 * 64 times the result. Sums wrap
+// around in int32; the odd factor has an inverse modulo 2^32, and what is left is the result times
+// 64, which is known if the result fits into 26 bits.
+
+#include <cstdint>
+
+#include "kernels/gemm_int8.h"
+
+namespace sardonyx {
+
+inline constexpr int kInt8Positions = 36;      // of a tile of 6x6 values
+inline constexpr int64_t kInt8TilePixels = 4;  // of a side of the output
+// Values are transformed for a multiple of this many channels.
+inline constexpr int64_t kInt8ChannelGranule = 16;
+// The magnitude that results have to stay under.
+inline constexpr int64_t kInt8WinogradRange = int64_t{1} << 25;
+
+struct WinogradInt8Input {
+  const uint8_t* x;     // the first of the tile's 6x6 pixels
+  int64_t line, pixel;  // bytes from one to the next
+  int64_t channels;     // a multiple of the granule
+  uint8_t flip;         // turned in each byte: 0x80 makes uint8 of int8 ...
+  int16_t zero;         // ... and is subtracted, the zero point of what results
+  int16_t* values;      // of position 0
+  int64_t t_stride;     // to those of the next
+};
+void TransformInt8Input(const WinogradInt8Input& args);
+
+// Kernels [9, count] of differences between weights and their zero points, to [36, count], those of
+// a position t_stride behind those of the one before. The count is a multiple of 8.
+void TransformInt8Weights(const int16_t* kernels, int64_t count, int16_t* to, int64_t t_stride);
+
+// Of bytes with the bits of `flip` turned, as uint8: the sums of what is above `zero` and of what
+// is below.
+struct Int8Differences {
+  int64_t above = 0, below = 0;
+};
+Int8Differences SumInt8Differences(const uint8_t* bytes, int64_t count, uint8_t flip, uint8_t zero);
+
+// Neighbouring tiles of a line of tiles, and a panel of columns.
+struct WinogradInt8Output {
+  int64_t width;            // of the panel, a multiple of 8
+  const int32_t* products;  // [tiles, width] of position 0
+  int64_t t_stride;
+  int64_t tiles;
+  int64_t lines, pixels;  // of the output that are stored: 1 ... 4, 1 ... 4 * tiles
+  int64_t columns;        // of the panel that are stored
+  int32_t* sums;          // room for [4, 4 * tiles, width]
+  int64_t first_column;   // of scale and offset
+  Int8Store store;        // where the first pixel goes
+  int64_t y_line_bytes, residual_line_bytes;
+};
+void TransformInt8Output(const WinogradInt8Output& args);
+
+}  // namespace sardonyx
