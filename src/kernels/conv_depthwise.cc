@@ -134,6 +134,9 @@ HWY_INLINE void FixedPixels(D d, const DepthwiseLine& line, const KernelLines& l
     for (int j = 0; j < kColumns; ++j) {
       if (!kWhole && (j < j0 || j >= j1)) continue;
       const V value = hn::LoadU(d, x + j * pixel);
+      if (kS == 2 && i >= lines.count - 2 && j >= kW - kS) {
+        __builtin_prefetch(x + (j + kP * kS) * pixel, 0, 2);
+      }
 #pragma GCC unroll 8
       for (int k = 0; k < kW; ++k) {
         if (j >= k && (j - k) % kS == 0 && (j - k) / kS < kP) {
@@ -156,12 +159,26 @@ HWY_NOINLINE void FixedTile(D d, const DepthwiseLine& line, const KernelLines& l
   }
 }
 
-// Covers [first, last) with tiles of kP pixels; the last one overlaps the one before.
+// Channels of which a tile of pixels is done before the next tile: many, for memory gives whole
+// pixels faster than parts; of a large kernel no more than the first-level cache keeps until then.
+constexpr int64_t ChannelsTogether(int64_t kernel, int64_t lanes, int64_t channels) {
+  return kernel == 3 ? channels : 4 * lanes;
+}
+
+// Covers [first, last) with tiles of kP pixels, the last of which overlaps the one before, and
+// channels [c0, c1) with whole vectors.
 template <int kP, int kW, int kS, class D>
-HWY_INLINE void FixedTiles(D d, const DepthwiseLine& line, const KernelLines& lines, int64_t c) {
-  int64_t ow = line.first;
-  for (; ow + kP <= line.last; ow += kP) FixedTile<kP, kW, kS>(d, line, lines, ow, c);
-  if (ow < line.last) FixedTile<kP, kW, kS>(d, line, lines, line.last - kP, c);
+HWY_INLINE void FixedTiles(D d, const DepthwiseLine& line, const KernelLines& lines, int64_t c0,
+                           int64_t c1) {
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  const int64_t block = ChannelsTogether(kW, kL, c1 - c0);
+  for (; c0 < c1; c0 += block) {
+    const int64_t end = std::min(c1, c0 + block);
+    for (int64_t i = line.first; i < line.last; i += kP) {
+      const int64_t ow = std::min(i, line.last - kP);
+      for (int64_t c = c0; c < end; c += kL) FixedTile<kP, kW, kS>(d, line, lines, ow, c);
+    }
+  }
 }
 
 // All pixels of the line, channels [c0, c1) in whole vectors; returns where these end.
@@ -169,20 +186,17 @@ template <int kW, int kS, class D>
 HWY_NOINLINE int64_t FixedLine(D d, const DepthwiseLine& line, const KernelLines& lines, int64_t c0,
                                int64_t c1) {
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
-  const int64_t count = line.last - line.first;
-  int64_t c = c0;
-  for (; c + kL <= c1; c += kL) {
-    if (count % 7 == 0 && count % 8 != 0) {
-      FixedTiles<7, kW, kS>(d, line, lines, c);
-    } else if (count >= 8) {
-      FixedTiles<8, kW, kS>(d, line, lines, c);
-    } else if (count >= 4) {
-      FixedTiles<4, kW, kS>(d, line, lines, c);
-    } else {
-      FixedTiles<1, kW, kS>(d, line, lines, c);
-    }
+  const int64_t count = line.last - line.first, end = c0 + (c1 - c0) / kL * kL;
+  if (count % 7 == 0 && count % 8 != 0) {
+    FixedTiles<7, kW, kS>(d, line, lines, c0, end);
+  } else if (count >= 8) {
+    FixedTiles<8, kW, kS>(d, line, lines, c0, end);
+  } else if (count >= 4) {
+    FixedTiles<4, kW, kS>(d, line, lines, c0, end);
+  } else {
+    FixedTiles<1, kW, kS>(d, line, lines, c0, end);
   }
-  return c;
+  return end;
 }
 
 template <int kW, int kS>
@@ -194,11 +208,16 @@ int64_t FixedChannels(const DepthwiseLine& line, const KernelLines& lines) {
   return c;
 }
 
+// Whether there are registers for two lines and the weights that they share: 32 of them, or 16 for
+// 3x3 taps and fewer pixels.
 #if HWY_TARGET <= HWY_AVX3
-constexpr bool kPairs = true;  // there are registers for two lines and the weights that they share
+constexpr bool kPairs = true, kManyRegisters = true;
+#elif HWY_TARGET == HWY_AVX2
+constexpr bool kPairs = true, kManyRegisters = false;
 #else
-constexpr bool kPairs = false;
+constexpr bool kPairs = false, kManyRegisters = false;
 #endif
+constexpr int kPairPixels = kManyRegisters ? 6 : 4;  // of 3x3 taps
 
 // kP neighbouring output pixels of two neighbouring lines for a kernel of kW x kW and
 // strides of kH lines and kS pixels: the input lines that both read are loaded once. kWhole: all is
@@ -253,9 +272,7 @@ HWY_INLINE void PairTiles(D d, const DepthwiseLine& line) {
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D())), kColumns = (kP - 1) * kS + kW;
   const ConvShape& s = line.s;
   const bool whole = line.h0 >= 0 && line.h0 + kH + kW <= s.in[1];
-  // Many channels of a tile first: memory gives whole pixels faster than parts. Of a large kernel
-  // no more than the first-level cache keeps until the next tile.
-  const int64_t block = kW == 3 ? s.cin : 4 * kL;
+  const int64_t block = ChannelsTogether(kW, kL, s.cin);
   for (int64_t c0 = 0; c0 < s.cin; c0 += block) {
     for (int64_t i = line.first; i < line.last; i += kP) {
       const int64_t ow = std::min(i, line.last - kP), w0 = ow * kS - s.pad_begin[2];
@@ -272,12 +289,19 @@ HWY_INLINE void PairTiles(D d, const DepthwiseLine& line) {
   }
 }
 
-// `line` and the one behind it in tiles of 7 pixels, or kP; false if it is shorter than that.
+// `line` and the one behind it in tiles of kP pixels, or of 7 where that fits and registers allow;
+// false if it is shorter than that.
 template <int kP, int kW, int kH, int kS, class D>
 HWY_INLINE bool PairLine(D d, const DepthwiseLine& line) {
-  const int64_t count = line.last - line.first, tile = count % 7 == 0 ? 7 : kP;
-  if (count < tile) return false;
-  tile == 7 ? PairTiles<7, kW, kH, kS>(d, line) : PairTiles<kP, kW, kH, kS>(d, line);
+  const int64_t count = line.last - line.first;
+  if constexpr (kManyRegisters) {
+    if (count % 7 == 0) {
+      PairTiles<7, kW, kH, kS>(d, line);
+      return true;
+    }
+  }
+  if (count < kP) return false;
+  PairTiles<kP, kW, kH, kS>(d, line);
   return true;
 }
 
@@ -286,13 +310,16 @@ bool LinePair(const DepthwiseLine& line) {
   if constexpr (kPairs) {
     const Wide d;
     if (line.s.cin < static_cast<int64_t>(hn::Lanes(d))) return false;
-    const bool dense = line.s.stride[2] == 1;
-    if (line.s.stride[1] == 1) {
-      if (line.s.kernel[2] == 5) return PairLine<8, 5, 1, 1>(d, line);
-      return dense ? PairLine<6, 3, 1, 1>(d, line) : PairLine<6, 3, 1, 2>(d, line);
+    const bool dense = line.s.stride[2] == 1, next = line.s.stride[1] == 1;
+    if (line.s.kernel[2] == 5) {
+      if constexpr (kManyRegisters) {
+        return next ? PairLine<8, 5, 1, 1>(d, line) : PairLine<8, 5, 2, 1>(d, line);
+      }
+      return false;
     }
-    if (line.s.kernel[2] == 5) return PairLine<8, 5, 2, 1>(d, line);
-    return dense ? PairLine<6, 3, 2, 1>(d, line) : PairLine<6, 3, 2, 2>(d, line);
+    constexpr int kP = kPairPixels;
+    if (next) return dense ? PairLine<kP, 3, 1, 1>(d, line) : PairLine<kP, 3, 1, 2>(d, line);
+    return dense ? PairLine<kP, 3, 2, 1>(d, line) : PairLine<kP, 3, 2, 2>(d, line);
   }
   return false;
 }
