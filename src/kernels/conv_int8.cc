@@ -3,6 +3,7 @@
 #include "kernels/conv_int8.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <type_traits>
 
@@ -172,8 +173,8 @@ bool PrepareColumns(const ConvShape& s, const Cut& cut, const Int8ConvArgs& args
   }
   std::fill_n(init, s.cout + kInt8ColumnSlack, 0);
   for (int64_t group = 0; x_zero != 0 && group < s.groups; ++group) {
-    const auto* sums = reinterpret_cast<const int32_t*>(
-        static_cast<const std::byte*>(args.packed) + group * cut.GroupBytes() + cut.SumsOffset());
+    const auto* sums = reinterpret_cast<const int32_t*>(static_cast<const std::byte*>(args.packed) +
+                                                        cut.GroupOffset(group) + cut.SumsOffset());
     const int32_t *const factors = row_factor + group * cut.n, *const end = sums + cut.n;
     const auto value = [x_zero, k](int32_t sum, int32_t factor) {
       const uint32_t rest = k * static_cast<uint32_t>(factor) + static_cast<uint32_t>(sum);
@@ -203,11 +204,18 @@ struct Work {
   Int8BlockArgs BlockOf(int64_t group, int64_t column_part) const {
     const int64_t width = Int8PanelWidth();
     Int8BlockArgs block{};
-    block.b = static_cast<const std::byte*>(args.packed) + group * cut.GroupBytes();
+    block.b = static_cast<const std::byte*>(args.packed) + cut.GroupOffset(group);
     block.n0 = cut.panels * column_part / cut.column_parts * width;
     block.n1 = std::min(cut.n, cut.panels * (column_part + 1) / cut.column_parts * width);
     block.n_total = cut.n;
     block.first_column = group * cut.n;
+    block.bytes = cut.splits;
+    if (cut.splits) {
+      const auto* const own = static_cast<const std::byte*>(block.b);
+      block.excess = reinterpret_cast<const Int8Excess*>(own + cut.ExcessOffset());
+      block.excess_counts = reinterpret_cast<const int32_t*>(own + cut.ExcessCountsOffset());
+      block.most_excess = cut.most_excess;
+    }
     block.init = init + block.first_column;
     block.row_factor = row_factor + block.first_column;
     block.store.rescale = args.rescale;
@@ -372,45 +380,68 @@ struct Work {
   }
 };
 
+// Whether all of it could be packed as `cut` says.
+bool PackPanels(const ConvShape& shape, const Cut& cut, const Int8Weights& weights, void* packed,
+                const Parallel& par) {
+  const int64_t width = Int8PanelWidth();
+  const int64_t all = cut.panels * shape.groups;
+  const int64_t parts =
+      std::clamp<int64_t>(shape.cout * cut.k / 65536, 1, std::min<int64_t>(all, 32));
+  const auto pack = cut.widens ? PackPanel<int16_t, 2> : PackPanel<int8_t, 4>;
+  std::atomic<bool> fits = true;
+  par.For(parts, [&](int64_t part) {
+    for (int64_t i = all * part / parts; i < all * (part + 1) / parts && fits; ++i) {
+      const int64_t group = i / cut.panels, panel = i % cut.panels;
+      std::byte* const own = static_cast<std::byte*>(packed) + cut.GroupOffset(group);
+      std::byte* const to = own + panel * cut.PanelBytes();
+      Int8Weights from = weights;
+      from.data = static_cast<const uint8_t*>(weights.data) + group * cut.n * weights.n_stride;
+      pack(cut, shape, from, panel * width, std::min(cut.n, (panel + 1) * width), to,
+           reinterpret_cast<int32_t*>(own + cut.SumsOffset()) + panel * width);
+      if (!cut.splits) continue;
+      auto* const excess = reinterpret_cast<Int8Excess*>(own + cut.ExcessOffset());
+      const int64_t count = Int8SplitPanel(to, cut.segments * cut.groups, cut.most_excess,
+                                           excess + panel * cut.most_excess);
+      if (count < 0) fits = false;
+      reinterpret_cast<int32_t*>(own + cut.ExcessCountsOffset())[panel] =
+          static_cast<int32_t>(count);
+    }
+  });
+  return fits;
+}
+
 }  // namespace
 
 size_t ConvInt8PackedBytes(const ConvShape& shape) {
   if (conv_int8_depthwise::Takes(shape)) return conv_int8_depthwise::PackedBytes(shape);
-  return static_cast<size_t>(CutConv(shape).GroupBytes() * shape.groups);
+  const int64_t bytes = CutConv(shape, false).GroupOffset(shape.groups);
+  if (!Int8SplitsExcess()) return static_cast<size_t>(bytes);
+  return static_cast<size_t>(std::max(bytes, CutConv(shape, true).GroupOffset(shape.groups)));
 }
 
 void ConvInt8Pack(const ConvShape& shape, const Int8Weights& weights, void* packed,
                   const Parallel& par) {
   if (conv_int8_depthwise::Takes(shape)) return conv_int8_depthwise::Pack(shape, weights, packed);
-  const Cut cut = CutConv(shape);
-  const int64_t width = Int8PanelWidth();
-  const int64_t all = cut.panels * shape.groups;
-  const int64_t parts =
-      std::clamp<int64_t>(shape.cout * cut.k / 65536, 1, std::min<int64_t>(all, 32));
-  const auto pack = Int8GroupSize() == 4 ? PackPanel<int8_t, 4> : PackPanel<int16_t, 2>;
-  par.For(parts, [&](int64_t part) {
-    for (int64_t i = all * part / parts; i < all * (part + 1) / parts; ++i) {
-      const int64_t group = i / cut.panels, panel = i % cut.panels;
-      std::byte* to = static_cast<std::byte*>(packed) + group * cut.GroupBytes();
-      Int8Weights own = weights;
-      own.data = static_cast<const uint8_t*>(weights.data) + group * cut.n * weights.n_stride;
-      pack(cut, shape, own, panel * width, std::min(cut.n, (panel + 1) * width),
-           to + panel * cut.PanelBytes(),
-           reinterpret_cast<int32_t*>(to + cut.SumsOffset()) + panel * width);
-    }
-  });
+  const bool splits =
+      Int8SplitsExcess() && PackPanels(shape, CutConv(shape, true), weights, packed, par);
+  if (!splits) PackPanels(shape, CutConv(shape, false), weights, packed, par);
+  const std::byte header[Cut::kHeaderBytes] = {std::byte{splits}};
+  std::memcpy(packed, header, sizeof(header));
 }
 
 size_t ConvInt8ScratchBytes(const ConvShape& shape, int threads) {
   if (conv_int8_depthwise::Takes(shape)) return conv_int8_depthwise::ScratchBytes(shape, threads);
-  const Cut cut = CutConv(shape);
-  return 2 * cut.vector_bytes + cut.copied_bytes +
-         cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(threads));
+  const auto bytes = [&](bool splits) {
+    const Cut cut = CutConv(shape, splits);
+    return 2 * cut.vector_bytes + cut.copied_bytes +
+           cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(threads));
+  };
+  return Int8SplitsExcess() ? std::max(bytes(false), bytes(true)) : bytes(false);
 }
 
 void ConvInt8(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const Parallel& par) {
   if (conv_int8_depthwise::Takes(s)) return conv_int8_depthwise::Run(s, args, scratch, par);
-  const Cut cut = CutConv(s);
+  const Cut cut = CutConv(s, *static_cast<const std::byte*>(args.packed) != std::byte{0});
   auto* const base = static_cast<std::byte*>(scratch);
   auto* const init = reinterpret_cast<int32_t*>(base);
   auto* const row_factor = reinterpret_cast<int32_t*>(base + cut.vector_bytes);

@@ -50,16 +50,17 @@ bool WorksByLines(const ConvShape& s, const Cut& cut) {
 // Lines of whole tiles, nearly: volumes, lines alone, dilated kernels.
 bool WorksByRuns(const ConvShape& s, const Cut& cut) {
   const int64_t tile = Int8TileRows(), channels = s.cin / s.groups;
-  return s.KernelSize() > 1 && (s.dilation[2] == 1 || channels % Int8GroupSize() == 0) &&
+  return s.KernelSize() > 1 && (s.dilation[2] == 1 || channels % (cut.widens ? 2 : 4) == 0) &&
          s.out[2] >= 6 && s.stride[2] * channels * cut.ElementBytes() % 4096 != 0 &&
          10 * s.out[2] >= 7 * RoundUp(s.out[2], tile);
 }
 
 }  // namespace
 
-Cut CutConv(const ConvShape& s) {
+Cut CutConv(const ConvShape& s, bool splits) {
   Cut cut;
-  const int64_t group = Int8GroupSize(), panel = Int8PanelWidth(), tile = Int8TileRows();
+  const int64_t group = splits ? 4 : Int8GroupSize(), panel = Int8PanelWidth(),
+                tile = Int8TileRows();
   const int64_t channels = s.cin / s.groups;
   cut.k = s.KernelSize() * channels;
   cut.n = s.cout / s.groups;
@@ -69,6 +70,9 @@ Cut CutConv(const ConvShape& s) {
   cut.groups = cut.segment_k / group;
   cut.panels = CeilDiv(cut.n, panel);
   cut.widens = group == 2;
+  cut.splits = splits;
+  // Each costs some ten instructions a row, a group of the panel 24.
+  cut.most_excess = splits ? CeilDiv(cut.PackedK(), 32) : 0;
   // Rows a multiple of 4 KiB apart fall into one set of the first-level cache.
   cut.direct = IsPointwise(s) && !cut.widens && cut.k % group == 0 &&
                (s.x_stride % 4096 != 0 || cut.pixels <= 4);

@@ -5,12 +5,16 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/round.h"
 #include "kernels/conv.h"
 #include "kernels/gemm_int8.h"
 
 namespace sardonyx::conv_int8 {
 
 struct Cut {
+  // Packed weights say in their first bytes whether their excess was split.
+  static constexpr int64_t kHeaderBytes = 64;
+
   int64_t k = 0, n = 0, pixels = 0;  // of a group's product
   // K as it is packed: a segment for each line that the kernel covers, filled up to whole groups.
   int64_t segments = 1, segment_k = 0, groups = 0;
@@ -36,17 +40,25 @@ struct Cut {
   size_t vector_bytes = 0;            // of a column vector
   size_t slot_bytes = 0;
 
+  bool splits = false;      // groups of four where two are the rule: excess is multiplied by itself
+  int64_t most_excess = 0;  // of a panel
+
   int64_t PackedK() const { return segments * segment_k; }
   int64_t PanelBytes() const { return segments * groups * 4 * Int8PanelWidth(); }
   int64_t SumsOffset() const { return panels * PanelBytes(); }
+  int64_t ExcessCountsOffset() const { return SumsOffset() + panels * Int8PanelWidth() * 4; }
+  int64_t ExcessOffset() const { return ExcessCountsOffset() + panels * int64_t{splits} * 4; }
   int64_t GroupBytes() const {  // of the packed weights of a group of channels
-    return SumsOffset() + panels * Int8PanelWidth() * 4;
+    const auto excess = panels * most_excess * static_cast<int64_t>(sizeof(Int8Excess));
+    return RoundUp(ExcessOffset() + excess, 64);
   }
+  int64_t GroupOffset(int64_t group) const { return kHeaderBytes + group * GroupBytes(); }
   int64_t ElementBytes() const { return widens ? 2 : 1; }
   int64_t LineBytes() const { return line_k * ElementBytes(); }
 };
 
-Cut CutConv(const ConvShape& shape);
+// splits: only where Int8SplitsExcess().
+Cut CutConv(const ConvShape& shape, bool splits);
 
 // A product of the pixels as they are.
 bool IsPointwise(const ConvShape& shape);

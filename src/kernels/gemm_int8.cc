@@ -39,15 +39,19 @@ struct TileOperands {
   const uint8_t* b;    // the panel
   int64_t groups, segments, segment_bytes;
   const int32_t* init;
+  int64_t init_stride;  // from a row to the next, of Groups::kBytes: 0, if all begin alike
   // Memory to have in the second-level cache soon, some of it with each group: more at a time
   // than a core can wait for would hold it up.
   const uint8_t* next;
   int64_t next_step;
 };
 
-// Sums of kM rows, in kLines lines, and one panel. kPairs: groups are two int16, and sums are all
-// that is stored.
-template <int kM, int kLines, bool kFlip, bool kPairs = false>
+// What a tile's groups are: what the target multiplies (see kGroup); two int16, of which sums alone
+// are stored; or four bytes on a target that has both (kAddsBytes).
+enum class Groups : uint8_t { kOwn, kPairs, kBytes };
+
+// Sums of kM rows, in kLines lines, and one panel.
+template <int kM, int kLines, bool kFlip, Groups kGroups = Groups::kOwn>
 SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResult& to) {
   const Sums d;
   const hn::Repartition<uint8_t, Sums> bytes;
@@ -63,8 +67,9 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResu
   Lanes acc[kM][2];
 #pragma GCC unroll 16
   for (int r = 0; r < kM; ++r) {
-    acc[r][0] = hn::LoadU(d, in.init);
-    acc[r][1] = hn::LoadU(d, in.init + kSumLanes);
+    const int32_t* const init = in.init + (kGroups == Groups::kBytes ? r * in.init_stride : 0);
+    acc[r][0] = hn::LoadU(d, init);
+    acc[r][1] = hn::LoadU(d, init + kSumLanes);
   }
   const int64_t a_bytes = in.a_bytes;
   const uint8_t *a = in.a, *HWY_RESTRICT b = in.b, *next = in.next;
@@ -89,7 +94,10 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResu
         std::memcpy(&group, from[line * kLinePointers + row / 5] + row % 5 * a_bytes, 4);
         Lanes av = hn::Set(d, group);
         if constexpr (kFlip) av = hn::Xor(av, high);
-        if constexpr (kPairs) {
+        if constexpr (kGroups == Groups::kBytes) {
+          acc[r][0] = AddByteProducts(acc[r][0], av, b);
+          acc[r][1] = AddByteProducts(acc[r][1], av, b + 4 * kSumLanes);
+        } else if constexpr (kGroups == Groups::kPairs) {
           acc[r][0] = AddPairs(acc[r][0], b0, av);
           acc[r][1] = AddPairs(acc[r][1], b1, av);
         } else {
@@ -98,10 +106,14 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResu
         }
       }
 #pragma GCC unroll 4
-      for (int i = 0; i < kPointers; ++i) from[i] += 4;
+      for (int i = 0; i < kPointers; ++i) {
+        from[i] += 4;
+        // Or the compiler makes a vector of them.
+        if constexpr (kGroups == Groups::kBytes) __asm__("" : "+r"(from[i]));
+      }
     }
   }
-  if constexpr (!kPairs) {
+  if constexpr (kGroups != Groups::kPairs) {
     switch (to.kind) {
       case TileResult::Kind::kFloats: return StoreFloats<kM>(acc, to);
       case TileResult::Kind::kBytes:
@@ -123,31 +135,29 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResu
 using TileFn = void (*)(const TileOperands&, const TileResult&);
 
 // By rows of a line, less one.
-template <int kLines, bool kFlip, size_t... kM>
-constexpr std::array<TileFn, sizeof...(kM)> MakeTiles(std::index_sequence<kM...>) {
-  return {Tile<kLines*(static_cast<int>(kM) + 1), kLines, kFlip>...};
+using TileFns = std::array<TileFn, kTileRows>;
+template <int kLines, bool kFlip, Groups kGroups, size_t... kM>
+constexpr TileFns MakeTiles(std::index_sequence<kM...>) {
+  return {Tile<kLines*(static_cast<int>(kM) + 1), kLines, kFlip, kGroups>...};
 }
-constexpr std::array<TileFn, kTileRows> kTiles =
-    MakeTiles<1, false>(std::make_index_sequence<kTileRows>());
-constexpr std::array<TileFn, kTileRows / 2> kTilesOfTwoLines =
-    MakeTiles<2, false>(std::make_index_sequence<kTileRows / 2>());
-#if HWY_TARGET == HWY_AVX3_DL
-constexpr std::array<TileFn, kTileRows> kFlippingTiles =
-    MakeTiles<1, true>(std::make_index_sequence<kTileRows>());
-#else
-constexpr const std::array<TileFn, kTileRows>& kFlippingTiles = kTiles;  // Widen has flipped
-#endif
+template <int kLines, bool kFlip, Groups kGroups>
+constexpr TileFns kTilesOf =
+    MakeTiles<kLines, kFlip, kGroups>(std::make_index_sequence<kTileRows / kLines>());
 
-#if HWY_TARGET == HWY_AVX3_DL
-template <size_t... kM>
-constexpr std::array<TileFn, sizeof...(kM)> MakePairTiles(std::index_sequence<kM...>) {
-  return {Tile<static_cast<int>(kM) + 1, 1, false, true>...};
-}
-constexpr std::array<TileFn, kTileRows> kPairTiles =
-    MakePairTiles(std::make_index_sequence<kTileRows>());
-#else
-constexpr const std::array<TileFn, kTileRows>& kPairTiles = kTiles;
-#endif
+// Those for groups of a kind, of one line, of one whose bytes are int8, of two lines.
+struct Tiles {
+  const TileFns &one, &flipping, &two;
+};
+constexpr Tiles kOwnTiles = {
+    kTilesOf<1, false, Groups::kOwn>,
+    kTilesOf<1, kGroup == 4, Groups::kOwn>,  // int16 have been flipped as they were widened
+    kTilesOf<2, false, Groups::kOwn>};
+constexpr Groups kBytesAsWell = kAddsBytes ? Groups::kBytes : Groups::kOwn;
+constexpr Tiles kByteTiles = {kTilesOf<1, false, kBytesAsWell>,
+                              kTilesOf<1, kAddsBytes || kGroup == 4, kBytesAsWell>,
+                              kTilesOf<2, false, kBytesAsWell>};
+constexpr const TileFns &kPairTiles = kTilesOf < 1, false,
+                        kGroup == 4 ? Groups::kPairs : Groups::kOwn > ;
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 // Short products are multiplied and stored at once: between its groups, a tile of this many rows
@@ -373,8 +383,31 @@ TileResult::Kind KindOf(const Int8BlockArgs& args) {
   return adds ? Kind::kBytesWithResidual : Kind::kSums;
 }
 
+// Where the sums of a tile begin, row by row: init, and what was split from the panel of column n
+// times the rows. `a` is row 0 of the tile, which has `rows` rows of each of `lines` lines.
+void BeginWithExcess(const Int8BlockArgs& args, int64_t n, const uint8_t* a, int64_t rows,
+                     int64_t lines, int32_t* begin) {
+  const int64_t panel = n / kWidth;
+  for (int64_t i = 0; i < rows * lines; ++i) {
+    std::memcpy(begin + i * kWidth, args.init + n, kWidth * sizeof(int32_t));
+  }
+  const Int8Excess* const first = args.excess + panel * args.most_excess;
+  for (const Int8Excess* e = first; e < first + args.excess_counts[panel]; ++e) {
+    const uint8_t* const at =
+        a + e->group / args.groups * args.segment_bytes + e->group % args.groups * 4;
+    for (int64_t i = 0; i < rows * lines; ++i) {
+      const uint8_t* const group = at + i / rows * args.line_bytes + i % rows * args.a_bytes;
+      int32_t sum = 0;
+      for (int k = 0; k < 4; ++k) sum += (group[k] ^ (args.flip ? 0x80 : 0)) * e->weights[k];
+      begin[i * kWidth + e->column] += sum;
+    }
+  }
+}
+
 void Block(const Int8BlockArgs& args) {
   HWY_ALIGN int32_t sums[kTileRows * kWidth];
+  HWY_ALIGN int32_t begin[kAddsBytes ? kTileRows * kWidth : 1];
+  const Tiles& tiles_of = args.bytes ? kByteTiles : kOwnTiles;
   const size_t y_bytes = ElementBytes(args.store);
   const size_t residual_bytes =
       args.store.rescale != nullptr && args.store.rescale->residual_type == DType::kFloat32 ? 4 : 1;
@@ -382,7 +415,7 @@ void Block(const Int8BlockArgs& args) {
   TileResult to{
       .sums = sums, .rescale = args.store.rescale, .residual_stride = args.store.residual_stride};
   if (to.rescale != nullptr) to.range = RangeOf(*to.rescale);
-  TileOperands in;
+  TileOperands in{};
   in.a_bytes = args.a_bytes;
   in.line_bytes = args.line_bytes;
   in.groups = args.groups;
@@ -400,6 +433,8 @@ void Block(const Int8BlockArgs& args) {
   for (int64_t n = args.n0; n < args.n1; n += kWidth) {
     in.b = static_cast<const uint8_t*>(args.b) + n * groups * 4;
     in.init = args.init + n;
+    in.init_stride = 0;
+    const bool splits = args.excess_counts != nullptr && args.excess_counts[n / kWidth] > 0;
     to.columns = std::min(args.n1 - n, kWidth);
     const bool whole = to.columns == kWidth, parts = !whole && kind == TileResult::Kind::kBytes;
     to.kind = whole || parts ? kind : TileResult::Kind::kSums;
@@ -427,8 +462,13 @@ void Block(const Int8BlockArgs& args) {
         to.y = parts ? sums : store.y;
         to.residual = static_cast<const uint8_t*>(store.residual);
         in.a = static_cast<const uint8_t*>(args.a) + line * args.line_bytes + first * args.a_bytes;
+        if (kAddsBytes && splits) {
+          BeginWithExcess(args, n, in.a, rows, lines, begin);
+          in.init = begin;
+          in.init_stride = kWidth;
+        }
         const auto at = static_cast<size_t>(rows - 1);
-        (lines == 2 ? kTilesOfTwoLines[at] : args.flip ? kFlippingTiles[at] : kTiles[at])(in, to);
+        (lines == 2 ? tiles_of.two : args.flip ? tiles_of.flipping : tiles_of.one)[at](in, to);
         if (!is_last) in.next += share;
         if (parts) {
           CopyRows(reinterpret_cast<const uint8_t*>(sums), rows * lines, to.columns,
@@ -471,6 +511,7 @@ void PairProduct(const Int16Product& args) {
 int64_t Width() { return kWidth; }
 int64_t Rows() { return kTileRows; }
 int64_t Group() { return kGroup; }
+bool SplitsExcess() { return kAddsBytes; }
 
 }  // namespace
 }  // namespace sardonyx::HWY_NAMESPACE
@@ -485,11 +526,14 @@ HWY_EXPORT(Width);
 HWY_EXPORT(Rows);
 HWY_EXPORT(RowUnit);
 HWY_EXPORT(Group);
+HWY_EXPORT(SplitsExcess);
 
 int64_t Int8PanelWidth() { return HWY_DYNAMIC_DISPATCH(Width)(); }
 int64_t Int8TileRows() { return HWY_DYNAMIC_DISPATCH(Rows)(); }
 int64_t Int8RowUnit(int64_t groups) { return HWY_DYNAMIC_DISPATCH(RowUnit)(groups); }
 int64_t Int8GroupSize() { return HWY_DYNAMIC_DISPATCH(Group)(); }
+bool Int8SplitsExcess() { return HWY_DYNAMIC_DISPATCH(SplitsExcess)(); }
+
 void Int8Block(const Int8BlockArgs& args) { HWY_DYNAMIC_DISPATCH(Block)(args); }
 void MultiplyInt16(const Int16Product& args) { HWY_DYNAMIC_DISPATCH(PairProduct)(args); }
 }  // namespace sardonyx

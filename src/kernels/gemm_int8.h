@@ -5,8 +5,11 @@
 // Left operands count as uint8, right ones as int8: int8 on the left has 128 added, uint8 on the
 // right 128 subtracted, which zero points make good. Where the processor multiplies bytes (VNNI),
 // four values of K make a group; else operands are widened to int16, and two do. A group has 4
-// bytes either way. Packed right operand: panels of Int8PanelWidth() columns, the last one filled
-// with zeros; a panel is its groups one after the other, a group 4 bytes for each column.
+// bytes either way. AVX2 multiplies groups of four bytes too, but sums pairs of products in int16:
+// weights are taken as bytes there if few of them are so large that these could saturate, and what
+// exceeds that is multiplied by itself. Packed right operand: panels of Int8PanelWidth() columns,
+// the last one filled with zeros; a panel is its groups one after the other, a group 4 bytes for
+// each column.
 
 #include <cstddef>
 #include <cstdint>
@@ -22,6 +25,7 @@ int64_t Int8PanelWidth();  // 32, 16 or 8 columns
 int64_t Int8TileRows();
 int64_t Int8RowUnit(int64_t groups);  // rows of a block of so many groups: best a multiple of this
 int64_t Int8GroupSize();              // 4 where bytes are multiplied, 2 where int16
+bool Int8SplitsExcess();              // whether groups of four are an alternative to those of two
 
 // y = store(v), where
 //   v = sum * scale[j] + offset[j]
@@ -61,20 +65,32 @@ void Int8Widen(const uint8_t* from, int64_t stride, int64_t count, int64_t k, bo
 void Int8SumRows(const uint8_t* a, int64_t stride, int64_t rows, int64_t k, bool flip,
                  int32_t* sums);
 
+// What four weights of a column have beyond those in its panel.
+struct Int8Excess {
+  int32_t group;   // of the panel
+  int32_t column;  // of the panel
+  int8_t weights[4];
+};
+
 // y[0:rows, n0:n1] = store(init[j] + row_factor[j] * row_sums[i] + A[0:rows] * B[:, n0:n1]).
 struct Int8BlockArgs {
-  const void* a;    // groups of row 0
-  int64_t a_bytes;  // from a row to the next
-  bool flip;        // bytes of A are int8 (only where bytes are multiplied)
+  const void* a;       // groups of row 0
+  int64_t a_bytes;     // from a row to the next
+  bool flip;           // bytes of A are int8 (only where bytes are multiplied)
+  bool bytes = false;  // groups are four bytes, where there is a choice
   int64_t rows;
   // A row may lie in several segments, as the lines of an image that a kernel covers; and rows may
   // go on, `rows` at a time, in further lines.
   int64_t segments = 1, segment_bytes = 0;
-  int64_t lines = 1, line_bytes = 0;    // of flip or row_sums one
-  const void* b;                        // the packed matrix
-  int64_t groups;                       // of K in a segment
-  int64_t n0, n1;                       // n0 is a multiple of the panel width
-  int64_t n_total = 0;                  // columns that are packed
+  int64_t lines = 1, line_bytes = 0;  // of flip or row_sums one
+  const void* b;                      // the packed matrix
+  int64_t groups;                     // of K in a segment
+  int64_t n0, n1;                     // n0 is a multiple of the panel width
+  int64_t n_total = 0;                // columns that are packed
+  // By panel from column 0 on, with room for most_excess each; null where nothing was split.
+  const Int8Excess* excess = nullptr;
+  const int32_t* excess_counts = nullptr;
+  int64_t most_excess = 0;
   const int32_t* init;                  // by column
   const int32_t* row_factor = nullptr;  // by column; null with row_sums
   const int32_t* row_sums = nullptr;

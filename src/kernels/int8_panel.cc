@@ -1,5 +1,7 @@
 #include "kernels/int8_panel.h"
 
+#include <cstdlib>
+
 #include <hwy/cache_control.h>
 
 #include "kernels/gemm_int8.h"
@@ -64,6 +66,40 @@ void SumPairs(const int32_t* panel, int64_t groups, int64_t width, int32_t* sums
   SumColumns<false>(panel, groups, width, sums);
 }
 
+// Takes the excess of the four weights at `at`; false if there is none.
+bool TakeExcess(int8_t* at, int8_t* rest) {
+  constexpr int kMost = 128;
+  bool any = false;
+  for (int k = 0; k < 4; k += 2) {
+    const int sum = at[k] + at[k + 1];
+    if (std::abs(sum) <= kMost) continue;  // so they are, if they have different signs
+    const int larger = std::abs(at[k]) > std::abs(at[k + 1]) ? k : k + 1;
+    rest[larger] = static_cast<int8_t>(sum > 0 ? sum - kMost : sum + kMost);
+    at[larger] = static_cast<int8_t>(at[larger] - rest[larger]);
+    any = true;
+  }
+  return any;
+}
+
+int64_t SplitPanel(int8_t* panel, int64_t groups, int64_t width, int64_t most, Int8Excess* excess) {
+  const hn::CappedTag<int16_t, 16> d;  // panels have 8 columns at least
+  const hn::Repartition<int8_t, decltype(d)> bytes;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d)) / 2;  // columns
+  int64_t count = 0;
+  for (int64_t i = 0; i < groups * width; i += lanes) {
+    const auto pairs = hn::BitCast(d, hn::LoadU(bytes, panel + 4 * i));
+    const auto sums = hn::Add(hn::ShiftRight<8>(pairs), hn::ShiftRight<8>(hn::ShiftLeft<8>(pairs)));
+    if (hn::AllFalse(d, hn::Gt(hn::Abs(sums), hn::Set(d, int16_t{128})))) continue;
+    for (int64_t j = i; j < i + lanes; ++j) {
+      Int8Excess taken{static_cast<int32_t>(j / width), static_cast<int32_t>(j % width), {}};
+      if (!TakeExcess(panel + 4 * j, taken.weights)) continue;
+      if (count == most) return -1;
+      excess[count++] = taken;
+    }
+  }
+  return count;
+}
+
 void Widen(const uint8_t* from, int64_t stride, int64_t count, int64_t k, bool flip, int16_t* to,
            int64_t to_stride) {
   const hn::ScalableTag<int16_t> d;
@@ -107,6 +143,7 @@ namespace sardonyx {
 HWY_EXPORT(InterleaveRows);
 HWY_EXPORT(SumBytes);
 HWY_EXPORT(SumPairs);
+HWY_EXPORT(SplitPanel);
 HWY_EXPORT(Widen);
 HWY_EXPORT(SumRows);
 
@@ -119,6 +156,11 @@ void Int8InterleaveRows(const uint8_t* from, int64_t stride, int64_t rows, int64
 void Int8SumColumns(const void* panel, int64_t groups, bool of_bytes, int32_t* sums) {
   const auto sum = of_bytes ? HWY_DYNAMIC_DISPATCH(SumBytes) : HWY_DYNAMIC_DISPATCH(SumPairs);
   sum(static_cast<const int32_t*>(panel), groups, Int8PanelWidth(), sums);
+}
+
+int64_t Int8SplitPanel(void* panel, int64_t groups, int64_t most, Int8Excess* excess) {
+  return HWY_DYNAMIC_DISPATCH(SplitPanel)(static_cast<int8_t*>(panel), groups, Int8PanelWidth(),
+                                          most, excess);
 }
 
 void Int8Widen(const uint8_t* from, int64_t stride, int64_t count, int64_t k, bool flip,

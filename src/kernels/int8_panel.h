@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "kernels/gemm_int8.h"
+
 namespace sardonyx {
 
 // Rows of bytes to groups of four as a panel has them: column j of row k, with the bits of `flip`
@@ -12,5 +14,10 @@ void Int8InterleaveRows(const uint8_t* from, int64_t stride, int64_t rows, int64
 
 // sums[j] = the sum of column j over the groups of a panel, of four bytes or two int16.
 void Int8SumColumns(const void* panel, int64_t groups, bool of_bytes, int32_t* sums);
+
+// Takes from a panel of `groups` groups of four what its products could saturate with: the rest of
+// each pair of neighbours is at most 128 above and 128 below zero, and that times 255 fits into
+// int16. How much was taken, -1 if it is more than `most`.
+int64_t Int8SplitPanel(void* panel, int64_t groups, int64_t most, Int8Excess* excess);
 
 }  // namespace sardonyx

@@ -8,6 +8,7 @@
 
 #include "each_target.h"
 #include "kernels/conv_int8_winograd.h"
+#include "kernels/int8_panel.h"
 
 namespace sardonyx {
 namespace {
@@ -19,6 +20,7 @@ struct Case {
   int w_zeros = 0;  // none, one, one a channel
   bool winograd = false;
   bool extreme = false;  // least and greatest values alone
+  bool mild = false;     // weights of which few pairs are so large that products may saturate
 };
 
 // low and high, if they differ: the two values that there are.
@@ -46,7 +48,7 @@ class Data {
       : given_(given),
         s_(given.shape),
         x_(Bytes(s_.InPixels() * s_.x_stride, 1, given.x_signed)),
-        w_(Bytes(s_.cout * s_.KernelSize() * (s_.cin / s_.groups), 2, given.w_signed)),
+        w_(Weights(s_.cout * s_.KernelSize() * (s_.cin / s_.groups))),
         zeros_(RandomBytes(given.w_zeros == 2 ? s_.cout : given.w_zeros, 3)) {}
 
   std::vector<int32_t> Expected() const {
@@ -114,6 +116,20 @@ class Data {
   std::vector<uint8_t> Bytes(int64_t count, uint32_t seed, bool is_signed) const {
     const uint8_t low = is_signed ? 0x80 : 0;
     return RandomBytes(count, seed, low, given_.extreme ? static_cast<uint8_t>(~low) : low);
+  }
+
+  std::vector<uint8_t> Weights(int64_t count) const {
+    std::vector<uint8_t> bytes = Bytes(count, 2, given_.w_signed);
+    if (!given_.mild) return bytes;
+    const uint8_t flip = given_.w_signed ? 0 : 0x80;
+    for (size_t i = 0; i < bytes.size(); ++i) {
+      // As long as a kernel, so that neighbours of all layouts are among them.
+      const bool is_large = i % 2000 < 18;
+      const int value = is_large ? (i / 2000 % 2 == 0 ? 127 - static_cast<int>(i % 3) : -128)
+                                 : bytes[i] % 120 - 60;
+      bytes[i] = static_cast<uint8_t>(value) ^ flip;
+    }
+    return bytes;
   }
 
   Floats Pack(const Parallel& par) const {
@@ -301,7 +317,13 @@ std::vector<Case> Cases() {
 }
 
 TEST(ConvInt8, IsExact) {
+  std::vector<Case> cases = Cases();
   for (const Case& given : Cases()) {
+    if (given.winograd) continue;
+    cases.push_back(given);
+    cases.back().mild = true;
+  }
+  for (const Case& given : cases) {
     const Data data(given);
     const std::vector<int32_t> expected = data.Expected();
     const int64_t cout = given.shape.cout, stride = given.shape.y_stride;
@@ -317,6 +339,36 @@ TEST(ConvInt8, IsExact) {
       EXPECT_EQ(y, data.Run<int32_t>(nullptr, nullptr, 0, TwoThreads()));
     });
   }
+}
+
+TEST(ConvInt8, SplitsWhatSaturates) {
+  // Each pair of weights of a panel, put together again, and what its products may reach.
+  ForEachTarget([&] {
+    const int64_t width = Int8PanelWidth(), groups = 32;
+    const std::vector<uint8_t> given = RandomBytes(groups * width * 4, 7);
+    std::vector<uint8_t> panel = given;
+    std::vector<Int8Excess> excess(static_cast<size_t>(groups * width));
+    const int64_t most = groups * width;
+    const int64_t count = Int8SplitPanel(panel.data(), groups, most, excess.data());
+    ASSERT_GT(count, 0);
+    EXPECT_EQ(Int8SplitPanel(std::vector<uint8_t>(given).data(), groups, count - 1, excess.data()),
+              -1);
+    panel = given;
+    EXPECT_EQ(Int8SplitPanel(panel.data(), groups, count, excess.data()), count);
+    for (size_t i = 0; i < panel.size(); i += 2) {
+      const int first = static_cast<int8_t>(panel[i]), second = static_cast<int8_t>(panel[i + 1]);
+      EXPECT_LE(255 * (std::max(first, 0) + std::max(second, 0)), 32767);
+      EXPECT_GE(255 * (std::min(first, 0) + std::min(second, 0)), -32768);
+    }
+    for (int64_t i = 0; i < count; ++i) {
+      const Int8Excess& e = excess[static_cast<size_t>(i)];
+      for (int64_t k = 0; k < 4; ++k) {
+        panel[static_cast<size_t>((e.group * width + e.column) * 4 + k)] +=
+            static_cast<uint8_t>(e.weights[k]);
+      }
+    }
+    EXPECT_EQ(panel, given);
+  });
 }
 
 TEST(ConvInt8, WinogradOutOfRange) {
@@ -410,7 +462,9 @@ TEST(ConvInt8, Rescales) {
                         {Image(7, 40, 40, 3, 1, 40), false, true, 7, 0},
                         {Image(9, 112, 112, 3, 1, 112), false, true, 7, 0},
                         {Image(9, 112, 112, 3, 2, 112), true, true, 7, 0},
+                        {Matrix(97, 72, 256), true, true, 3, 0, false, false, true},
                         {Image(12, 7, 70, 3, 1, 1), true, true, 7, 0},
+                        {Image(12, 37, 70, 3, 1, 1), true, true, 7, 0, false, false, true},
                         {Image(12, 7, 70, 3, 1, 1), true, true, 7, 0, true},
                         {Image(35, 17, 36, 3, 1, 1), false, true, 7, 0, true},
                         {Image(5, 9, 64, 3, 1, 1), false, true, 7, 0}};
