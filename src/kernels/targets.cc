@@ -3,9 +3,37 @@
 #include <cstdlib>
 
 #include "base/error.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/targets.cc"
+#include "hwy/foreach_target.h"  // before highway.h
+
 #include "hwy/highway.h"
 
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+namespace {
+
+std::string_view NameOfThis() {
+#if HWY_TARGET == HWY_NEON
+  return "neon";
+#elif HWY_TARGET == HWY_AVX3
+  return "avx512";
+#elif HWY_TARGET == HWY_AVX2
+  return "avx2";
+#else
+  return "baseline";
+#endif
+}
+
+}  // namespace
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
 namespace sardonyx {
+
+HWY_EXPORT(NameOfThis);
 
 namespace {
 
@@ -35,6 +63,9 @@ void ReadEnvironment() {
          name);
   }
   hwy::DisableTargets(disabled);
+  // Whoever asks Highway for the targets makes it choose among all of them again, the disabled ones
+  // included; so it is told here, and nobody asks later.
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 #else
   if (name != "baseline") {
     Fail(ErrorCode::kInvalidArgument,
@@ -51,16 +82,7 @@ void ApplyTargetFromEnvironment() {
   (void)done;
 }
 
-std::string_view TargetName() {
-#if HWY_ARCH_X86
-  const int64_t targets = hwy::SupportedTargets();
-  if ((targets & HWY_AVX3) != 0) return "avx512";
-  if ((targets & HWY_AVX2) != 0) return "avx2";
-  return "baseline";
-#else
-  return "neon";
-#endif
-}
+std::string_view TargetName() { return HWY_DYNAMIC_DISPATCH(NameOfThis)(); }
 
 std::string MachineName() {
   ApplyTargetFromEnvironment();
@@ -75,3 +97,4 @@ std::string MachineName() {
 }
 
 }  // namespace sardonyx
+#endif  // HWY_ONCE

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "kernels/gemm_int8.h"
 #include "sardonyx/error.hpp"
 
 namespace sardonyx {
@@ -31,6 +32,22 @@ TEST(TargetsDeathTest, EnvironmentForcesOne) {
     setenv("SARDONYX_TARGET", "baseline", 1);
     ApplyTargetFromEnvironment();
     std::_Exit(TargetName() == "baseline" || TargetName() == "neon" ? 0 : 1);
+  };
+  EXPECT_EXIT(Try(), testing::ExitedWithCode(0), "");
+}
+
+TEST(TargetsDeathTest, StaysTheSame) {
+  // Asking for it once made kernels run on another: packed weights did not fit any more.
+  const auto Try = [] {
+    setenv("SARDONYX_TARGET", "baseline", 1);
+    ApplyTargetFromEnvironment();
+    const int64_t width = Int8PanelWidth();
+    bool same = true;
+    for (int i = 0; i < 3; ++i) {
+      same = same && MachineName().find(TargetName()) != std::string::npos;
+      same = same && Int8PanelWidth() == width;
+    }
+    std::_Exit(same ? 0 : 1);
   };
   EXPECT_EXIT(Try(), testing::ExitedWithCode(0), "");
 }
