@@ -18,30 +18,34 @@ namespace sardonyx::HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Whether parts of vectors can be read and written with masks: on AVX2, of wide elements alone.
+template <typename T>
+constexpr bool kMasksLanes = !HWY_MEM_OPS_MIGHT_FAULT || (HWY_TARGET == HWY_AVX2 && sizeof(T) >= 4);
+
 // The first `count` (less than all) lanes from p, the others `fill`. Reads nothing beyond them.
 template <class D, typename T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> LoadPart(D d, const T* p, int64_t count, T fill = T{0}) {
-#if !HWY_MEM_OPS_MIGHT_FAULT
-  const auto mask = hn::FirstN(d, static_cast<size_t>(count));
-  return hn::IfThenElse(mask, hn::MaskedLoad(mask, d, p), hn::Set(d, fill));
-#else
-  HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
-  hn::Store(hn::Set(d, fill), d, lanes);
-  for (int64_t i = 0; i < count; ++i) lanes[i] = p[i];
-  return hn::Load(d, lanes);
-#endif
+  if constexpr (kMasksLanes<T>) {
+    const auto mask = hn::FirstN(d, static_cast<size_t>(count));
+    return hn::IfThenElse(mask, hn::MaskedLoad(mask, d, p), hn::Set(d, fill));
+  } else {
+    HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
+    hn::Store(hn::Set(d, fill), d, lanes);
+    for (int64_t i = 0; i < count; ++i) lanes[i] = p[i];
+    return hn::Load(d, lanes);
+  }
 }
 
 // Writes the first `count` lanes and nothing else.
 template <class D, typename T = hn::TFromD<D>>
 HWY_INLINE void StorePart(hn::Vec<D> v, D d, T* p, int64_t count) {
-#if !HWY_MEM_OPS_MIGHT_FAULT
-  hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(count)), d, p);
-#else
-  HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
-  hn::Store(v, d, lanes);
-  for (int64_t i = 0; i < count; ++i) p[i] = lanes[i];
-#endif
+  if constexpr (kMasksLanes<T>) {
+    hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(count)), d, p);
+  } else {
+    HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];
+    hn::Store(v, d, lanes);
+    for (int64_t i = 0; i < count; ++i) p[i] = lanes[i];
+  }
 }
 
 template <class D>

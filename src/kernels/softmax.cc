@@ -94,18 +94,24 @@ HWY_INLINE V RoundedSum(D d, DType rounding, V sum) {
 HWY_INLINE void RowRoundedShares(float* y, int64_t n, DType rounding) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t whole = n / lanes * lanes;
   V sum = hn::Zero(d);
-  for (int64_t i = 0; i < n; i += lanes) {
-    const int64_t part = std::min(lanes, n - i);
-    const V term = RoundTo(d, rounding, LoadPart(d, y + i, part));
-    StorePart(term, d, y + i, part);
+  for (int64_t i = 0; i < whole; i += lanes) {
+    const V term = RoundTo(d, rounding, hn::LoadU(d, y + i));
+    hn::StoreU(term, d, y + i);
+    sum = hn::Add(sum, term);
+  }
+  if (whole < n) {
+    const V term = RoundTo(d, rounding, LoadPart(d, y + whole, n - whole));
+    StorePart(term, d, y + whole, n - whole);
     sum = hn::Add(sum, term);
   }
   sum = RoundedSum(d, rounding, hn::Set(d, SumLanes(d, sum)));
-  for (int64_t i = 0; i < n; i += lanes) {
-    const int64_t part = std::min(lanes, n - i);
-    StorePart(hn::Div(LoadPart(d, y + i, part), sum), d, y + i, part);
+  for (int64_t i = 0; i < whole; i += lanes) {
+    hn::StoreU(hn::Div(hn::LoadU(d, y + i), sum), d, y + i);
   }
+  if (whole < n)
+    StorePart(hn::Div(LoadPart(d, y + whole, n - whole), sum), d, y + whole, n - whole);
 }
 
 void LongRows(const float* x, float* y, int64_t rows, int64_t n, bool log, DType rounding) {
@@ -209,7 +215,8 @@ HWY_INLINE void ShortRows(const float* x, float* y, int64_t rows, int64_t n, boo
 
 // Rows shorter than a vector are done side by side where there are some.
 void SoftmaxRows(const float* x, float* y, int64_t rows, int64_t n, bool log, DType rounding) {
-  if (rows < 4 || n >= static_cast<int64_t>(hn::Lanes(D()))) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
+  if (rows < 4 || n >= (HWY_TARGET == HWY_AVX2 ? 2 * lanes : lanes)) {
     LongRows(x, y, rows, n, log, rounding);
   } else if (rounding == DType::kFloat32) {
     ShortRows<false>(x, y, rows, n, log, rounding);

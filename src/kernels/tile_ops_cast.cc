@@ -29,6 +29,43 @@ void Cast(const TileArgs& args) {
   for (int64_t i = 0; i < count; ++i) out[i] = static_cast<To>(in[i]);
 }
 
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3
+// Without an instruction for 64 bits: most integers fit into 32, and those convert.
+template <typename To>
+void CastInt64(const TileArgs& args) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::ScalableTag<int32_t> d;
+  const hn::Half<decltype(d)> half;
+  const hn::Rebind<To, std::conditional_t<sizeof(To) == 4, decltype(d), decltype(half)>> to;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d)), count = args.count;
+  const int64_t* in = static_cast<const int64_t*>(args.in[0]);
+  To* out = static_cast<To*>(args.out);
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto first = hn::LoadU(d, reinterpret_cast<const int32_t*>(in + i));
+    const auto second = hn::LoadU(d, reinterpret_cast<const int32_t*>(in + i + lanes / 2));
+    const auto low = hn::ConcatEven(d, second, first), high = hn::ConcatOdd(d, second, first);
+    if (HWY_UNLIKELY(!hn::AllTrue(d, hn::Eq(high, hn::ShiftRight<31>(low))))) {
+      for (int64_t k = i; k < i + lanes; ++k) out[k] = static_cast<To>(in[k]);
+    } else if constexpr (sizeof(To) == 4) {
+      hn::StoreU(hn::ConvertTo(to, low), to, out + i);
+    } else {
+      hn::StoreU(hn::PromoteTo(to, hn::LowerHalf(half, low)), to, out + i);
+      hn::StoreU(hn::PromoteTo(to, hn::UpperHalf(half, low)), to, out + i + lanes / 2);
+    }
+  }
+  for (; i < count; ++i) out[i] = static_cast<To>(in[i]);
+}
+template <>
+void Cast<float, int64_t>(const TileArgs& args) {
+  CastInt64<float>(args);
+}
+template <>
+void Cast<double, int64_t>(const TileArgs& args) {
+  CastInt64<double>(args);
+}
+#endif
+
 template <typename From>
 void ToBool(const TileArgs& args) {
   const From* in = static_cast<const From*>(args.in[0]);

@@ -36,6 +36,19 @@ HWY_INLINE void TruncateVector(D d, const From* HWY_RESTRICT in, To* HWY_RESTRIC
     return hn::StoreU(hn::Vec<decltype(to)>{_mm512_cvttps_epu32(positive.raw)}, to, out);
   }
 #endif
+#if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3
+  // Without a conversion to 64 bits: most numbers fit into 32.
+  if constexpr (sizeof(To) == 8) {
+    const auto fitting = std::is_unsigned_v<To> ? hn::Max(number, hn::Zero(d)) : number;
+    const auto limit = hn::Set(d, 0x1p31);
+    if (HWY_LIKELY(hn::AllTrue(d, hn::Lt(hn::Abs(fitting), limit)))) {
+      const hn::Rebind<int64_t, D> d64;
+      const auto narrow = hn::DemoteTo(hn::Rebind<int32_t, D>(), fitting);
+      const auto wide = hn::PromoteTo(d64, narrow);
+      return hn::StoreU(hn::BitCast(hn::Rebind<To, D>(), wide), hn::Rebind<To, D>(), out);
+    }
+  }
+#endif
   if constexpr (std::is_unsigned_v<To> && sizeof(To) >= 4) {
     using TFrom = hn::TFromD<D>;
     // Without a conversion to these: numbers of the upper half as if they began at 0, and the

@@ -332,6 +332,45 @@ TEST(Elementwise, FloatBeyondIntegerRangeSaturates) {
   });
 }
 
+// Runs a cast of `in` and compares each element with the language's.
+template <typename From, typename To>
+void CheckCast(const char* text, const std::vector<From>& in) {
+  SCOPED_TRACE(text);
+  const int64_t dims[] = {static_cast<int64_t>(in.size())}, strides[] = {1};
+  const ElementwiseKernel kernel = PrepareElementwise(Expression::Parse(text), dims, strides);
+  const void* const data[] = {in.data()};
+  std::vector<To> out(in.size());
+  RunElementwise(kernel, data, out.data(), Parallel{});
+  for (size_t i = 0; i < in.size(); ++i) ASSERT_EQ(out[i], static_cast<To>(in[i])) << i;
+}
+
+TEST(Elementwise, CastsOfWideNumbersAmongNarrowOnes) {
+  // Vectors of numbers that fit into 32 bits go a way of their own.
+  const int64_t wide[] = {int64_t{1} << 31, -(int64_t{1} << 31) - 1, (int64_t{1} << 53) + 1,
+                          -(int64_t{1} << 40) - 3};
+  for (const int64_t value : wide) {
+    for (size_t at = 0; at < 19; ++at) {
+      std::vector<int64_t> integers;
+      for (int64_t i = 0; i < 19; ++i)
+        integers.push_back(i % 2 == 0 ? 2147483647 - i : -2147483648);
+      integers[at] = value;
+      const std::vector<double> doubles(integers.begin(), integers.end());
+      std::vector<double> positive(doubles);
+      for (double& number : positive) number = std::abs(number);
+      const std::vector<float> floats(integers.begin(), integers.end());
+      const std::vector<float> positive_floats(positive.begin(), positive.end());
+      ForEachTarget([&] {
+        CheckCast<int64_t, float>("(int64) cast(0):float", integers);
+        CheckCast<int64_t, double>("(int64) cast(0):double", integers);
+        CheckCast<double, int64_t>("(double) cast(0):int64", doubles);
+        CheckCast<double, uint64_t>("(double) cast(0):uint64", positive);
+        CheckCast<float, int64_t>("(float) cast(0):int64", floats);
+        CheckCast<float, uint64_t>("(float) cast(0):uint64", positive_floats);
+      });
+    }
+  }
+}
+
 TEST(Elementwise, NaNPassesThrough) {
   for (const char* text :
        {"(float) relu(0):float", "(float; 0:float) max(0,1):float",
