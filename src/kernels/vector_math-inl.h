@@ -196,13 +196,13 @@ HWY_INLINE V VecTanh(D d, V x) {
   const V e = hn::MulAdd(power, VecExpMinusOneOfSmall(d, r), hn::Sub(power, one));
 #if HWY_TARGET <= HWY_AVX3
   const V reciprocal = hn::ApproximateReciprocal(hn::Add(e, two));  // 14 bits
-#else
-  const V reciprocal = hn::Div(one, hn::Add(e, two));
-#endif
   // One step of Newton's from there leaves little but the rounding of its sum.
   const V near = hn::Mul(e, reciprocal);
   const V rest = hn::NegMulAdd(near, e, hn::NegMulAdd(two, near, e));
   return hn::CopySign(hn::MulAdd(rest, reciprocal, near), x);
+#else
+  return hn::CopySign(hn::Div(e, hn::Add(e, two)), x);
+#endif
 }
 
 // erf(x) / x - 1 for |x| <= 0.9, t = x * x.
