@@ -24,6 +24,9 @@ using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
 constexpr int64_t kNear = 4096;  // floats on the stack
+// Rows this long are worth vectors of their own: of one vector, of two where parts are slow.
+constexpr int64_t kShort =
+    static_cast<int64_t>(hn::MaxLanes(D())) * (HWY_TARGET == HWY_AVX2 ? 2 : 1);
 constexpr float kLowest = -std::numeric_limits<float>::infinity();
 
 // Largest of n numbers; a NaN may or may not be the answer.
@@ -204,19 +207,18 @@ template <bool kRounds>
 HWY_INLINE void ShortRows(const float* x, float* y, int64_t rows, int64_t n, bool log,
                           DType rounding) {
   constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
-  const int64_t whole = rows / kLanes * kLanes, rest = (rows - whole) * n;
+  const int64_t whole = rows / kLanes * kLanes, rest = (rows - whole) * n;  // of n < kShort
   Columns<kRounds, true>(x, y, n, 1, whole, log, rounding);
   if (rest == 0) return;
-  float last[kLanes * kLanes] = {};
+  float last[kLanes * kShort] = {};
   std::copy_n(x + whole * n, rest, last);
   Columns<kRounds, true>(last, last, n, 1, kLanes, log, rounding);
   std::copy_n(last, rest, y + whole * n);
 }
 
-// Rows shorter than a vector are done side by side where there are some.
+// Short rows are done side by side where there are some.
 void SoftmaxRows(const float* x, float* y, int64_t rows, int64_t n, bool log, DType rounding) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
-  if (rows < 4 || n >= (HWY_TARGET == HWY_AVX2 ? 2 * lanes : lanes)) {
+  if (rows < 4 || n >= kShort) {
     LongRows(x, y, rows, n, log, rounding);
   } else if (rounding == DType::kFloat32) {
     ShortRows<false>(x, y, rows, n, log, rounding);
