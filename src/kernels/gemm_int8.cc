@@ -156,8 +156,8 @@ constexpr Groups kBytesAsWell = kAddsBytes ? Groups::kBytes : Groups::kOwn;
 constexpr Tiles kByteTiles = {kTilesOf<1, false, kBytesAsWell>,
                               kTilesOf<1, kAddsBytes || kGroup == 4, kBytesAsWell>,
                               kTilesOf<2, false, kBytesAsWell>};
-constexpr const TileFns &kPairTiles = kTilesOf < 1, false,
-                        kGroup == 4 ? Groups::kPairs : Groups::kOwn > ;
+constexpr Groups kPairGroups = kGroup == 4 ? Groups::kPairs : Groups::kOwn;
+constexpr const TileFns& kPairTiles = kTilesOf<1, false, kPairGroups>;
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 // Short products are multiplied and stored at once: between its groups, a tile of this many rows
@@ -397,9 +397,9 @@ void BeginWithExcess(const Int8BlockArgs& args, int64_t n, const uint8_t* a, int
         a + e->group / args.groups * args.segment_bytes + e->group % args.groups * 4;
     for (int64_t i = 0; i < rows * lines; ++i) {
       const uint8_t* const group = at + i / rows * args.line_bytes + i % rows * args.a_bytes;
-      int32_t sum = 0;
+      int32_t sum = 0, *const to = begin + i * kWidth + e->column;
       for (int k = 0; k < 4; ++k) sum += (group[k] ^ (args.flip ? 0x80 : 0)) * e->weights[k];
-      begin[i * kWidth + e->column] += sum;
+      *to = static_cast<int32_t>(static_cast<uint32_t>(*to) + static_cast<uint32_t>(sum));
     }
   }
 }
