@@ -194,15 +194,15 @@ HWY_INLINE V VecTanh(D d, V x) {
   const V r = hn::NegMulAdd(hn::Sub(shifted, round), hn::Set(d, 0.693147180559945309f), twice);
   const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(hn::RebindToSigned<D>(), shifted)));
   const V e = hn::MulAdd(power, VecExpMinusOneOfSmall(d, r), hn::Sub(power, one));
+  const V sum = hn::Add(e, two), reciprocal = hn::ApproximateReciprocal(sum);
 #if HWY_TARGET <= HWY_AVX3
-  const V reciprocal = hn::ApproximateReciprocal(hn::Add(e, two));  // 14 bits
-  // One step of Newton's from there leaves little but the rounding of its sum.
-  const V near = hn::Mul(e, reciprocal);
+  const V near = hn::Mul(e, reciprocal);  // 14 bits
+#else
+  const V near = hn::Div(e, sum);
+#endif
+  // One step of Newton's from there makes good what the sum has rounded away as well.
   const V rest = hn::NegMulAdd(near, e, hn::NegMulAdd(two, near, e));
   return hn::CopySign(hn::MulAdd(rest, reciprocal, near), x);
-#else
-  return hn::CopySign(hn::Div(e, hn::Add(e, two)), x);
-#endif
 }
 
 // erf(x) / x - 1 for |x| <= 0.9, t = x * x.
