@@ -209,7 +209,6 @@ struct Work {
     block.n1 = std::min(cut.n, cut.panels * (column_part + 1) / cut.column_parts * width);
     block.n_total = cut.n;
     block.first_column = group * cut.n;
-    block.bytes = cut.splits;
     if (cut.splits) {
       const auto* const own = static_cast<const std::byte*>(block.b);
       block.excess = reinterpret_cast<const Int8Excess*>(own + cut.ExcessOffset());
@@ -218,22 +217,12 @@ struct Work {
     }
     block.init = init + block.first_column;
     block.row_factor = row_factor + block.first_column;
-    block.store.rescale = args.rescale;
-    block.store.y_stride = s.y_stride;
-    block.store.residual_stride = args.residual_stride;
     return block;
   }
 
   // Where the block's first row goes.
   void Place(int64_t row, Int8BlockArgs& block) const {
-    const Int8Rescale* const rescale = args.rescale;
-    const int64_t size = rescale == nullptr || rescale->type == DType::kFloat32 ? 4 : 1;
-    block.store.y =
-        static_cast<std::byte*>(args.y) + (row * s.y_stride + block.first_column) * size;
-    if (args.residual == nullptr) return;
-    const int64_t residual_size = rescale->residual_type == DType::kFloat32 ? 4 : 1;
-    block.store.residual = static_cast<const std::byte*>(args.residual) +
-                           (row * args.residual_stride + block.first_column) * residual_size;
+    block.store = args.Store(s).From(row, block.first_column);
   }
 
   // Pixels of a line, padded and widened. `line`: room for them before they are widened.

@@ -34,6 +34,10 @@ struct Int8ConvArgs {
   const Int8Rescale* rescale = nullptr;
   const void* residual = nullptr;
   int64_t residual_stride = 0;
+
+  Int8Store Store(const ConvShape& shape) const {
+    return {rescale, y, residual, shape.y_stride, residual_stride};
+  }
 };
 
 // Packed weights depend on cin, cout, kernel and groups, and on the target that runs.

@@ -153,7 +153,6 @@ HWY_INLINE void StoreChannels(const Job& job, const Lanes (&acc)[kOutputs][4], i
                               int64_t pixel, int64_t c, int64_t channels) {
   const hn::FixedTag<int32_t, kN / 4> di;
   const hn::FixedTag<int32_t, 4> four;
-  const Int8ConvArgs& args = job.args;
   HWY_ALIGN int32_t sums[kOutputs * kN];
 #pragma GCC unroll 2
   for (int o = 0; o < kOutputs; ++o) {
@@ -166,18 +165,7 @@ HWY_INLINE void StoreChannels(const Job& job, const Lanes (&acc)[kOutputs][4], i
       }
     }
   }
-  const int64_t y_stride = job.shape.y_stride;
-  const bool floats = args.rescale == nullptr || args.rescale->type == DType::kFloat32;
-  Int8Store store{.rescale = args.rescale,
-                  .y = static_cast<std::byte*>(args.y) + (pixel * y_stride + c) * (floats ? 4 : 1),
-                  .y_stride = y_stride,
-                  .residual_stride = args.residual_stride};
-  if (args.residual != nullptr) {
-    const int64_t element = args.rescale->residual_type == DType::kFloat32 ? 4 : 1;
-    store.residual =
-        static_cast<const std::byte*>(args.residual) + (pixel * args.residual_stride + c) * element;
-  }
-  StoreSums(sums, kN, outputs, channels, c, store);
+  StoreSums(sums, kN, outputs, channels, c, job.args.Store(job.shape).From(pixel, c));
 }
 
 // The block of kN channels from c on of an output line whose input lines are `lines`.

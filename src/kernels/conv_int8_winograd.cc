@@ -31,7 +31,8 @@ struct Cut {
   int64_t v_ld = 0, v_stride = 0;  // of values: a tile's, a position's
   int64_t m_stride = 0;            // of products: a position's
   size_t v_bytes = 0, m_bytes = 0, sums_bytes = 0, patch_bytes = 0;
-  int64_t matrix() const { return channels * width; }  // values of one of the panel's weights
+  int64_t Matrix() const { return channels * width; }  // values of one of the panel's weights
+  int64_t PackedBytes() const { return panels * kInt8Positions * Matrix() * 2; }
 };
 
 Cut CutTiles(const ConvShape& s) {
@@ -43,9 +44,9 @@ Cut CutTiles(const ConvShape& s) {
   cut.width = Int8PanelWidth();
   cut.panels = CeilDiv(s.cout, cut.width);
   cut.v_ld = cut.channels % 512 == 0 ? cut.channels + 32 : cut.channels;
-  const auto products = static_cast<double>(kInt8Positions * cut.tiles * cut.matrix());
+  const auto products = static_cast<double>(kInt8Positions * cut.tiles * cut.Matrix());
   const int64_t wanted = WantedTasks(products * static_cast<double>(cut.panels), 0);
-  const bool is_small = kInt8Positions * cut.matrix() * cut.panels * 2 <= kSmallBytes;
+  const bool is_small = cut.PackedBytes() <= kSmallBytes;
   cut.blocks =
       cut.tiles >= 2 * kLeastTiles || (is_small && wanted > 1 && cut.tiles >= 2 * kFewTiles);
   if (cut.blocks) {
@@ -118,17 +119,17 @@ struct Work {
   void Multiply(int64_t first, int64_t last, const int16_t* values, int64_t panel,
                 int32_t* products, int32_t* sums) const {
     const auto* weights =
-        static_cast<const int16_t*>(args.packed) + panel * kInt8Positions * cut.matrix();
+        static_cast<const int16_t*>(args.packed) + panel * kInt8Positions * cut.Matrix();
     Int16Product product{};
     product.a_stride = cut.v_ld;
     product.rows = last - first;
     product.pairs = cut.channels / 2;
-    for (int t = 0; t < kInt8Positions; ++t, weights += cut.matrix()) {
+    for (int t = 0; t < kInt8Positions; ++t, weights += cut.Matrix()) {
       const bool is_last = t + 1 == kInt8Positions && panel + 1 == cut.panels;
       product.a = values + t * cut.v_stride;
       product.b = weights;
       product.y = products + t * cut.m_stride;
-      product.next = is_last ? nullptr : weights + cut.matrix();
+      product.next = is_last ? nullptr : weights + cut.Matrix();
       MultiplyInt16(product);
     }
     Finish(first, last, panel * cut.width, products, sums);
@@ -137,10 +138,7 @@ struct Work {
   // Products to the output, columns from n on.
   void Finish(int64_t first, int64_t last, int64_t n, const int32_t* products,
               int32_t* sums) const {
-    const Int8Rescale* const rescale = args.rescale;
-    const int64_t size = rescale == nullptr || rescale->type == DType::kFloat32 ? 4 : 1;
-    const int64_t residual_size =
-        rescale != nullptr && rescale->residual_type == DType::kFloat32 ? 4 : 1;
+    const Int8Store store = args.Store(s);
     const int64_t lines = cut.lines / s.batch;
     WinogradInt8Output out{};
     out.width = cut.width;
@@ -148,24 +146,15 @@ struct Work {
     out.columns = std::min(cut.width, s.cout - n);
     out.sums = sums;
     out.first_column = n;
-    out.store.rescale = rescale;
-    out.store.y_stride = s.y_stride;
-    out.store.residual_stride = args.residual_stride;
-    out.y_line_bytes = s.out[2] * s.y_stride * size;
-    out.residual_line_bytes = s.out[2] * args.residual_stride * residual_size;
+    out.line_pixels = s.out[2];
     for (int64_t tile = first; tile < last; tile += out.tiles) {
       const int64_t row = tile / cut.columns, column = tile % cut.columns;
       const int64_t h = row % lines * kInt8TilePixels, w = column * kInt8TilePixels;
-      const int64_t pixel = (row / lines * s.out[1] + h) * s.out[2] + w;
       out.tiles = std::min({last - tile, cut.columns - column, kStoredTiles});
       out.products = products + (tile - first) * cut.width;
       out.lines = std::min(kInt8TilePixels, s.out[1] - h);
       out.pixels = std::min(out.tiles * kInt8TilePixels, s.out[2] - w);
-      out.store.y = static_cast<std::byte*>(args.y) + (pixel * s.y_stride + n) * size;
-      if (args.residual != nullptr) {
-        out.store.residual = static_cast<const std::byte*>(args.residual) +
-                             (pixel * args.residual_stride + n) * residual_size;
-      }
+      out.store = store.From((row / lines * s.out[1] + h) * s.out[2] + w, n);
       TransformInt8Output(out);
     }
   }
@@ -190,7 +179,7 @@ bool IsFaster(const ConvShape& s) {
   constexpr int64_t kNear = 8 << 20;
   const Cut cut = CutTiles(s);
   const int64_t columns = cut.panels * cut.width;
-  const auto bytes = static_cast<double>(PackedBytes(s));
+  const auto bytes = static_cast<double>(cut.PackedBytes());
   const double winograd = static_cast<double>(kInt8Positions * cut.tiles) *
                               (static_cast<double>(cut.channels * columns) +
                                kValue * static_cast<double>(cut.channels + columns)) +
@@ -212,16 +201,13 @@ bool IsExact(const ConvShape& s, const Weights& weights) {
   return true;
 }
 
-size_t PackedBytes(const ConvShape& s) {
-  const Cut cut = CutTiles(s);
-  return static_cast<size_t>(cut.panels * kInt8Positions * cut.matrix()) * sizeof(int16_t);
-}
+size_t PackedBytes(const ConvShape& s) { return static_cast<size_t>(CutTiles(s).PackedBytes()); }
 
 void Pack(const ConvShape& s, const Weights& weights, void* packed, const Parallel& par) {
   const Cut cut = CutTiles(s);
   constexpr int64_t kMostWidth = 32;
   par.For(cut.panels, [&](int64_t panel) {
-    int16_t* const to = static_cast<int16_t*>(packed) + panel * kInt8Positions * cut.matrix();
+    int16_t* const to = static_cast<int16_t*>(packed) + panel * kInt8Positions * cut.Matrix();
     const int64_t n0 = panel * cut.width, columns = std::min(cut.width, s.cout - n0);
     for (int64_t c = 0; c < cut.channels; c += 2) {
       alignas(64) int16_t kernels[9 * 2 * kMostWidth] = {};
@@ -235,7 +221,7 @@ void Pack(const ConvShape& s, const Weights& weights, void* packed, const Parall
           }
         }
       }
-      TransformInt8Weights(kernels, count, to + c * cut.width, cut.matrix());
+      TransformInt8Weights(kernels, count, to + c * cut.width, cut.Matrix());
     }
   });
 }

@@ -31,6 +31,15 @@ constexpr int kTileRows = 12;
 #else
 constexpr int kTileRows = 6;
 #endif
+
+// Rows cut into as few tiles as can be, the first ones a row higher than the others.
+struct TileHeights {
+  explicit TileHeights(int64_t rows)
+      : count((rows + kTileRows - 1) / kTileRows), least(rows / count), higher(rows % count) {}
+  int64_t count, least, higher;
+  int64_t Of(int64_t tile) const { return least + (tile < higher ? 1 : 0); }
+};
+
 // What a tile multiplies.
 struct TileOperands {
   const uint8_t* a;    // row 0
@@ -340,10 +349,6 @@ HWY_INLINE void AddRowSums(const Int8BlockArgs& args, int64_t row, int64_t rows,
   }
 }
 
-size_t ElementBytes(const Int8Store& store) {
-  return store.rescale == nullptr || store.rescale->type == DType::kFloat32 ? 4 : 1;
-}
-
 // Whether what sums become stays far inside the range of int32.
 bool IsBounded(const Int8BlockArgs& args) {
   const Int8Rescale& rescale = *args.store.rescale;
@@ -407,10 +412,7 @@ void BeginWithExcess(const Int8BlockArgs& args, int64_t n, const uint8_t* a, int
 void Block(const Int8BlockArgs& args) {
   HWY_ALIGN int32_t sums[kTileRows * kWidth];
   HWY_ALIGN int32_t begin[kAddsBytes ? kTileRows * kWidth : 1];
-  const Tiles& tiles_of = args.bytes ? kByteTiles : kOwnTiles;
-  const size_t y_bytes = ElementBytes(args.store);
-  const size_t residual_bytes =
-      args.store.rescale != nullptr && args.store.rescale->residual_type == DType::kFloat32 ? 4 : 1;
+  const Tiles& tiles_of = args.excess_counts != nullptr ? kByteTiles : kOwnTiles;
   const TileResult::Kind kind = KindOf(args);
   TileResult to{
       .sums = sums, .rescale = args.store.rescale, .residual_stride = args.store.residual_stride};
@@ -424,9 +426,8 @@ void Block(const Int8BlockArgs& args) {
   const int64_t groups = args.groups * args.segments, panel_bytes = kWidth * groups * 4;
   // Tiles of even height, or of two short lines each.
   const int64_t at_once = args.lines > 1 && 2 * args.rows <= kTileRows ? 2 : 1;
-  const int64_t count = (args.rows + kTileRows - 1) / kTileRows;
-  const int64_t height = args.rows / count, higher = args.rows % count;
-  const int64_t tiles = count * ((args.lines + at_once - 1) / at_once);
+  const TileHeights heights(args.rows);
+  const int64_t tiles = heights.count * ((args.lines + at_once - 1) / at_once);
   const int64_t paired = PairedTilesOf(args, kind);
   // Each tile fetches its share of the next panel.
   const int64_t share = (panel_bytes + tiles - 1) / tiles;
@@ -450,15 +451,9 @@ void Block(const Int8BlockArgs& args) {
     for (int64_t line = 0; line < args.lines; line += at_once) {
       const int64_t lines = std::min(at_once, args.lines - line);
       for (int64_t i = 0, first = done, rows; first < args.rows; ++i, first += rows) {
-        rows = std::min(args.rows - first, height + (i < higher ? 1 : 0));
+        rows = std::min(args.rows - first, heights.Of(i));
         const int64_t row = line * args.rows + first;
-        Int8Store store = args.store;
-        store.y = static_cast<std::byte*>(store.y) +
-                  static_cast<size_t>(row * store.y_stride + n) * y_bytes;
-        if (store.residual != nullptr) {
-          store.residual = static_cast<const std::byte*>(store.residual) +
-                           static_cast<size_t>(row * store.residual_stride + n) * residual_bytes;
-        }
+        const Int8Store store = args.store.From(row, n);
         to.y = parts ? sums : store.y;
         to.residual = static_cast<const uint8_t*>(store.residual);
         in.a = static_cast<const uint8_t*>(args.a) + line * args.line_bytes + first * args.a_bytes;
@@ -484,10 +479,9 @@ void Block(const Int8BlockArgs& args) {
 
 void PairProduct(const Int16Product& args) {
   HWY_ALIGN static constexpr int32_t kZeros[kWidth] = {};
-  const int64_t count = (args.rows + kTileRows - 1) / kTileRows;
-  const int64_t height = args.rows / count, higher = args.rows % count;
+  const TileHeights heights(args.rows);
   // Each tile fetches its share of the panel behind.
-  const int64_t share = (kWidth * args.pairs * 4 + count - 1) / count;
+  const int64_t share = (kWidth * args.pairs * 4 + heights.count - 1) / heights.count;
   TileOperands in{};
   in.a_bytes = args.a_stride * 2;
   in.b = reinterpret_cast<const uint8_t*>(args.b);
@@ -498,8 +492,8 @@ void PairProduct(const Int16Product& args) {
   in.next_step = in.next == nullptr ? 0 : (share + args.pairs - 1) / args.pairs;
   if (in.next == nullptr) in.next = in.b;
   TileResult to;
-  for (int64_t i = 0, row = 0; i < count; ++i) {
-    const int64_t rows = height + (i < higher ? 1 : 0);
+  for (int64_t i = 0, row = 0; i < heights.count; ++i) {
+    const int64_t rows = heights.Of(i);
     in.a = reinterpret_cast<const uint8_t*>(args.a + row * args.a_stride);
     to.sums = args.y + row * kWidth;
     kPairTiles[static_cast<size_t>(rows - 1)](in, to);

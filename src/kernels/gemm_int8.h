@@ -52,8 +52,24 @@ struct Int8Rescale {
 struct Int8Store {
   const Int8Rescale* rescale = nullptr;  // null: y is int32
   void* y = nullptr;                     // element (0, 0)
-  const void* residual = nullptr;        // element (0, 0)
+  const void* residual = nullptr;        // element (0, 0), if there is one
   int64_t y_stride = 0, residual_stride = 0;
+
+  // Bytes of their elements.
+  int64_t YBytes() const { return rescale == nullptr || rescale->type == DType::kFloat32 ? 4 : 1; }
+  int64_t ResidualBytes() const {
+    return rescale != nullptr && rescale->residual_type == DType::kFloat32 ? 4 : 1;
+  }
+  // What begins at an element.
+  Int8Store From(int64_t row, int64_t column) const {
+    Int8Store rest = *this;
+    rest.y = static_cast<std::byte*>(y) + (row * y_stride + column) * YBytes();
+    if (residual != nullptr) {
+      rest.residual = static_cast<const std::byte*>(residual) +
+                      (row * residual_stride + column) * ResidualBytes();
+    }
+    return rest;
+  }
 };
 
 // Rows of `from` bytes, count of them of k values each, as the tile reads them: groups of int16,
@@ -74,10 +90,9 @@ struct Int8Excess {
 
 // y[0:rows, n0:n1] = store(init[j] + row_factor[j] * row_sums[i] + A[0:rows] * B[:, n0:n1]).
 struct Int8BlockArgs {
-  const void* a;       // groups of row 0
-  int64_t a_bytes;     // from a row to the next
-  bool flip;           // bytes of A are int8 (only where bytes are multiplied)
-  bool bytes = false;  // groups are four bytes, where there is a choice
+  const void* a;    // groups of row 0
+  int64_t a_bytes;  // from a row to the next
+  bool flip;        // bytes of A are int8 (only where bytes are multiplied)
   int64_t rows;
   // A row may lie in several segments, as the lines of an image that a kernel covers; and rows may
   // go on, `rows` at a time, in further lines.
@@ -87,7 +102,8 @@ struct Int8BlockArgs {
   int64_t groups;                     // of K in a segment
   int64_t n0, n1;                     // n0 is a multiple of the panel width
   int64_t n_total = 0;                // columns that are packed
-  // By panel from column 0 on, with room for most_excess each; null where nothing was split.
+  // By panel from column 0 on, with room for most_excess each; null where nothing was split. Where
+  // the size of groups is a choice (Int8SplitsExcess), these make groups of four.
   const Int8Excess* excess = nullptr;
   const int32_t* excess_counts = nullptr;
   int64_t most_excess = 0;

@@ -12,6 +12,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/gemm_int8.h"
+#include "kernels/row_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
@@ -23,32 +24,16 @@ using Sums = hn::ScalableTag<int32_t>;
 using Reals = hn::ScalableTag<float>;
 constexpr int64_t kSumLanes = static_cast<int64_t>(hn::MaxLanes(Sums()));
 
-// A vector of residuals as float.
+// A vector of residuals as float, or its first `count`, where what lies behind may not be read.
 template <typename T>
-HWY_INLINE hn::Vec<Reals> LoadReal(const T* from) {
-  if constexpr (sizeof(T) == 4) {
-    return hn::LoadU(Reals(), from);
-  } else {
-    return hn::ConvertTo(Reals(), hn::PromoteTo(Sums(), hn::LoadU(hn::Rebind<T, Sums>(), from)));
-  }
-}
-
-// The first `count` values of `from`, where what lies behind may not be read.
-template <typename T>
-HWY_INLINE hn::Vec<Reals> LoadRealPart(const T* from, int64_t count) {
-#if HWY_TARGET <= HWY_AVX3  // masked: what is left out is not touched
+HWY_INLINE hn::Vec<Reals> LoadReal(const T* from, int64_t count = kSumLanes) {
   const hn::Rebind<T, Sums> d;
-  const auto values = hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, from);
+  const auto values = count == kSumLanes ? hn::LoadU(d, from) : LoadPart(d, from, count);
   if constexpr (sizeof(T) == 4) {
     return values;
   } else {
     return hn::ConvertTo(Reals(), hn::PromoteTo(Sums(), values));
   }
-#else
-  T part[kSumLanes] = {};
-  std::memcpy(part, from, static_cast<size_t>(count) * sizeof(T));
-  return LoadReal(part);
-#endif
 }
 
 // The first `count` values, which have the size of T.
@@ -56,13 +41,7 @@ template <typename T, class V>
 HWY_INLINE void StoreFirst(V values, int64_t count, T* to) {
   const hn::Rebind<T, Sums> d;
   if (count == kSumLanes) return hn::StoreU(values, d, to);
-#if HWY_TARGET <= HWY_AVX3
-  hn::BlendedStore(values, hn::FirstN(d, static_cast<size_t>(count)), d, to);
-#else
-  T part[kSumLanes];
-  hn::StoreU(values, d, part);
-  std::memcpy(to, part, static_cast<size_t>(count) * sizeof(T));
-#endif
+  StorePart(values, d, to, count);
 }
 
 // Rounds to the nearest even and adds the zero point, for values far below 2^22: a sum with
@@ -122,7 +101,7 @@ HWY_INLINE void StoreRescaled(const int32_t* HWY_RESTRICT sums, int64_t stride, 
     for (int64_t i = 0; i < rows; ++i, to += store.y_stride, from += stride) {
       auto r = hn::Zero(d);
       if constexpr (kResidual) {
-        r = count == kSumLanes ? LoadReal(residual) : LoadRealPart(residual, count);
+        r = LoadReal(residual, count);
         residual += store.residual_stride;
       }
       auto v = Rescaled<kRounds, kResidual>(hn::LoadU(ds, from), scale, offset, r, rescale);

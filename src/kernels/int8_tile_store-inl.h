@@ -10,12 +10,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 
 #include "hwy/highway.h"
 #include "kernels/gemm_int8.h"
 #include "kernels/int8_products-inl.h"
 #include "kernels/int8_store-inl.h"
+#include "kernels/row_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
@@ -143,17 +143,10 @@ SARDONYX_INT8_TILE HWY_INLINE void StoreBytes(const Lanes (&acc)[kM][2], const T
 
 // The first `columns` bytes of rows that lie kWidth bytes apart.
 void CopyRows(const uint8_t* from, int64_t rows, int64_t columns, uint8_t* y, int64_t y_stride) {
-#if HWY_TARGET <= HWY_AVX3
   const hn::Half<hn::Repartition<uint8_t, Sums>> d;
-  const auto mask = hn::FirstN(d, static_cast<size_t>(columns));
   for (int64_t r = 0; r < rows; ++r) {
-    hn::BlendedStore(hn::LoadU(d, from + r * kWidth), mask, d, y + r * y_stride);
+    StorePart(hn::LoadU(d, from + r * kWidth), d, y + r * y_stride, columns);
   }
-#else
-  for (int64_t r = 0; r < rows; ++r) {
-    std::memcpy(y + r * y_stride, from + r * kWidth, static_cast<size_t>(columns));
-  }
-#endif
 }
 
 }  // namespace

@@ -113,8 +113,9 @@ HWY_INLINE void RowRoundedShares(float* y, int64_t n, DType rounding) {
   for (int64_t i = 0; i < whole; i += lanes) {
     hn::StoreU(hn::Div(hn::LoadU(d, y + i), sum), d, y + i);
   }
-  if (whole < n)
+  if (whole < n) {
     StorePart(hn::Div(LoadPart(d, y + whole, n - whole), sum), d, y + whole, n - whole);
+  }
 }
 
 void LongRows(const float* x, float* y, int64_t rows, int64_t n, bool log, DType rounding) {

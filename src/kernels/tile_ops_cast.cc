@@ -23,17 +23,18 @@ template <typename To, typename From>
 void Cast(const TileArgs& args) {
   const From* in = static_cast<const From*>(args.in[0]);
   To* out = static_cast<To*>(args.out);
-  const int64_t count =
-      args.count;  // which stores of bytes might change, for all the compiler knows
+  // A copy: stores of bytes might change what it was read from, for all the compiler knows.
+  const int64_t count = args.count;
   SARDONYX_TILE_LOOP
   for (int64_t i = 0; i < count; ++i) out[i] = static_cast<To>(in[i]);
 }
 
 #if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3
+namespace hn = hwy::HWY_NAMESPACE;
+
 // Without an instruction for 64 bits: most integers fit into 32, and those convert.
 template <typename To>
 void CastInt64(const TileArgs& args) {
-  namespace hn = hwy::HWY_NAMESPACE;
   const hn::ScalableTag<int32_t> d;
   const hn::Half<decltype(d)> half;
   const hn::Rebind<To, std::conditional_t<sizeof(To) == 4, decltype(d), decltype(half)>> to;
@@ -70,8 +71,8 @@ template <typename From>
 void ToBool(const TileArgs& args) {
   const From* in = static_cast<const From*>(args.in[0]);
   uint8_t* out = static_cast<uint8_t*>(args.out);
-  const int64_t count =
-      args.count;  // which stores of bytes might change, for all the compiler knows
+  // A copy: stores of bytes might change what it was read from, for all the compiler knows.
+  const int64_t count = args.count;
   SARDONYX_TILE_LOOP
   for (int64_t i = 0; i < count; ++i) out[i] = in[i] != From{0};
 }
@@ -79,8 +80,8 @@ void ToBool(const TileArgs& args) {
 void FromBFloat16(const TileArgs& args) {
   const uint16_t* in = static_cast<const uint16_t*>(args.in[0]);
   uint32_t* out = static_cast<uint32_t*>(args.out);
-  const int64_t count =
-      args.count;  // which stores of bytes might change, for all the compiler knows
+  // A copy: stores of bytes might change what it was read from, for all the compiler knows.
+  const int64_t count = args.count;
   SARDONYX_TILE_LOOP
   for (int64_t i = 0; i < count; ++i) out[i] = static_cast<uint32_t>(in[i]) << 16;
 }
@@ -88,8 +89,8 @@ void FromBFloat16(const TileArgs& args) {
 void ToBFloat16(const TileArgs& args) {
   const uint32_t* in = static_cast<const uint32_t*>(args.in[0]);
   uint16_t* out = static_cast<uint16_t*>(args.out);
-  const int64_t count =
-      args.count;  // which stores of bytes might change, for all the compiler knows
+  // A copy: stores of bytes might change what it was read from, for all the compiler knows.
+  const int64_t count = args.count;
   SARDONYX_TILE_LOOP
   for (int64_t i = 0; i < count; ++i) {
     const uint32_t bits = in[i];

@@ -178,13 +178,9 @@ void Output(const WinogradInt8Output& out) {
     OutputTile(out.products + tile * out.width, out.t_stride, out.width,
                out.sums + tile * tile_sums, line);
   }
-  Int8Store store = out.store;
   for (int64_t i = 0; i < out.lines; ++i) {
-    StoreSums(out.sums + i * line, out.width, out.pixels, out.columns, out.first_column, store);
-    store.y = static_cast<std::byte*>(store.y) + out.y_line_bytes;
-    if (store.residual != nullptr) {
-      store.residual = static_cast<const std::byte*>(store.residual) + out.residual_line_bytes;
-    }
+    StoreSums(out.sums + i * line, out.width, out.pixels, out.columns, out.first_column,
+              out.store.From(i * out.line_pixels, 0));
   }
 }
 

@@ -53,7 +53,7 @@ struct WinogradInt8Output {
   int32_t* sums;          // room for [4, 4 * tiles, width]
   int64_t first_column;   // of scale and offset
   Int8Store store;        // where the first pixel goes
-  int64_t y_line_bytes, residual_line_bytes;
+  int64_t line_pixels;    // of the output, from a line to the next
 };
 void TransformInt8Output(const WinogradInt8Output& args);
 
