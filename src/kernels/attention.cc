@@ -110,7 +110,9 @@ Part Locate(const Context& x, int64_t index, AttentionRow* rows) {
     const int64_t offset = item * mask.stride[0] + head * mask.stride[1] + i * mask.stride[2];
     row.mask = mask.seen != nullptr ? static_cast<const void*>(mask.seen + offset)
                                     : static_cast<const void*>(mask.terms + offset);
-    row.end = SeenKeys(row.mask, mask.seen != nullptr, mask.stride[3], row.end);
+    const SeenKeys seen = KeysSeen(row.mask, mask.seen != nullptr, mask.stride[3], row.end);
+    row.end = seen.end;
+    if (seen.alike) row.mask = nullptr;
   }
   return {x.q + at(s.q_stride, head, begin), x.k + at(s.k_stride, shared, 0),
           x.v + at(s.v_stride, shared, 0), x.y + at(s.y_stride, head, begin), end - begin};

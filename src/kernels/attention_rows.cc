@@ -160,44 +160,72 @@ HWY_INLINE void Multiply(float* y, int64_t n, float factor, DType rounding = DTy
   }
 }
 
-void Soften(const AttentionBlock& block) {
-  for (int64_t r = 0; r < block.row_count; ++r) {
-    AttentionRow& row = block.rows[r];
-    float* const x = block.scores + r * block.scores_ld;
-    const int64_t n = std::clamp<int64_t>(row.end - block.first, 0, block.keys);
-    std::fill(x + n, x + block.keys, 0.0f);
-    if (n == 0) continue;
-    // Products that are scaled alone need no sweep of their own.
-    const bool rounds = block.rounding != DType::kFloat32;
-    const bool plain = !(block.softcap > 0) && block.scale > 0 && !rounds;
-    const bool bare = plain && row.mask == nullptr;
-    const bool adds = plain && !bare && !block.mask_is_bytes && block.mask_step == 1;
-    const float largest =
-        bare   ? RowMax(x, n) * block.scale
-        : adds ? AddTerms(x, static_cast<const float*>(row.mask) + block.first, n, block.scale)
-               : Score(block, row, x, n);
-    const float max = std::max(row.max, largest);
-    const float sum = Exponentials(x, n, bare ? block.scale : 1.0f, max);
-    if (rounds) {
-      // What has no weights is left to FinishRows.
-      const bool weighs = sum > 0;
-      if (weighs) {
-        Multiply(x, n, 1.0f / sum, block.rounding);
-      } else {
-        std::fill(x, x + n, 0.0f);
-      }
-      row.sum = weighs ? 1 : sum;
-      continue;
+// A row of a block whose scores are being softened.
+struct SoftRow {
+  AttentionRow& row;
+  float* x;
+  int64_t n;  // keys of the block that it sees
+  bool bare;  // x are products still
+  float max;  // with the blocks before
+};
+
+// Scores of row r, and their largest.
+HWY_INLINE SoftRow ScoreRow(const AttentionBlock& block, int64_t r) {
+  AttentionRow& row = block.rows[r];
+  float* const x = block.scores + r * block.scores_ld;
+  const int64_t n = std::clamp<int64_t>(row.end - block.first, 0, block.keys);
+  std::fill(x + n, x + block.keys, 0.0f);
+  // Products that are scaled alone need no sweep of their own.
+  const bool plain = !(block.softcap > 0) && block.scale > 0 && block.rounding == DType::kFloat32;
+  const bool bare = plain && row.mask == nullptr;
+  const bool adds = plain && !bare && !block.mask_is_bytes && block.mask_step == 1;
+  const float largest =
+      n == 0 ? kHidden
+      : bare ? RowMax(x, n) * block.scale
+      : adds ? AddTerms(x, static_cast<const float*>(row.mask) + block.first, n, block.scale)
+             : Score(block, row, x, n);
+  return {row, x, n, bare, std::max(row.max, largest)};
+}
+
+// Weights of a row whose largest score is known.
+HWY_INLINE void SoftenRow(const AttentionBlock& block, const SoftRow& soft, float* y) {
+  const auto& [row, x, n, bare, max] = soft;
+  if (n == 0) return;
+  const float sum = Exponentials(x, n, bare ? block.scale : 1.0f, max);
+  if (block.rounding != DType::kFloat32) {
+    // What has no weights is left to FinishRows.
+    const bool weighs = sum > 0;
+    if (weighs) {
+      Multiply(x, n, 1.0f / sum, block.rounding);
+    } else {
+      std::fill(x, x + n, 0.0f);
     }
-    if (max == row.max) {
-      row.sum += sum;
-      continue;
-    }
-    const float change = std::exp(row.max - max);
-    if (block.y != nullptr) Multiply(block.y + r * block.y_ld, block.width, change);
-    row.sum = row.sum * change + sum;
-    row.max = max;
+    row.sum = weighs ? 1 : sum;
+    return;
   }
+  if (max == row.max) {
+    row.sum += sum;
+    return;
+  }
+  const float change = std::exp(row.max - max);
+  if (y != nullptr) Multiply(y, block.width, change);
+  row.sum = row.sum * change + sum;
+  row.max = max;
+}
+
+void Soften(const AttentionBlock& block) {
+  // Some rows at a time: a row alone would wait for its largest score, and then for its sum.
+  constexpr int64_t kTogether = 4;
+  const auto y_of = [&](int64_t r) {
+    return block.y == nullptr ? nullptr : block.y + r * block.y_ld;
+  };
+  int64_t r = 0;
+  for (; r + kTogether <= block.row_count; r += kTogether) {
+    const SoftRow rows[] = {ScoreRow(block, r), ScoreRow(block, r + 1), ScoreRow(block, r + 2),
+                            ScoreRow(block, r + 3)};
+    for (int64_t i = 0; i < kTogether; ++i) SoftenRow(block, rows[i], y_of(r + i));
+  }
+  for (; r < block.row_count; ++r) SoftenRow(block, ScoreRow(block, r), y_of(r));
 }
 
 void Finish(const AttentionRow* rows, int64_t row_count, bool zero_blind, bool zero_nan,
@@ -212,10 +240,9 @@ void Finish(const AttentionRow* rows, int64_t row_count, bool zero_blind, bool z
   }
 }
 
-int64_t Seen(const void* mask, bool is_bytes, int64_t step, int64_t keys) {
+int64_t EndOfSeen(const void* mask, bool is_bytes, int64_t keys) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  if (step == 0) return keys;
   for (int64_t end = keys; end > 0; end -= lanes) {
     const int64_t begin = std::max<int64_t>(end - lanes, 0), count = end - begin;
     const auto seen =
@@ -230,6 +257,27 @@ int64_t Seen(const void* mask, bool is_bytes, int64_t step, int64_t keys) {
     }
   }
   return keys;
+}
+
+// Whether the first `keys` bytes are not 0, or terms are.
+bool AreAlike(const void* mask, bool is_bytes, int64_t keys) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (int64_t i = 0; i < keys; i += lanes) {
+    const int64_t count = std::min(lanes, keys - i);
+    const auto inside = hn::FirstN(d, static_cast<size_t>(count));
+    const auto other =
+        is_bytes ? hn::Not(LoadSeen(static_cast<const uint8_t*>(mask) + i, count))
+                 : hn::Ne(LoadSome(static_cast<const float*>(mask) + i, count, 0.0f), hn::Zero(d));
+    if (!hn::AllFalse(d, hn::And(inside, other))) return false;
+  }
+  return true;
+}
+
+SeenKeys Seen(const void* mask, bool is_bytes, int64_t step, int64_t keys) {
+  if (step == 0) return {keys, false};
+  const int64_t end = EndOfSeen(mask, is_bytes, keys);
+  return {end, AreAlike(mask, is_bytes, end)};
 }
 
 }  // namespace sardonyx::HWY_NAMESPACE
@@ -249,7 +297,7 @@ void FinishRows(const AttentionRow* rows, int64_t row_count, bool zero_blind, bo
   HWY_DYNAMIC_DISPATCH(Finish)(rows, row_count, zero_blind, zero_nan, rounding, y, y_ld, width);
 }
 
-int64_t SeenKeys(const void* mask, bool is_bytes, int64_t step, int64_t keys) {
+SeenKeys KeysSeen(const void* mask, bool is_bytes, int64_t step, int64_t keys) {
   return HWY_DYNAMIC_DISPATCH(Seen)(mask, is_bytes, step, keys);
 }
 

@@ -37,7 +37,11 @@ void SoftenBlock(const AttentionBlock& block);
 void FinishRows(const AttentionRow* rows, int64_t row_count, bool zero_blind, bool zero_nan,
                 DType rounding, float* y, int64_t y_ld, int64_t width);
 
-// One behind the last of `keys` keys that the mask does not hide; `keys` if it hides all.
-int64_t SeenKeys(const void* mask, bool is_bytes, int64_t step, int64_t keys);
+// What a row of the mask leaves of `keys` keys.
+struct SeenKeys {
+  int64_t end;  // one behind the last that it does not hide; all keys if it hides all
+  bool alike;   // those before are seen, and nothing is added to their scores
+};
+SeenKeys KeysSeen(const void* mask, bool is_bytes, int64_t step, int64_t keys);
 
 }  // namespace sardonyx
