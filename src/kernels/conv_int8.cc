@@ -98,6 +98,34 @@ void FlipWords(void* words, int64_t count) {
   }
 }
 
+// Whether weights are dense [cout, cin, kernel], and whole words for four channels.
+constexpr int64_t kMostTaps = 49;
+bool KernelsFollow(const ConvShape& s, const Int8Weights& weights) {
+  const int64_t taps = s.KernelSize();
+  return taps > 1 && taps <= kMostTaps && weights.t_stride == 1 && weights.c_stride == taps &&
+         weights.n_stride % 4 == 0 && s.cin / s.groups % 4 == 0;
+}
+
+// Columns [n0, n1) of a group of such weights, a panel of groups of four.
+void PackKernels(const Cut& cut, const ConvShape& s, const Int8Weights& weights, int64_t n0,
+                 int64_t n1, uint8_t flip, std::byte* panel) {
+  constexpr int64_t kMostWidth = 32, kTogether = 16;  // channels that are read at a time
+  uint32_t words[kTogether / 4 * kMostTaps * kMostWidth];
+  const int64_t channels = s.cin / s.groups, taps = s.KernelSize(), width = Int8PanelWidth();
+  const auto* const from = static_cast<const uint8_t*>(weights.data) + n0 * weights.n_stride;
+  for (int64_t c = 0; c < channels; c += 4) {
+    const int64_t read = c % kTogether / 4 * taps;
+    if (read == 0) {
+      TransposeMatrix(from + c * taps, weights.n_stride / 4, words, width,
+                      std::min(kTogether, channels - c) / 4 * taps, n1 - n0);
+    }
+    for (int64_t t = 0; t < taps; ++t) {
+      const int64_t first = t / s.kernel[2] * cut.segment_k + t % s.kernel[2] * channels + c;
+      Int8GatherTap(words + read * width, width, taps, t, n1 - n0, flip, panel + first * width);
+    }
+  }
+}
+
 // Columns [n0, n1) of a group, one panel of elements T in groups of kGroup, and the sums of its
 // columns. Position by position of the kernel, so that what is written stays in the cache.
 template <typename T, int64_t kGroup>
@@ -107,8 +135,10 @@ void PackPanel(const Cut& cut, const ConvShape& s, const Int8Weights& weights, i
   std::memset(panel, 0, static_cast<size_t>(cut.PanelBytes()));
   const uint8_t flip = weights.is_signed ? 0 : 0x80;
   // Copies: bytes that are written might be part of `weights`, as the language has it.
-  const int64_t n_stride = weights.n_stride, c_stride = weights.c_stride;
-  for (int64_t t = 0; t < s.KernelSize(); ++t) {
+  const int64_t n_stride = weights.n_stride, c_stride = weights.c_stride, taps = s.KernelSize();
+  const bool by_kernel = kGroup == 4 && KernelsFollow(s, weights);
+  if (by_kernel) PackKernels(cut, s, weights, n0, n1, flip, panel);
+  for (int64_t t = 0; !by_kernel && t < taps; ++t) {
     const int64_t first = t / s.kernel[2] * cut.segment_k + t % s.kernel[2] * channels;
     const uint8_t* from =
         static_cast<const uint8_t*>(weights.data) + n0 * n_stride + t * weights.t_stride;

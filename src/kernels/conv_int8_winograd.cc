@@ -4,7 +4,9 @@
 #include <cstring>
 
 #include "kernels/conv_internal.h"
+#include "kernels/int8_panel.h"
 #include "kernels/scratch_slots.h"
+#include "kernels/transpose.h"
 #include "kernels/winograd_int8.h"
 
 namespace sardonyx::conv_int8_winograd {
@@ -205,23 +207,37 @@ size_t PackedBytes(const ConvShape& s) { return static_cast<size_t>(CutTiles(s).
 
 void Pack(const ConvShape& s, const Weights& weights, void* packed, const Parallel& par) {
   const Cut cut = CutTiles(s);
-  constexpr int64_t kMostWidth = 32;
+  constexpr int64_t kMostWidth = 32, kTaps = 9, kTogether = 16;  // channels read at a time
+  const auto flip = static_cast<uint8_t>(weights.is_signed ? 0x80 : 0);
+  const auto zero = static_cast<uint8_t>(weights.zero + flip);
   par.For(cut.panels, [&](int64_t panel) {
     int16_t* const to = static_cast<int16_t*>(packed) + panel * kInt8Positions * cut.Matrix();
     const int64_t n0 = panel * cut.width, columns = std::min(cut.width, s.cout - n0);
-    for (int64_t c = 0; c < cut.channels; c += 2) {
-      alignas(64) int16_t kernels[9 * 2 * kMostWidth] = {};
-      const int64_t count = 2 * cut.width, pair = std::min<int64_t>(2, s.cin - c);
-      for (int64_t j = 0; j < columns; ++j) {
-        const auto* from = static_cast<const uint8_t*>(weights.data) + ((n0 + j) * s.cin + c) * 9;
-        for (int64_t i = 0; i < pair; ++i) {
-          for (int64_t t = 0; t < 9; ++t, ++from) {
-            const int32_t given = weights.is_signed ? static_cast<int8_t>(*from) : *from;
-            kernels[t * count + 2 * j + i] = static_cast<int16_t>(given - weights.zero);
+    const auto* const from = static_cast<const uint8_t*>(weights.data) + n0 * s.cin * kTaps;
+    alignas(64) uint32_t words[kTogether / 4 * kTaps * kMostWidth];
+    alignas(64) uint8_t kernels[kTaps * kMostWidth * 4];
+    std::memset(kernels, zero, sizeof(kernels));
+    for (int64_t c = 0; c < cut.channels; c += 4) {
+      const bool follow = s.cin % 4 == 0 && c < s.cin;  // the kernels of four channels
+      const int64_t read = c % kTogether / 4 * kTaps;
+      if (follow && read == 0) {
+        TransposeMatrix(from + c * kTaps, s.cin * kTaps / 4, words, cut.width,
+                        std::min(kTogether, s.cin - c) / 4 * kTaps, columns);
+      }
+      for (int64_t t = 0; t < kTaps; ++t) {
+        uint8_t* const group = kernels + t * cut.width * 4;
+        if (follow) {
+          Int8GatherTap(words + read * cut.width, cut.width, kTaps, t, columns, flip, group);
+          continue;
+        }
+        for (int64_t j = 0; j < columns; ++j) {
+          for (int64_t i = c; i < c + 4; ++i) {
+            const bool exists = i < s.cin;
+            group[4 * j + i - c] = exists ? from[(j * s.cin + i) * kTaps + t] ^ flip : zero;
           }
         }
       }
-      TransformInt8Weights(kernels, count, to + c * cut.width, cut.Matrix());
+      TransformInt8Weights(kernels, cut.width, zero, to + c * cut.width, cut.Matrix());
     }
   });
 }

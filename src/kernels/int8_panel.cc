@@ -36,6 +36,32 @@ void InterleaveRows(const uint8_t* from, int64_t stride, int64_t rows, int64_t c
   }
 }
 
+void GatherTap(const uint32_t* words, int64_t ld, int64_t taps, int64_t tap, int64_t columns,
+               uint8_t flip, uint8_t* group) {
+  const hn::CappedTag<uint32_t, 16> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto bits = hn::Set(d, flip * 0x01010101u), low = hn::Set(d, 0xffu);
+  int64_t j = 0;
+  for (; j + lanes <= columns; j += lanes) {
+    auto bytes = bits;
+    for (int64_t i = 0; i < 4; ++i) {
+      const int64_t at = i * taps + tap;
+      const auto word = hn::LoadU(d, words + at / 4 * ld + j);
+      const auto byte = hn::And(hn::ShiftRightSame(word, static_cast<int>(at % 4 * 8)), low);
+      bytes = hn::Xor(bytes, hn::ShiftLeftSame(byte, static_cast<int>(i * 8)));
+    }
+    const hn::Repartition<uint8_t, decltype(d)> d8;
+    hn::StoreU(hn::BitCast(d8, bytes), d8, group + 4 * j);
+  }
+  for (; j < columns; ++j) {
+    for (int64_t i = 0; i < 4; ++i) {
+      const int64_t at = i * taps + tap;
+      const uint32_t word = words[at / 4 * ld + j] >> (at % 4 * 8);
+      group[4 * j + i] = static_cast<uint8_t>(word ^ flip);
+    }
+  }
+}
+
 // Panels have 8 columns at least.
 template <bool kOfBytes>
 void SumColumns(const int32_t* panel, int64_t groups, int64_t width, int32_t* sums) {
@@ -141,6 +167,7 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 
 HWY_EXPORT(InterleaveRows);
+HWY_EXPORT(GatherTap);
 HWY_EXPORT(SumBytes);
 HWY_EXPORT(SumPairs);
 HWY_EXPORT(SplitPanel);
@@ -151,6 +178,12 @@ void Int8InterleaveRows(const uint8_t* from, int64_t stride, int64_t rows, int64
                         uint8_t flip, void* panel) {
   HWY_DYNAMIC_DISPATCH(InterleaveRows)
   (from, stride, rows, columns, Int8PanelWidth(), flip, static_cast<uint8_t*>(panel));
+}
+
+void Int8GatherTap(const uint32_t* words, int64_t ld, int64_t taps, int64_t tap, int64_t columns,
+                   uint8_t flip, void* group) {
+  HWY_DYNAMIC_DISPATCH(GatherTap)
+  (words, ld, taps, tap, columns, flip, static_cast<uint8_t*>(group));
 }
 
 void Int8SumColumns(const void* panel, int64_t groups, bool of_bytes, int32_t* sums) {

@@ -12,6 +12,11 @@ namespace sardonyx {
 void Int8InterleaveRows(const uint8_t* from, int64_t stride, int64_t rows, int64_t columns,
                         uint8_t flip, void* panel);
 
+// Words [taps, ld] have in each column four kernels of `taps` bytes, one behind the other: their
+// bytes at a tap, with the bits of `flip` turned, as a group of a panel.
+void Int8GatherTap(const uint32_t* words, int64_t ld, int64_t taps, int64_t tap, int64_t columns,
+                   uint8_t flip, void* group);
+
 // sums[j] = the sum of column j over the groups of a panel, of four bytes or two int16.
 void Int8SumColumns(const void* panel, int64_t groups, bool of_bytes, int32_t* sums);
 

@@ -95,28 +95,49 @@ void Input(const WinogradInt8Input& in) {
   InputChannels(hn::CappedTag<int16_t, kInt8ChannelGranule>(), in, c);
 }
 
-void Weights(const int16_t* kernels, int64_t count, int16_t* to, int64_t t_stride) {
+// Values of one kind of channel: [36, lanes], those of a position t_stride apart.
+template <class V>
+HWY_INLINE void WeightsOf(const V (&kernels)[9], int16_t* to, int64_t t_stride) {
+  const hn::DFromV<V> d;
+  V half[kSide][3];
+#pragma GCC unroll 3
+  for (int j = 0; j < 3; ++j) {
+    const V column[] = {kernels[j], kernels[3 + j], kernels[6 + j]};
+    V mapped[kSide];
+    MapWeights(column, mapped);
+#pragma GCC unroll 6
+    for (int i = 0; i < kSide; ++i) half[i][j] = mapped[i];
+  }
+#pragma GCC unroll 6
+  for (int i = 0; i < kSide; ++i) {
+    V mapped[kSide];
+    MapWeights(half[i], mapped);
+#pragma GCC unroll 6
+    for (int j = 0; j < kSide; ++j, to += t_stride) hn::StoreU(mapped[j], d, to);
+  }
+}
+
+void Weights(const uint8_t* kernels, int64_t width, int16_t zero, int16_t* to, int64_t t_stride) {
   const hn::CappedTag<int16_t, 16> d;
-  using V = hn::Vec<decltype(d)>;
-  for (int64_t n = 0; n < count; n += static_cast<int64_t>(hn::Lanes(d))) {
-    V half[kSide][3];
-#pragma GCC unroll 3
-    for (int j = 0; j < 3; ++j) {
-      V column[3], mapped[kSide];
-#pragma GCC unroll 3
-      for (int i = 0; i < 3; ++i) column[i] = hn::LoadU(d, kernels + (i * 3 + j) * count + n);
-      MapWeights(column, mapped);
-#pragma GCC unroll 6
-      for (int i = 0; i < kSide; ++i) half[i][j] = mapped[i];
+  const hn::Repartition<uint32_t, decltype(d)> columns;
+  const hn::Repartition<uint8_t, decltype(d)> bytes;
+  const auto low = hn::Set(columns, 0xffu);
+  const auto zeros = hn::Set(d, zero);
+  const auto lanes = static_cast<int64_t>(hn::Lanes(columns));
+  for (int64_t n = 0; n < width; n += lanes) {
+    hn::Vec<decltype(d)> first[9], second[9];
+#pragma GCC unroll 9
+    for (int t = 0; t < 9; ++t) {
+      const auto four = hn::BitCast(columns, hn::LoadU(bytes, kernels + 4 * (t * width + n)));
+      const auto byte = [&](auto shifted) HWY_ATTR { return hn::And(shifted, low); };
+      const auto pair = [&](auto even, auto odd) HWY_ATTR {
+        return hn::Sub(hn::BitCast(d, hn::Or(even, hn::ShiftLeft<16>(odd))), zeros);
+      };
+      first[t] = pair(byte(four), byte(hn::ShiftRight<8>(four)));
+      second[t] = pair(byte(hn::ShiftRight<16>(four)), hn::ShiftRight<24>(four));
     }
-    int16_t* at = to + n;
-#pragma GCC unroll 6
-    for (int i = 0; i < kSide; ++i) {
-      V mapped[kSide];
-      MapWeights(half[i], mapped);
-#pragma GCC unroll 6
-      for (int j = 0; j < kSide; ++j, at += t_stride) hn::StoreU(mapped[j], d, at);
-    }
+    WeightsOf(first, to + 2 * n, t_stride);
+    WeightsOf(second, to + 2 * (width + n), t_stride);
   }
 }
 
@@ -197,8 +218,9 @@ HWY_EXPORT(Differences);
 HWY_EXPORT(Output);
 
 void TransformInt8Input(const WinogradInt8Input& args) { HWY_DYNAMIC_DISPATCH(Input)(args); }
-void TransformInt8Weights(const int16_t* kernels, int64_t count, int16_t* to, int64_t t_stride) {
-  HWY_DYNAMIC_DISPATCH(Weights)(kernels, count, to, t_stride);
+void TransformInt8Weights(const uint8_t* kernels, int64_t width, int16_t zero, int16_t* to,
+                          int64_t t_stride) {
+  HWY_DYNAMIC_DISPATCH(Weights)(kernels, width, zero, to, t_stride);
 }
 Int8Differences SumInt8Differences(const uint8_t* bytes, int64_t count, uint8_t flip,
                                    uint8_t zero) {

@@ -31,9 +31,11 @@ struct WinogradInt8Input {
 };
 void TransformInt8Input(const WinogradInt8Input& args);
 
-// Kernels [9, count] of differences between weights and their zero points, to [36, count], those of
-// a position t_stride behind those of the one before. The count is a multiple of 8.
-void TransformInt8Weights(const int16_t* kernels, int64_t count, int16_t* to, int64_t t_stride);
+// Kernels [9, width, 4] of four input channels, as uint8 whose zero point is given, to the pairs
+// [36, width, 2] of the first two and then of the others: those of a position t_stride behind those
+// of the one before. The width is a multiple of 8.
+void TransformInt8Weights(const uint8_t* kernels, int64_t width, int16_t zero, int16_t* to,
+                          int64_t t_stride);
 
 // Of bytes with the bits of `flip` turned, as uint8: the sums of what is above `zero` and of what
 // is below.

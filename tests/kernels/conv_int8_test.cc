@@ -208,7 +208,7 @@ std::vector<Case> WinogradCases() {
     }
   };
   for (const int64_t side : {1, 2, 3, 4, 6, 7, 13}) {
-    for (const int64_t cin : {1, 16, 37})
+    for (const int64_t cin : {1, 16, 20, 37})
       add(Image(side, cin, cin + 3, 3, 1, 1), side == 7, true, 0);
   }
   for (const bool x_signed : {false, true}) {
@@ -247,6 +247,10 @@ std::vector<Case> Cases() {
         cases.push_back({Image(5, 37, 37, 3, 1, 37), x_signed, w_signed, zero, zeros});
       }
     }
+  }
+  for (const bool w_signed : {false, true}) {
+    cases.push_back({Image(9, 20, 35, 5, 1, 1), true, w_signed, 5, 1});
+    cases.push_back({Image(8, 8, 70, 7, 2, 1), false, w_signed, 5, 0});
   }
   cases.push_back({Image(9, 3, 20, 7, 2, 1), false, true, 128, 0});
   cases.push_back({Image(8, 24, 40, 3, 1, 4), false, true, 11, 2});
