@@ -21,6 +21,7 @@ struct Case {
   MaskKind mask_kind = MaskKind::kNone;
   int64_t hidden = 0;  // a key of the mask in so many is hidden; 0: none
   float hidden_term = -kInfinity;
+  bool behind = false;  // keys are hidden behind some that are seen as they are
 };
 
 AttentionShape Shape(int64_t batch, int64_t heads, int64_t group, int64_t queries, int64_t keys,
@@ -68,6 +69,11 @@ Operands Make(const Case& c) {
   std::mt19937 generator(5);
   for (float& term : o.terms) {
     if (c.hidden > 0 && generator() % c.hidden == 0) term = c.hidden_term;
+  }
+  for (int64_t row = 0; c.behind && row < count; row += s.keys) {
+    const int64_t seen = generator() % (s.keys + 1);
+    std::fill_n(o.terms.begin() + row, seen, 0.0f);
+    std::fill_n(o.terms.begin() + row + seen, s.keys - seen, c.hidden_term);
   }
   if (rows_alone) {
     o.mask.stride[2] = 1;
@@ -276,7 +282,9 @@ TEST(Attention, Masks) {
       for (const int64_t queries : {1, 4, 45}) {
         for (const int64_t keys : {19, 64, 700}) {
           for (const float term : {-kInfinity, -3.4028235e38f}) {
-            Check({Shape(2, 2, 1, queries, keys, 16, 16), kind, 3, term});
+            const AttentionShape shape = Shape(2, 2, 1, queries, keys, 16, 16);
+            Check({shape, kind, 3, term});
+            if (kind != MaskKind::kRowTerms) Check({shape, kind, 0, term, true});
           }
         }
       }
