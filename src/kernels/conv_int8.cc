@@ -98,8 +98,9 @@ void FlipWords(void* words, int64_t count) {
   }
 }
 
-// Whether weights are dense [cout, cin, kernel], and whole words for four channels.
 constexpr int64_t kMostTaps = 49;
+
+// Whether weights are dense [cout, cin, kernel], of few taps, and whole words for four channels.
 bool KernelsFollow(const ConvShape& s, const Int8Weights& weights) {
   const int64_t taps = s.KernelSize();
   return taps > 1 && taps <= kMostTaps && weights.t_stride == 1 && weights.c_stride == taps &&
