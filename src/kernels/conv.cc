@@ -34,6 +34,8 @@ constexpr Entry kEntries[kConvAlgorithmCount] = {
      conv_depthwise::ScratchBytes, conv_depthwise::Run},
     {conv_phases::Refusal, conv_phases::PackedBytes, None, conv_phases::Pack,
      conv_phases::ScratchBytes, conv_phases::Run},
+    {conv_strips::Refusal, conv_strips::PackedBytes, None, conv_strips::Pack,
+     conv_strips::ScratchBytes, conv_strips::Run},
     {conv_lines::Refusal, conv_lines::PackedBytes, None, conv_lines::Pack, conv_lines::ScratchBytes,
      conv_lines::Run},
 #define SARDONYX_ENTRY(algorithm, name, m, stride, kernel) \
@@ -72,6 +74,12 @@ double PhasesCost(const ConvShape& s) {
   return 2 * conv_phases::Products(s) * 1.0e-5 + in_bytes * 3.6e-5 + out_bytes * 7.5e-5;
 }
 
+double StripsCost(const ConvShape& s) {
+  const double in_bytes = static_cast<double>(s.InPixels() * s.cin) * 4;
+  const double out_bytes = static_cast<double>(s.OutPixels() * s.cout) * 4;
+  return 2 * conv_strips::Products(s) * 1.0e-5 + in_bytes * 1.0e-4 + out_bytes * 6.0e-5;
+}
+
 double LinesCost(const ConvShape& s) {
   return ProductCost(conv_lines::Products(s), static_cast<double>(conv_lines::PackedBytes(s))) +
          conv_lines::TransformedBytes(s) * 4.0e-5;
@@ -100,6 +108,7 @@ ConvAlgorithm ChooseConv(const ConvShape& shape, int, bool allow_winograd) {
     least = cost;
   };
   if (conv_phases::Refusal(shape).empty()) offer(ConvAlgorithm::kPhases, PhasesCost(shape));
+  if (conv_strips::Refusal(shape).empty()) offer(ConvAlgorithm::kStrips, StripsCost(shape));
   if (std::min(shape.cin, shape.cout) >= 8 && conv_lines::Refusal(shape).empty()) {
     offer(ConvAlgorithm::kLines, LinesCost(shape));
   }

@@ -56,6 +56,7 @@ enum class ConvAlgorithm : uint8_t {
   kGemm,  // implicit matrix product; 1x1 with stride 1 straight on the input; any shape, groups
   kDepthwise,  // cin == cout, groups of one channel, or of 2 or 4
   kPhases,     // Winograd of few channels: the phases of a stride become channels
+  kStrips,     // Winograd of few channels along the last axis, in registers
   kLines,      // Winograd along one axis
 #define SARDONYX_ENUM(algorithm, name, m, stride, kernel) algorithm,
   SARDONYX_WINOGRAD_FORMS(SARDONYX_ENUM)
@@ -63,7 +64,7 @@ enum class ConvAlgorithm : uint8_t {
 };
 #define SARDONYX_NAME(algorithm, name, m, stride, kernel) , name
 inline constexpr std::string_view kConvNames[] = {
-    "gemm", "depthwise", "winograd of phases",
+    "gemm", "depthwise", "winograd of phases", "winograd of strips",
     "winograd of lines" SARDONYX_WINOGRAD_FORMS(SARDONYX_NAME)};
 #undef SARDONYX_NAME
 inline constexpr int kConvAlgorithmCount = std::size(kConvNames);

@@ -84,6 +84,17 @@ void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void* scratch, const Parallel& par);
 }  // namespace conv_lines
 
+namespace conv_strips {
+std::string_view Refusal(const ConvShape& shape);
+// Multiplications of all strips.
+double Products(const ConvShape& shape);
+size_t PackedBytes(const ConvShape& shape);
+void Pack(const ConvShape& shape, const float* weights, float* packed, const Parallel& par);
+size_t ScratchBytes(const ConvShape& shape, int threads);
+void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
+         const Epilogue& epilogue, void* scratch, const Parallel& par);
+}  // namespace conv_strips
+
 namespace conv_transpose_few {
 bool Takes(const ConvShape& shape);
 size_t PackedBytes(const ConvShape& shape);

@@ -306,6 +306,18 @@ TEST(Conv, PhasesOfFewChannels) {
   CheckConv(Shape(1, 16, 16, {{13, 3, 1, 1, 1, 1}, {12, 3, 1, 1, 1, 1}}));
 }
 
+// Kernels 3 or 4 pixels wide over few channels: runs of 32 strips and what is left, lines that
+// repeat, of which some are skipped, and that lie outside.
+TEST(Conv, StripsOfFewChannels) {
+  CheckConv(Shape(2, 3, 16, {{9, 3, 1, 1, 1, 1}, {131, 3, 1, 1, 1, 1}}));
+  CheckConv(Shape(1, 3, 35, {{33, 3, 1, 1, 1, 1}, {16, 3, 1, 1, 0, 0}}));
+  CheckConv(Shape(1, 1, 7, {{12, 4, 2, 1, 1, 2}, {21, 4, 1, 1, 1, 2}}));
+  CheckConv(Shape(1, 2, 20, {{11, 2, 1, 3, 4, 1}, {30, 3, 1, 1, 2, 2}}));
+  CheckConv(Shape(3, 5, 18, {{1}, {200, 3, 1, 1, 1, 1}}));
+  CheckConv(Shape(1, 13, 33, {{5, 5, 3, 2, 6, 5}, {10, 3, 1, 1, 1, 0}}));
+  CheckConv(Shape(1, 4, 16, {{40, 1, 4}, {5, 4, 1, 1, 3, 3}}));
+}
+
 TEST(Conv, FiveByFive) {
   CheckConv(Shape(1, 20, 24, {{13, 5, 1, 1, 2, 2}, {14, 5, 1, 1, 2, 2}}));
   CheckConv(Shape(2, 33, 70, {{8, 5, 1, 1, 1, 3}, {9, 5, 1, 1, 0, 0}}));
@@ -521,6 +533,9 @@ TEST(Conv, Choice) {
   const ConvShape first = Shape(1, 3, 64, {{224, 7, 2, 1, 3, 3}, {224, 7, 2, 1, 3, 3}});
   EXPECT_EQ(ChooseConv(first, 1), ConvAlgorithm::kPhases);
   EXPECT_EQ(ChooseConv(first, 1, false), ConvAlgorithm::kGemm);
+  const ConvShape short_lines = Shape(1, 3, 16, {{128, 3, 1, 1, 1, 1}, {128, 3, 1, 1, 1, 1}});
+  const bool strips = ConvRefusal(ConvAlgorithm::kStrips, short_lines).empty();
+  EXPECT_EQ(ChooseConv(short_lines, 1), strips ? ConvAlgorithm::kStrips : ConvAlgorithm::kGemm);
   EXPECT_EQ(ChooseConv(Shape(1, 3, 32, {{224, 3, 2, 1, 1, 1}, {224, 3, 2, 1, 1, 1}}), 1),
             ConvAlgorithm::kGemm);
   EXPECT_EQ(ChooseConv(Shape(1, 64, 64, {{56}, {56}}), 1), ConvAlgorithm::kGemm);

@@ -212,6 +212,7 @@ constexpr Implementation kBy = {Name(kAlgorithm), Bind<kAlgorithm>};
 
 constexpr Implementation kConv[] = {kBy<ConvAlgorithm::kDepthwise>,
                                     kBy<ConvAlgorithm::kPhases>,
+                                    kBy<ConvAlgorithm::kStrips>,
                                     kBy<ConvAlgorithm::kLines>,
 #define SARDONYX_ROW(algorithm, name, m, stride, kernel) kBy<ConvAlgorithm::algorithm>,
                                     SARDONYX_WINOGRAD_FORMS(SARDONYX_ROW)
