@@ -159,7 +159,7 @@ const bool kRegistered = [] {
       const auto algorithm = static_cast<ConvAlgorithm>(a);
       if (layer.transposed ? a > 0 : !ConvRefusal(algorithm, s).empty()) continue;
       if (algorithm == ConvAlgorithm::kGemm && layer.groups > 1) continue;
-      const bool chosen = layer.transposed || ChooseConv(s, 1) == algorithm;
+      const bool chosen = layer.transposed || ChooseConv(s) == algorithm;
       const std::string name = std::string(layer.model) + "/" + std::to_string(layer.cin) + "x" +
                                std::to_string(layer.side) + "/" + std::to_string(layer.cout) + "k" +
                                std::to_string(layer.kernel) + "s" + std::to_string(layer.stride) +

@@ -79,7 +79,7 @@ std::string_view ConvRefusal(ConvAlgorithm algorithm, const ConvShape& shape);
 // The algorithm expected to be fastest; cheap enough to be asked at every plan. Which is taken
 // depends on spatial sizes too, so a program whose shapes change may want several packed forms.
 // allow_winograd = false keeps to the direct sum, at somewhat less rounding error.
-ConvAlgorithm ChooseConv(const ConvShape& shape, int threads, bool allow_winograd = true);
+ConvAlgorithm ChooseConv(const ConvShape& shape, bool allow_winograd = true);
 
 // Packed weights depend on the algorithm, cin, cout, kernel, stride and groups alone, on their size
 // and form (a suffix to the algorithm's name), which may depend on the number of pixels, and on the

@@ -493,7 +493,7 @@ HWY_EXPORT(Line);
 HWY_EXPORT(LinePair);
 HWY_EXPORT(Products);
 
-namespace conv_depthwise {
+namespace {
 
 std::string_view Refusal(const ConvShape& s) {
   if (s.cout != s.cin) return "a group has more channels in than out, or fewer";
@@ -514,8 +514,6 @@ void Pack(const ConvShape& s, const float* weights, float* packed, const Paralle
 
 size_t ScratchBytes(const ConvShape&, int) { return 0; }
 
-namespace {
-
 // Single channels, 3 x 3 with strides of 1 or 2, and 5 x 5 with such a stride of lines, whose
 // windows reach at most half of a kernel beyond the input: two lines at a time, where there are
 // registers for them.
@@ -530,8 +528,6 @@ bool SuitsPairs(const ConvShape& s) {
   }
   return kernel == 3 || (kernel == 5 && s.stride[2] == 1);
 }
-
-}  // namespace
 
 void Run(const ConvShape& s, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void*, const Parallel& par) {
@@ -581,11 +577,22 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   });
 }
 
-void AddProducts(const float* x, int64_t x_step, const float* w, float* y, int64_t y_step,
-                 int64_t pixels, int64_t channels, bool accumulate) {
+}  // namespace
+
+const ConvMethod kConvDepthwise = {
+    .refusal = Refusal,
+    .cost = [](const ConvShape&) { return 0.0; },  // whatever it takes
+    .packed_bytes = PackedBytes,
+    .pack = Pack,
+    .scratch_bytes = ScratchBytes,
+    .in_place = [](const ConvShape&) { return false; },
+    .run = Run};
+
+void conv_depthwise::AddProducts(const float* x, int64_t x_step, const float* w, float* y,
+                                 int64_t y_step, int64_t pixels, int64_t channels,
+                                 bool accumulate) {
   HWY_DYNAMIC_DISPATCH(Products)(x, x_step, w, y, y_step, pixels, channels, accumulate);
 }
 
-}  // namespace conv_depthwise
 }  // namespace sardonyx
 #endif  // HWY_ONCE

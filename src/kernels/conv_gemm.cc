@@ -8,9 +8,11 @@
 #include "kernels/gemm.h"
 #include "kernels/scratch_slots.h"
 
-namespace sardonyx::conv_gemm {
-
+namespace sardonyx {
 namespace {
+
+using conv_gemm::Gather;
+using conv_gemm::kGatherSlack;
 
 constexpr int64_t kBlockABytes = 192 << 10;
 constexpr int64_t kBlockCBytes = 256 << 10;
@@ -297,7 +299,11 @@ void RunPart(const Work& work, int64_t row_part, int64_t column, float* slot) {
   }
 }
 
-}  // namespace
+double Cost(const ConvShape& s) {
+  const double weights = static_cast<double>(s.KernelSize() * s.cin / s.groups * s.cout) * 4;
+  const double gather = static_cast<double>(s.OutPixels() * s.KernelSize() * s.cin) * 4 * 2.5e-5;
+  return ProductCost(static_cast<double>(s.Flops()) / 2, weights) + gather;
+}
 
 size_t PackedBytes(const ConvShape& s) {
   return static_cast<size_t>(s.groups) *
@@ -324,6 +330,7 @@ void Pack(const ConvShape& s, const float* weights, float* packed, const Paralle
   });
 }
 
+// Whether sums are stored once, complete.
 bool StoresOnce(const ConvShape& shape) {
   const Cut cut = CutConv(shape);
   return cut.source == Cut::Source::kLines ? cut.kernel_lines >= shape.kernel[1] : cut.kc >= cut.k;
@@ -372,4 +379,14 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   });
 }
 
-}  // namespace sardonyx::conv_gemm
+}  // namespace
+
+const ConvMethod kConvGemm = {.refusal = [](const ConvShape&) { return std::string_view(); },
+                              .cost = Cost,
+                              .packed_bytes = PackedBytes,
+                              .pack = Pack,
+                              .scratch_bytes = ScratchBytes,
+                              .in_place = StoresOnce,
+                              .run = Run};
+
+}  // namespace sardonyx

@@ -1,9 +1,10 @@
 #pragma once
-// The algorithms behind kernels/conv.h: one set of functions each. Those that every algorithm has
-// are called through the table in conv.cc.
+// The algorithms behind kernels/conv.h.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 #include "base/round.h"
 #include "kernels/conv.h"
@@ -29,16 +30,35 @@ inline int64_t WantedTasks(double flops, double bytes, int64_t most = 24) {
   return TaskCount(flops * 1e-5 + bytes * 5e-5, most);
 }
 
+// What kernels/conv.h has of an algorithm.
+struct ConvMethod {
+  std::string_view (*refusal)(const ConvShape&);
+  // Estimated microseconds on one thread at 100 GFLOP/s; infinite where others are always faster.
+  double (*cost)(const ConvShape&);
+  size_t (*packed_bytes)(const ConvShape&);
+  std::string_view (*packed_form)(const ConvShape&) = [](const ConvShape&) {
+    return std::string_view();
+  };
+  void (*pack)(const ConvShape&, const float* weights, float* packed, const Parallel&);
+  size_t (*scratch_bytes)(const ConvShape&, int threads);
+  bool (*in_place)(const ConvShape&) = [](const ConvShape&) { return true; };
+  void (*run)(const ConvShape&, const float* x, const float* packed, float* y, const Epilogue&,
+              void* scratch, const Parallel&);
+};
+
+// Each in the file of its name, but for these of Winograd, one for each of SARDONYX_WINOGRAD_FORMS.
+extern const ConvMethod kConvGemm, kConvDepthwise, kConvPhases, kConvStrips, kConvLines;
+extern const ConvMethod kConvWinograd[];
+
+// The cost of products while bytes of weights come: of some megabytes from memory at each run, else
+// mostly from the last-level cache.
+inline double ProductCost(double products, double weight_bytes) {
+  const double product = 2 * products * 1.0e-5;
+  const double weights = weight_bytes * (weight_bytes > (4 << 20) ? 4.0e-5 : 1.0e-5);
+  return std::max(product, weights) + 0.3 * std::min(product, weights);
+}
+
 namespace conv_gemm {
-size_t PackedBytes(const ConvShape& shape);
-void Pack(const ConvShape& shape, const float* weights, float* packed, const Parallel& par);
-size_t ScratchBytes(const ConvShape& shape, int threads);
-void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
-         const Epilogue& epilogue, void* scratch, const Parallel& par);
-
-// Whether sums are stored once, complete.
-bool StoresOnce(const ConvShape& shape);
-
 // Gathers rows of the matrix that a convolution multiplies: for the `rows` output pixels from
 // `first` on, one behind the other or one `below` the other, of group `group`, the values k0 ... k0
 // + kc - 1, in order (kernel position, channel), into to[row * ldto]. Up to kGatherSlack floats
@@ -49,51 +69,10 @@ void Gather(const ConvShape& shape, int64_t group, const float* x, int64_t first
 }  // namespace conv_gemm
 
 namespace conv_depthwise {
-std::string_view Refusal(const ConvShape& shape);
-size_t PackedBytes(const ConvShape& shape);
-void Pack(const ConvShape& shape, const float* weights, float* packed, const Parallel& par);
-size_t ScratchBytes(const ConvShape& shape, int threads);
-void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
-         const Epilogue& epilogue, void* scratch, const Parallel& par);
 // y[p][c] = x[p][c] * w[c] of `pixels` pixels so far apart, added to what y holds if `accumulate`.
 void AddProducts(const float* x, int64_t x_step, const float* w, float* y, int64_t y_step,
                  int64_t pixels, int64_t channels, bool accumulate);
 }  // namespace conv_depthwise
-
-namespace conv_phases {
-std::string_view Refusal(const ConvShape& shape);
-// Multiplications of all tiles, and what their transformed input takes.
-double Products(const ConvShape& shape);
-double TransformedBytes(const ConvShape& shape);
-size_t PackedBytes(const ConvShape& shape);
-void Pack(const ConvShape& shape, const float* weights, float* packed, const Parallel& par);
-size_t ScratchBytes(const ConvShape& shape, int threads);
-void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
-         const Epilogue& epilogue, void* scratch, const Parallel& par);
-}  // namespace conv_phases
-
-namespace conv_lines {
-std::string_view Refusal(const ConvShape& shape);
-// Multiplications of all tiles, and what their transformed input and products take.
-double Products(const ConvShape& shape);
-double TransformedBytes(const ConvShape& shape);
-size_t PackedBytes(const ConvShape& shape);
-void Pack(const ConvShape& shape, const float* weights, float* packed, const Parallel& par);
-size_t ScratchBytes(const ConvShape& shape, int threads);
-void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
-         const Epilogue& epilogue, void* scratch, const Parallel& par);
-}  // namespace conv_lines
-
-namespace conv_strips {
-std::string_view Refusal(const ConvShape& shape);
-// Multiplications of all strips.
-double Products(const ConvShape& shape);
-size_t PackedBytes(const ConvShape& shape);
-void Pack(const ConvShape& shape, const float* weights, float* packed, const Parallel& par);
-size_t ScratchBytes(const ConvShape& shape, int threads);
-void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
-         const Epilogue& epilogue, void* scratch, const Parallel& par);
-}  // namespace conv_strips
 
 namespace conv_transpose_few {
 bool Takes(const ConvShape& shape);
@@ -103,26 +82,5 @@ size_t ScratchBytes(const ConvShape& shape, int threads);
 void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void* scratch, const Parallel& par);
 }  // namespace conv_transpose_few
-
-// Of each form in SARDONYX_WINOGRAD_FORMS.
-template <WinogradForm kForm>
-struct ConvWinograd {
-  static std::string_view Refusal(const ConvShape& shape);
-  // How many products a transformed weight takes as long as, if weights are packed as they are and
-  // transformed in each run; else 0.
-  static int TransformProducts(const ConvShape& shape);
-  // " scaled" where the taps of packed weights are, for a transform in registers.
-  static std::string_view PackedForm(const ConvShape& shape);
-  static size_t PackedBytes(const ConvShape& shape);
-  static void Pack(const ConvShape& shape, const float* weights, float* packed,
-                   const Parallel& par);
-  static size_t ScratchBytes(const ConvShape& shape, int threads);
-  static void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
-                  const Epilogue& epilogue, void* scratch, const Parallel& par);
-};
-#define SARDONYX_EXTERN(algorithm, name, m, stride, kernel) \
-  extern template struct ConvWinograd<WinogradForm{m, stride, kernel}>;
-SARDONYX_WINOGRAD_FORMS(SARDONYX_EXTERN)
-#undef SARDONYX_EXTERN
 
 }  // namespace sardonyx

@@ -5,6 +5,7 @@
 // no better form: the pixels of a tile then lie as far apart as the taps.
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/conv_internal.h"
 #include "kernels/gemm.h"
@@ -253,8 +254,6 @@ namespace sardonyx {
 
 HWY_EXPORT(KernelsFor);
 
-namespace conv_lines {
-
 namespace {
 
 LineKernels Kernels(const LineTiles& tiles) { return HWY_DYNAMIC_DISPATCH(KernelsFor)(tiles.taps); }
@@ -315,8 +314,6 @@ void Interpret(const LineTiles& tiles, int64_t first, int64_t count, int64_t n, 
   }
 }
 
-}  // namespace
-
 std::string_view Refusal(const ConvShape& s) {
   const int axis = LineAxis(s);
   if (axis < 0 || s.kernel[axis] < 3) return "kernel has not three taps";
@@ -331,18 +328,19 @@ std::string_view Refusal(const ConvShape& s) {
   return {};
 }
 
-double Products(const ConvShape& s) {
-  const LineTiles tiles(s);
-  return static_cast<double>(kSide * tiles.count() * tiles.channels() * s.cout);
-}
-
-double TransformedBytes(const ConvShape& s) {
-  const LineTiles tiles(s);
-  return static_cast<double>(FloatBytes(kSide * tiles.count() * (tiles.channels() + s.cout)));
-}
-
 size_t PackedBytes(const ConvShape& s) {
   return kSide * GemmPackedBytes(LineTiles(s).channels(), s.cout);
+}
+
+double Cost(const ConvShape& s) {
+  // Fewer channels leave the transforms more to do than the products save.
+  if (std::min(s.cin, s.cout) < 8) return std::numeric_limits<double>::infinity();
+  const LineTiles tiles(s);
+  const int64_t values = kSide * tiles.count();
+  const auto products = static_cast<double>(values * tiles.channels() * s.cout);
+  // What is transformed and what comes back.
+  const auto moved = static_cast<double>(FloatBytes(values * (tiles.channels() + s.cout)));
+  return ProductCost(products, static_cast<double>(PackedBytes(s))) + moved * 4.0e-5;
 }
 
 void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel& par) {
@@ -439,6 +437,14 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   });
 }
 
-}  // namespace conv_lines
+}  // namespace
+
+const ConvMethod kConvLines = {.refusal = Refusal,
+                               .cost = Cost,
+                               .packed_bytes = PackedBytes,
+                               .pack = Pack,
+                               .scratch_bytes = ScratchBytes,
+                               .run = Run};
+
 }  // namespace sardonyx
 #endif  // HWY_ONCE

@@ -327,13 +327,9 @@ namespace sardonyx {
 
 HWY_EXPORT(KernelsFor);
 
-namespace conv_phases {
-
 namespace {
 
 PhaseKernels Kernels(int64_t taps) { return HWY_DYNAMIC_DISPATCH(KernelsFor)(taps); }
-
-}  // namespace
 
 std::string_view Refusal(const ConvShape& s) {
   if (s.groups > 1) return "has groups";
@@ -348,14 +344,17 @@ std::string_view Refusal(const ConvShape& s) {
   return {};
 }
 
+// Multiplications of all tiles.
 double Products(const ConvShape& s) {
   const PhaseTiles tiles(s);
   return static_cast<double>(tiles.count() * kSide * kSide * tiles.channels * s.cout);
 }
 
-double TransformedBytes(const ConvShape& s) {
+double Cost(const ConvShape& s) {
   const PhaseTiles tiles(s);
-  return static_cast<double>(FloatBytes(tiles.count() * tiles.Values()));
+  const double in_bytes = static_cast<double>(FloatBytes(tiles.count() * tiles.Values()));
+  const double out_bytes = static_cast<double>(s.OutPixels() * s.cout) * 4;
+  return 2 * Products(s) * 1.0e-5 + in_bytes * 3.6e-5 + out_bytes * 7.5e-5;
 }
 
 size_t PackedBytes(const ConvShape& s) {
@@ -412,6 +411,14 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   });
 }
 
-}  // namespace conv_phases
+}  // namespace
+
+const ConvMethod kConvPhases = {.refusal = Refusal,
+                                .cost = Cost,
+                                .packed_bytes = PackedBytes,
+                                .pack = Pack,
+                                .scratch_bytes = ScratchBytes,
+                                .run = Run};
+
 }  // namespace sardonyx
 #endif  // HWY_ONCE

@@ -240,16 +240,12 @@ namespace sardonyx {
 HWY_EXPORT(Takes);
 HWY_EXPORT(KernelsFor);
 
-namespace conv_strips {
-
 namespace {
 
 StripKernels Kernels(const ConvShape& s) { return HWY_DYNAMIC_DISPATCH(KernelsFor)(s.kernel[2]); }
 
 // Transformed values of all lines that an output line looks at.
 int64_t ValueFloats(const Strips& strips) { return strips.reach * kTogether * kBlock; }
-
-}  // namespace
 
 std::string_view Refusal(const ConvShape& s) {
   if (!HWY_DYNAMIC_DISPATCH(Takes)()) return "the processor has too few registers";
@@ -262,10 +258,17 @@ std::string_view Refusal(const ConvShape& s) {
   return {};
 }
 
+// Multiplications of all strips.
 double Products(const ConvShape& s) {
   const Strips strips(s);
   return static_cast<double>(s.batch * s.out[1] * strips.columns * kSide * strips.channels() *
                              s.cout);
+}
+
+double Cost(const ConvShape& s) {
+  const double in_bytes = static_cast<double>(s.InPixels() * s.cin) * 4;
+  const double out_bytes = static_cast<double>(s.OutPixels() * s.cout) * 4;
+  return 2 * Products(s) * 1.0e-5 + in_bytes * 1.0e-4 + out_bytes * 6.0e-5;
 }
 
 size_t PackedBytes(const ConvShape& s) {
@@ -333,6 +336,14 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   });
 }
 
-}  // namespace conv_strips
+}  // namespace
+
+const ConvMethod kConvStrips = {.refusal = Refusal,
+                                .cost = Cost,
+                                .packed_bytes = PackedBytes,
+                                .pack = Pack,
+                                .scratch_bytes = ScratchBytes,
+                                .run = Run};
+
 }  // namespace sardonyx
 #endif  // HWY_ONCE

@@ -6,6 +6,7 @@
 // The slices of a kernel of three dimensions are more channels of one of two.
 
 #include <algorithm>
+#include <limits>
 
 #include "kernels/conv_internal.h"
 #include "kernels/gemm.h"
@@ -245,10 +246,8 @@ void PackKernels(const ConvShape& s, const Cut& cut, const Panel& panel, const f
   }
 }
 
-}  // namespace
-
 template <WinogradForm kForm>
-std::string_view ConvWinograd<kForm>::Refusal(const ConvShape& s) {
+std::string_view Refusal(const ConvShape& s) {
   if (s.groups > 1 && std::min(s.cin, s.cout) / s.groups < 16) return "groups of few channels";
   if (s.groups > 1 && s.kernel[0] > 1) return "groups of a kernel of three dimensions";
   if (s.kernel[1] != kForm.kernel || s.kernel[2] != kForm.kernel) {
@@ -262,26 +261,38 @@ std::string_view ConvWinograd<kForm>::Refusal(const ConvShape& s) {
 }
 
 template <WinogradForm kForm>
-int ConvWinograd<kForm>::TransformProducts(const ConvShape& s) {
+double Cost(const ConvShape& s) {
+  // Few channels leave the transforms more to do than the products save, which stride 2 halves.
+  if (std::min(SlicedChannels(s), s.cout) < (s.stride[2] == 2 ? 16 : 8)) {
+    return std::numeric_limits<double>::infinity();
+  }
   const Cut cut = CutTiles(s, kForm);
-  return cut.few ? 1 : cut.late ? 3 : 0;
+  const auto rows = static_cast<double>(WinogradTiles(s, kForm).Products(s));
+  const double matrices = kForm.Weights() * kForm.Weights();
+  // How many products a weight takes as long as that is transformed in each run.
+  const double late = cut.few ? 1 : cut.late ? 3 : 0;
+  const auto cin = static_cast<double>(SlicedChannels(s)), cout = static_cast<double>(s.cout);
+  const double size = cin * cout / static_cast<double>(s.groups);
+  const double transforms = rows * (cin + cout) * 4 * 4.0e-5;
+  const double weights = late > 0 ? kForm.kernel * kForm.kernel : matrices;
+  return ProductCost((rows + late * matrices) * size, weights * size * 4) + transforms;
 }
 
+// " scaled" where the taps of packed weights are, for a transform in registers.
 template <WinogradForm kForm>
-std::string_view ConvWinograd<kForm>::PackedForm(const ConvShape& s) {
+std::string_view PackedForm(const ConvShape& s) {
   return CutTiles(s, kForm).few ? " scaled" : "";
 }
 
 template <WinogradForm kForm>
-size_t ConvWinograd<kForm>::PackedBytes(const ConvShape& s) {
+size_t PackedBytes(const ConvShape& s) {
   const Cut cut = CutTiles(s, kForm);
   return FloatBytes(s.groups *
                     (cut.late ? KernelFloats(cut, kForm) : TransformedFloats(cut, kForm)));
 }
 
 template <WinogradForm kForm>
-void ConvWinograd<kForm>::Pack(const ConvShape& s, const float* weights, float* packed,
-                               const Parallel& par) {
+void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel& par) {
   const Cut cut = CutTiles(s, kForm);
   if (cut.late) {
     par.For(s.groups * cut.panels, [&](int64_t index) {
@@ -317,7 +328,7 @@ void ConvWinograd<kForm>::Pack(const ConvShape& s, const float* weights, float* 
 }
 
 template <WinogradForm kForm>
-size_t ConvWinograd<kForm>::ScratchBytes(const ConvShape& s, int threads) {
+size_t ScratchBytes(const ConvShape& s, int threads) {
   const Cut cut = CutTiles(s, kForm);
   const auto slots = static_cast<size_t>(ScratchSlots::CountFor(threads));
   if (!cut.blocks) {
@@ -329,8 +340,8 @@ size_t ConvWinograd<kForm>::ScratchBytes(const ConvShape& s, int threads) {
 }
 
 template <WinogradForm kForm>
-void ConvWinograd<kForm>::Run(const ConvShape& s, const float* x, const float* packed, float* y,
-                              const Epilogue& epilogue, void* scratch, const Parallel& par) {
+void Run(const ConvShape& s, const float* x, const float* packed, float* y,
+         const Epilogue& epilogue, void* scratch, const Parallel& par) {
   const Cut cut = CutTiles(s, kForm);
   const PreparedEpilogue prepared(epilogue);
   const Work work{s, kForm, WinogradTiles(s, kForm), cut, y, prepared};
@@ -423,9 +434,24 @@ void ConvWinograd<kForm>::Run(const ConvShape& s, const float* x, const float* p
   });
 }
 
-#define SARDONYX_INSTANCE(algorithm, name, m, stride, kernel) \
-  template struct ConvWinograd<WinogradForm{m, stride, kernel}>;
-SARDONYX_WINOGRAD_FORMS(SARDONYX_INSTANCE)
-#undef SARDONYX_INSTANCE
+template <WinogradForm kForm>
+constexpr ConvMethod Method() {
+  return {.refusal = Refusal<kForm>,
+          .cost = Cost<kForm>,
+          .packed_bytes = PackedBytes<kForm>,
+          .packed_form = PackedForm<kForm>,
+          .pack = Pack<kForm>,
+          .scratch_bytes = ScratchBytes<kForm>,
+          .run = Run<kForm>};
+}
+
+}  // namespace
+
+const ConvMethod kConvWinograd[] = {
+#define SARDONYX_METHOD(algorithm, name, m, stride, kernel) \
+  Method<WinogradForm{m, stride, kernel}>(),
+    SARDONYX_WINOGRAD_FORMS(SARDONYX_METHOD)
+#undef SARDONYX_METHOD
+};
 
 }  // namespace sardonyx

@@ -427,7 +427,7 @@ TEST(Conv, GroupsOfTwoAndFour) {
       CheckConv(Shape(1, channels, channels, {{9, 2, 2, 1, 0, 1}, {12, 5, 2, 2, 4, 3}}, groups));
     }
   }
-  EXPECT_EQ(ChooseConv(Shape(1, 128, 128, {{9, 3}, {9, 3}}, 32), 1), ConvAlgorithm::kDepthwise);
+  EXPECT_EQ(ChooseConv(Shape(1, 128, 128, {{9, 3}, {9, 3}}, 32)), ConvAlgorithm::kDepthwise);
 }
 
 TEST(Conv, FewLongLines) {
@@ -526,19 +526,19 @@ TEST(Conv, NotANumberPassesThroughClamp) {
 
 TEST(Conv, Choice) {
   const ConvShape depthwise = Shape(1, 32, 32, {{9, 3}, {9, 3}}, 32);
-  EXPECT_EQ(ChooseConv(depthwise, 1), ConvAlgorithm::kDepthwise);
+  EXPECT_EQ(ChooseConv(depthwise), ConvAlgorithm::kDepthwise);
   const ConvShape large = Shape(1, 64, 64, {{56, 3, 1, 1, 1, 1}, {56, 3, 1, 1, 1, 1}});
-  EXPECT_EQ(ChooseConv(large, 1), ConvAlgorithm::kWinograd4);
-  EXPECT_EQ(ChooseConv(large, 1, false), ConvAlgorithm::kGemm);
+  EXPECT_EQ(ChooseConv(large), ConvAlgorithm::kWinograd4);
+  EXPECT_EQ(ChooseConv(large, false), ConvAlgorithm::kGemm);
   const ConvShape first = Shape(1, 3, 64, {{224, 7, 2, 1, 3, 3}, {224, 7, 2, 1, 3, 3}});
-  EXPECT_EQ(ChooseConv(first, 1), ConvAlgorithm::kPhases);
-  EXPECT_EQ(ChooseConv(first, 1, false), ConvAlgorithm::kGemm);
+  EXPECT_EQ(ChooseConv(first), ConvAlgorithm::kPhases);
+  EXPECT_EQ(ChooseConv(first, false), ConvAlgorithm::kGemm);
   const ConvShape short_lines = Shape(1, 3, 16, {{128, 3, 1, 1, 1, 1}, {128, 3, 1, 1, 1, 1}});
   const bool strips = ConvRefusal(ConvAlgorithm::kStrips, short_lines).empty();
-  EXPECT_EQ(ChooseConv(short_lines, 1), strips ? ConvAlgorithm::kStrips : ConvAlgorithm::kGemm);
-  EXPECT_EQ(ChooseConv(Shape(1, 3, 32, {{224, 3, 2, 1, 1, 1}, {224, 3, 2, 1, 1, 1}}), 1),
+  EXPECT_EQ(ChooseConv(short_lines), strips ? ConvAlgorithm::kStrips : ConvAlgorithm::kGemm);
+  EXPECT_EQ(ChooseConv(Shape(1, 3, 32, {{224, 3, 2, 1, 1, 1}, {224, 3, 2, 1, 1, 1}})),
             ConvAlgorithm::kGemm);
-  EXPECT_EQ(ChooseConv(Shape(1, 64, 64, {{56}, {56}}), 1), ConvAlgorithm::kGemm);
+  EXPECT_EQ(ChooseConv(Shape(1, 64, 64, {{56}, {56}})), ConvAlgorithm::kGemm);
   EXPECT_EQ(ConvRefusal(ConvAlgorithm::kWinograd4, Shape(1, 8, 8, {{9, 3, 2}, {9, 3, 2}})),
             "stride is not 1");
 }

@@ -138,7 +138,7 @@ BindResult Bind(const BindRequest& request) {
   if (std::string why = MakeShape(request, false, &shape); !why.empty()) return why;
   if (std::string_view why = ConvRefusal(kAlgorithm, shape); !why.empty()) return std::string(why);
   if (IsWinograd(kAlgorithm) && !request.winograd) return "Winograd is turned off";
-  const ConvAlgorithm choice = ChooseConv(shape, request.threads, request.winograd);
+  const ConvAlgorithm choice = ChooseConv(shape, request.winograd);
   const bool wanted = request.wanted == Name(kAlgorithm);
   if (choice != kAlgorithm && kAlgorithm != ConvAlgorithm::kGemm && !wanted) {
     return Refuse("{} is expected to be faster", Name(choice));
