@@ -208,8 +208,8 @@ int64_t FixedChannels(const DepthwiseLine& line, const KernelLines& lines) {
   return c;
 }
 
-// Whether there are registers for two lines and the weights that they share: 32 of them, or 16 for
-// 3x3 taps and fewer pixels.
+// Whether there are registers for two lines and the weights that they share, of 7x7 taps two rows:
+// 32 of them, or 16 for 3x3 taps and fewer pixels.
 #if HWY_TARGET <= HWY_AVX3
 constexpr bool kPairs = true, kManyRegisters = true;
 #elif HWY_TARGET == HWY_AVX2
@@ -238,9 +238,9 @@ HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t
   V acc[2][kP];
 #pragma GCC unroll 16
   for (int i = 0; i < 2 * kP; ++i) acc[i / kP][i % kP] = hn::Zero(d);
-#pragma GCC unroll 7
+#pragma GCC unroll 8
   for (int row = 0; row < kRows; ++row, x += x_step) {
-#pragma GCC unroll 5
+#pragma GCC unroll 7
     for (int k = 0; k < kW && row < kW; ++k, w += channels) wv[row][k] = hn::LoadU(d, w);
     if (!kWhole && row < kReach && row < row0) continue;
     if (!kWhole && row >= kRows - kReach && row >= row1) continue;
@@ -254,7 +254,7 @@ HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t
       if (kS == 2 && row >= kRows - 2 * kH && j >= kW - kS) {
         __builtin_prefetch(from + kP * kS * pixel, 0, 2);
       }
-#pragma GCC unroll 5
+#pragma GCC unroll 7
       for (int k = 0; k < kW; ++k) {
         if (j < k || (j - k) % kS != 0 || (j - k) / kS >= kP) continue;
         V* const sum = &acc[0][(j - k) / kS];
@@ -311,8 +311,9 @@ bool LinePair(const DepthwiseLine& line) {
     const Wide d;
     if (line.s.cin < static_cast<int64_t>(hn::Lanes(d))) return false;
     const bool dense = line.s.stride[2] == 1, next = line.s.stride[1] == 1;
-    if (line.s.kernel[2] == 5) {
+    if (line.s.kernel[2] > 3) {
       if constexpr (kManyRegisters) {
+        if (line.s.kernel[2] == 7) return PairLine<8, 7, 1, 1>(d, line);
         return next ? PairLine<8, 5, 1, 1>(d, line) : PairLine<8, 5, 2, 1>(d, line);
       }
       return false;
@@ -512,11 +513,9 @@ void Pack(const ConvShape& s, const float* weights, float* packed, const Paralle
   TransposeCopy(weights, row, row, s.cout, packed, s.cout);
 }
 
-size_t ScratchBytes(const ConvShape&, int) { return 0; }
-
-// Single channels, 3 x 3 with strides of 1 or 2, and 5 x 5 with such a stride of lines, whose
-// windows reach at most half of a kernel beyond the input: two lines at a time, where there are
-// registers for them.
+// Single channels, 3 x 3 with strides of 1 or 2, 5 x 5 with such a stride of lines and 7 x 7 of
+// stride 1, whose windows reach at most half of a kernel beyond the input: two lines at a time,
+// where there are registers for them.
 bool SuitsPairs(const ConvShape& s) {
   if (s.groups != s.cin) return false;
   if (s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1 || s.pad_begin[0] != 0) return false;
@@ -526,7 +525,8 @@ bool SuitsPairs(const ConvShape& s) {
     if (s.kernel[i] != kernel || s.stride[i] > 2 || s.dilation[i] != 1) return false;
     if (s.pad_begin[i] > reach || behind > reach) return false;
   }
-  return kernel == 3 || (kernel == 5 && s.stride[2] == 1);
+  return kernel == 3 || (kernel == 5 && s.stride[2] == 1) ||
+         (kernel == 7 && s.stride[1] == 1 && s.stride[2] == 1);
 }
 
 void Run(const ConvShape& s, const float* x, const float* packed, float* y,
@@ -584,7 +584,7 @@ const ConvMethod kConvDepthwise = {
     .cost = [](const ConvShape&) { return 0.0; },  // whatever it takes
     .packed_bytes = PackedBytes,
     .pack = Pack,
-    .scratch_bytes = ScratchBytes,
+    .scratch_bytes = [](const ConvShape&, int) { return size_t{0}; },
     .in_place = [](const ConvShape&) { return false; },
     .run = Run};
 

@@ -416,6 +416,11 @@ TEST(Conv, Depthwise) {
     CheckConv(Shape(1, channels, channels, {{12, 5, 2, 1, 1, 2}, {19, 5, 1, 1, 2, 2}}, channels));
   }
   CheckConv(Shape(1, 104, 104, {{6, 5, 1, 1, 2, 2}, {83, 5, 1, 1, 2, 2}}, 104));
+  for (const int64_t channels : {16, 20, 70}) {
+    CheckConv(Shape(1, channels, channels, {{2, 7, 1, 1, 3, 3}, {8, 7, 1, 1, 3, 3}}, channels));
+    CheckConv(Shape(2, channels, channels, {{7, 7, 1, 1, 3, 3}, {7, 7, 1, 1, 3, 3}}, channels));
+    CheckConv(Shape(1, channels, channels, {{9, 7, 1, 1, 0, 2}, {19, 7, 1, 1, 1, 3}}, channels));
+  }
   CheckConv(Shape(1, 16, 16, {{1, 9, 1, 1, 4, 4}, {2, 9, 1, 1, 4, 4}}, 16));
 }
 
