@@ -303,8 +303,9 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   };
   // A task is a run of strips on some lines of an image, which share what they look at.
   const int64_t runs = CeilDiv(strips.columns, kTogether);
+  // An even number of parts of lines, so that two threads get the same share.
   const int64_t wanted = CeilDiv(WantedTasks(2 * Products(s), 0), s.batch * runs);
-  const int64_t parts = std::clamp<int64_t>(wanted, 1, CeilDiv(s.out[1], 4 * s.kernel[1]));
+  const int64_t parts = std::clamp<int64_t>(s.out[1] / (8 * s.kernel[1]) * 2, 1, wanted);
   ScratchSlots slots(scratch, FloatBytes(ValueFloats(strips)), ScratchSlots::CountFor(par.threads));
   par.For(s.batch * parts * runs, [&](int64_t task) {
     const ScratchSlots::Lease lease(slots);
