@@ -258,11 +258,11 @@ std::string_view Refusal(const ConvShape& s) {
   return {};
 }
 
-// Multiplications of all strips.
+// Multiplications of all strips, by whole vectors of columns.
 double Products(const ConvShape& s) {
   const Strips strips(s);
   return static_cast<double>(s.batch * s.out[1] * strips.columns * kSide * strips.channels() *
-                             s.cout);
+                             RoundUp(s.cout, Kernels(s).lanes));
 }
 
 double Cost(const ConvShape& s) {

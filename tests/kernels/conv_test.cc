@@ -541,6 +541,9 @@ TEST(Conv, Choice) {
   const ConvShape short_lines = Shape(1, 3, 16, {{128, 3, 1, 1, 1, 1}, {128, 3, 1, 1, 1, 1}});
   const bool strips = ConvRefusal(ConvAlgorithm::kStrips, short_lines).empty();
   EXPECT_EQ(ChooseConv(short_lines), strips ? ConvAlgorithm::kStrips : ConvAlgorithm::kGemm);
+  // Half of a vector would be multiplied for nothing.
+  EXPECT_EQ(ChooseConv(Shape(1, 3, 8, {{128, 3, 1, 1, 1, 1}, {128, 3, 1, 1, 1, 1}})),
+            ConvAlgorithm::kGemm);
   EXPECT_EQ(ChooseConv(Shape(1, 3, 32, {{224, 3, 2, 1, 1, 1}, {224, 3, 2, 1, 1, 1}})),
             ConvAlgorithm::kGemm);
   EXPECT_EQ(ChooseConv(Shape(1, 64, 64, {{56}, {56}})), ConvAlgorithm::kGemm);
