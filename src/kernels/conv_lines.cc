@@ -201,14 +201,7 @@ HWY_NOINLINE void Output(const LineTiles& tiles, const WinogradValues& values, i
       Map<kForm>::Output(d, column, mapped);
 #pragma GCC unroll 4
       for (int j = 0; j < kForm.m; ++j) acc[j][0] = mapped[j];
-      if (pixels == kForm.m && (kPartialStores || store.left_out == 0)) {
-        StoreTile(d, acc, to + c, step, store);
-      } else {
-        HWY_ALIGN float part[kForm.m * kLanes];
-#pragma GCC unroll 4
-        for (int j = 0; j < kForm.m; ++j) hn::Store(mapped[j], d, part + j * kLanes);
-        FinishTile(part, kLanes, pixels, kLanes - store.left_out, to + c, step, store);
-      }
+      StoreFirstRows(d, acc, pixels, to + c, step, store);
     }
     ApplyActivation(epilogue.activation, to, step, pixels, columns);
   }

@@ -245,14 +245,7 @@ HWY_INLINE void StoreSums(const PhaseTiles& tiles, const float* sums, const Wino
     for (int j = 0; j < kForm.m; ++j) acc[j][0] = mapped[j];
     float* const to = y + pixel * s.y_stride + n;
     store.residual = ResidualOf(&epilogue, pixel, n);
-    if (place.columns == kForm.m && (kPartialStores || store.left_out == 0)) {
-      StoreTile(d, acc, to, s.y_stride, store);
-    } else {
-      HWY_ALIGN float part[kForm.m * kLanes];
-#pragma GCC unroll 4
-      for (int j = 0; j < kForm.m; ++j) hn::Store(mapped[j], d, part + j * kLanes);
-      FinishTile(part, kLanes, place.columns, kLanes - store.left_out, to, s.y_stride, store);
-    }
+    StoreFirstRows(d, acc, place.columns, to, s.y_stride, store);
   }
 }
 

@@ -187,14 +187,7 @@ HWY_NOINLINE void RunLine(const Strips& strips, const float* const* values, cons
       TileStore store = StoreOf(false, &epilogue, n);
       store.left_out = std::max<int64_t>(0, n + kLanes - s.cout);
       store.residual = ResidualOf(&epilogue, pixel, n);
-      if (pixels == kShared * kForm.m && (kPartialStores || store.left_out == 0)) {
-        StoreTile(d, mapped, to, stride, store);
-      } else {
-        HWY_ALIGN float part[kShared * kForm.m * kLanes];
-#pragma GCC unroll 16
-        for (int i = 0; i < kShared * kForm.m; ++i) hn::Store(mapped[i][0], d, part + i * kLanes);
-        FinishTile(part, kLanes, pixels, kLanes - store.left_out, to, stride, store);
-      }
+      StoreFirstRows(d, mapped, pixels, to, stride, store);
     }
   }
 }

@@ -213,6 +213,21 @@ HWY_INLINE void StoreTile(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const T
   }
 }
 
+// Stores the first `rows` rows of a tile of one vector.
+template <class D, class V, int kM>
+HWY_INLINE void StoreFirstRows(D d, V (&acc)[kM][1], int64_t rows, float* c, int64_t ldc,
+                               const TileStore& store) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  if (rows == kM && (kPartialStores || store.left_out == 0)) {
+    return StoreTile(d, acc, c, ldc, store);
+  }
+  HWY_ALIGN float tile[kM * kL];
+#pragma GCC unroll 16
+  for (int r = 0; r < kM; ++r) hn::Store(acc[r][0], d, tile + r * kL);
+  FinishTile(tile, kL, rows, kL - store.left_out, c, ldc, store);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace sardonyx
 HWY_AFTER_NAMESPACE();
