@@ -4,6 +4,7 @@
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -12,9 +13,9 @@
 #include <vector>
 
 #include "base/thread_pool.h"
-#include "kernels/gemm_block.h"
 #include "kernels/gemm_int8.h"
 #include "kernels/targets.h"
+#include "peak.h"
 
 namespace sardonyx {
 
@@ -38,44 +39,35 @@ inline AlignedFloats RandomFloats(int64_t count) {
 
 inline Parallel Threads(int threads) { return {&ThreadPool::Process(), threads}; }
 
-// Calls of `block`, which takes about a microsecond, that one thread makes in a second at best.
+// Calls of `block`, which takes about a microsecond, that one thread makes in a second: at best, or
+// mostly, as a benchmark's times are medians.
+enum class Often : uint8_t { kAtBest, kMostly };
 template <typename Block>
-double BestRate(const Block& block) {
-  constexpr int kCalls = 100;
-  double best = 1e9;
-  for (int i = 0; i < 200; ++i) {
+double Rate(Often often, const Block& block) {
+  constexpr int kCalls = 100, kSamples = 400;
+  std::array<double, kSamples> seconds;
+  for (double& sample : seconds) {
     const auto begin = std::chrono::steady_clock::now();
-    for (int j = 0; j < kCalls; ++j) block();
-    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
-    best = std::min(best, seconds.count());
+    for (int i = 0; i < kCalls; ++i) block();
+    sample = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
-  return kCalls / best;
+  std::sort(seconds.begin(), seconds.end());
+  return kCalls / seconds[often == Often::kAtBest ? 0 : kSamples / 2];
 }
 
-// Float32 operations a second that one thread reaches now: the register tile on data in the
-// first-level cache.
-inline double RateOfFlops() {
+// Float32 operations a second that one thread reaches now.
+inline double RateOfFlops(Often often) {
   ApplyTargetFromEnvironment();
-  const int64_t rows = GemmTileRows(), width = GemmPanelWidth(), k = 128;
-  const AlignedFloats a = RandomFloats(rows * k), b = RandomFloats(width * k);
-  const AlignedFloats c = RandomFloats(rows * width);
-  GemmBlockArgs args{};
-  args.a = a.get();
-  args.lda = k;
-  args.rows = rows;
-  args.b = b.get();
-  args.k_total = args.kc = k;
-  args.n_total = args.n1 = args.ldc = width;
-  args.c = c.get();
-  return 2.0 * static_cast<double>(rows * width * k) * BestRate([&] { GemmBlock(args); });
+  constexpr int64_t kRounds = 150;
+  return MultiplyAndAdd(kRounds) * Rate(often, [] { MultiplyAndAdd(kRounds); });
 }
 inline double PeakFlops() {
-  static const double peak = RateOfFlops();
+  static const double peak = RateOfFlops(Often::kAtBest);
   return peak;
 }
 
-// Likewise of bytes, summed in int32.
-inline double RateOfByteOperations() {
+// Likewise of bytes, summed in int32: the register tile on data in the first-level cache.
+inline double RateOfByteOperations(Often often) {
   ApplyTargetFromEnvironment();
   const int64_t rows = Int8TileRows(), width = Int8PanelWidth(), groups = 256;
   const AlignedFloats a = RandomFloats(rows * (groups + 16)), b = RandomFloats(width * groups);
@@ -90,10 +82,10 @@ inline double RateOfByteOperations() {
   args.init = reinterpret_cast<const int32_t*>(init.get());
   args.store.y = y.get();
   return 2.0 * static_cast<double>(rows * width * groups * Int8GroupSize()) *
-         BestRate([&] { Int8Block(args); });
+         Rate(often, [&] { Int8Block(args); });
 }
 inline double PeakByteOperations() {
-  static const double peak = RateOfByteOperations();
+  static const double peak = RateOfByteOperations(Often::kAtBest);
   return peak;
 }
 

@@ -1,6 +1,6 @@
 // What the machine itself can do: the limits that models are compared with.
-//   Arithmetic, Bytes: operations a second on data in the first-level cache, of float32 and of
-//   bytes that are summed in int32, by threads at once.
+//   Arithmetic, Bytes: operations a second, of float32 in registers and of bytes in the first-level
+//   cache that are summed in int32, by threads at once.
 //   Reading: bytes a second that threads read from memory, each its part of a large block.
 //   SmallSteps, LargeSteps: bytes a second where each thread reads 512 KiB or 4 MiB again and
 //   again, as the steps of a recurrent cell read its weights.
@@ -30,7 +30,7 @@ namespace sardonyx {
 namespace {
 
 // What so many threads reach together, each with its own data.
-void AtOnce(benchmark::State& state, double (*rate)()) {
+void AtOnce(benchmark::State& state, double (*rate)(Often)) {
   ApplyTargetFromEnvironment();
   const int64_t threads = state.range(0);
   std::vector<double> rates(threads);
@@ -40,7 +40,7 @@ void AtOnce(benchmark::State& state, double (*rate)()) {
     for (double& of_one : rates) {
       running.emplace_back([&] {
         all_began.arrive_and_wait();
-        of_one = rate();
+        of_one = rate(Often::kMostly);
       });
     }
   }

@@ -16,6 +16,7 @@ from bench.peers.machine import ROOT
 from bench.peers.measure import Failure, Result, measure, measure_side_by_side
 from bench.peers.outcome import check_names, comma_list, conditions, interpreters, publish
 from bench.peers.report import OURS, Entry, markdown
+from bench.peers.work import Work
 
 
 def arguments() -> argparse.Namespace:
@@ -75,7 +76,7 @@ def new_entry(name: str, case: str, threads: int) -> Entry:
     """What is known of a model before anything is measured."""
     entry: Entry = {"model": name, "case": case, "threads": threads}
     if goals.goal(name).has_limits and (floor := roofline.work(ensure(name), cases(name)[case])):
-        entry["work"] = floor._asdict()
+        entry |= {"work": floor._asdict(), "limits": []}
     if collection()[name].twin:
         entry["beside_twin"] = []
     return entry
@@ -95,7 +96,14 @@ def measure_model(
         "seconds": options.seconds,
         "limit": options.limit,
     }
-    results = measure(pythons, REFERENCE, path, feeds, loads=options.loads, **how)
+
+    def note_limits(cpus: set[int]) -> None:
+        if "work" in entry:
+            entry["limits"].append(machine.limits(Work(**entry["work"]), cpus))
+
+    results = measure(
+        pythons, REFERENCE, path, feeds, loads=options.loads, beside=note_limits, **how
+    )
     print(summary(results), flush=True)
     for engine, result in results.items():
         if engine in before:
@@ -116,14 +124,14 @@ def measure_all(options: argparse.Namespace, raw: dict[str, Any]) -> None:
     The outcome is published after each run, so one that is broken off leaves those before it.
     """
     pythons = interpreters(options.engines)
-    raw["limits"] = {str(threads): {} for threads in raw["threads"]}
+    raw["limits"] = {str(threads): {"reading": 0.0} for threads in raw["threads"]}
     pairs = [(name, threads) for name in options.models for threads in raw["threads"]]
     raw["entries"] = [new_entry(name, next(iter(cases(name))), count) for name, count in pairs]
     measured: list[dict[str, Result]] = [{} for _ in pairs]
     for run in range(options.runs):
         for threads, best in raw["limits"].items():
-            for kind, value in machine.limits(int(threads)).items():
-                best[kind] = max(value, best.get(kind, 0.0))
+            for kind, value in machine.reading(int(threads)).items():
+                best[kind] = max(value, best[kind])
         for index, (entry, before) in enumerate(zip(raw["entries"], measured, strict=True)):
             count = f"{run * len(pairs) + index + 1}/{options.runs * len(pairs)}"
             what = f"{entry['model']}, {entry['threads']} threads"

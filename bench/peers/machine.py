@@ -8,17 +8,22 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from bench.peers.work import Work
+
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("SARDONYX_BUILD_DIR", ROOT / "build" / "release"))
 
 
-def rates(benchmarks: str, cpus: set[int], repetitions: int = 1) -> dict[str, float]:
+def rates(
+    benchmarks: str, cpus: set[int], repetitions: int = 1, seconds: float = 0.5
+) -> dict[str, float]:
     """How often a second, at best, by name in lower case: of benchmarks that match an expression,
     on some processors. Those that want more processors are left out."""
     with tempfile.NamedTemporaryFile() as report:
         command = [
             BUILD / "bin" / "machine_bench",
             f"--benchmark_repetitions={repetitions}",
+            f"--benchmark_min_time={seconds}",
             f"--benchmark_filter={benchmarks}",
         ]
         subprocess.run(
@@ -37,7 +42,19 @@ def rates(benchmarks: str, cpus: set[int], repetitions: int = 1) -> dict[str, fl
     return best
 
 
-def limits(threads: int) -> dict[str, float]:
-    """What the machine does in a second, best of 5: operations of float32 and of bytes, bytes read
-    from memory and again from caches."""
-    return rates(f":{threads}/", os.sched_getaffinity(0), repetitions=5)
+def reading(threads: int) -> dict[str, float]:
+    """Bytes that threads read from memory in a second, best of 5."""
+    return rates(f"^Reading/threads:{threads}/", os.sched_getaffinity(0), repetitions=5)
+
+
+def limits(work: Work, cpus: set[int]) -> dict[str, float]:
+    """What a thread on each of the processors does in a second just now of what a model's work
+    needs: operations of float32 and of bytes, bytes read again from caches."""
+    needed = {
+        "Arithmetic": True,
+        "Bytes": work.on_bytes > 0,
+        "SmallSteps": work.small > 0,
+        "LargeSteps": work.large > 0,
+    }
+    names = "|".join(name for name, is_needed in needed.items() if is_needed)
+    return rates(f"^({names})/threads:{len(cpus)}/", cpus, seconds=0.05)

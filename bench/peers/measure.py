@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -158,6 +158,7 @@ def measure(
     seconds: float,
     limit: float,
     sessions: int = 1,
+    beside: Callable[[set[int]], None] | None = None,
 ) -> dict[str, Result]:
     """Measure one model with all engines in turns: A B C D A B C D ...
 
@@ -177,6 +178,8 @@ def measure(
     sessions
         Sessions of one process that run at the same time, with `threads` threads each; the latency
         is then the time a run takes of all.
+    beside
+        Called at the beginning of each round of turns with the processors that these run on.
     """
     results = {engine: Result() for engine in pythons if ENGINES[engine].takes(feeds)}
     mask = cores(min(threads * sessions, len(os.sched_getaffinity(0))))
@@ -214,6 +217,9 @@ def measure(
                     fail(engine, failure)
                 time.sleep(REST)
             for _ in range(rounds):
+                if beside is not None:
+                    wait_until_apart(mask)
+                    beside(mask)
                 for engine in filter(lambda name: ENGINES[name].is_timed, working()):
                     try:
                         times = turn(workers[engine], seconds, mask)

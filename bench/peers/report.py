@@ -159,29 +159,41 @@ def least(work: Work, limit: dict[str, float]) -> list[float]:
     if work.on_bytes:
         times[0] += work.on_bytes / limit["bytes"]
     if work.of_steps:
-        stepping = work.small / limit["smallsteps"] + work.large / limit["largesteps"]
+        again = {"smallsteps": work.small, "largesteps": work.large}
+        stepping = sum(read / limit[kind] for kind, read in again.items() if read)
         stepping = max(work.of_steps / limit["arithmetic"], stepping)
         times[2] = (flops - work.of_steps) / limit["arithmetic"] + stepping
     return [1e3 * time for time in times]
 
 
-def is_at_limit(entry: Entry, limit: dict[str, float]) -> bool:
+def by_turn(raw: dict[str, Any], entry: Entry, work: Work) -> list[list[float]]:
+    """`least` in each turn: the machine's limits are measured in turns as well, but for reading."""
+    reading = raw["limits"][str(entry["threads"])]
+    return [least(work, reading | limit) for limit in entry["limits"]]
+
+
+def beside_limit(raw: dict[str, Any], entry: Entry, work: Work) -> float:
+    """The part of our time that the machine's limits leave for a model, turn by turn."""
+    turns = zip(by_turn(raw, entry, work), entry["results"][OURS]["rounds_ms"], strict=True)
+    return statistics.median(max(times) / taken for times, taken in turns)
+
+
+def is_at_limit(raw: dict[str, Any], entry: Entry) -> bool:
     """Whether a model runs so close to the machine's limits that no ratio to a peer counts.
 
     The arithmetic is that of the fewest operations, not of the direct algorithm.
     """
-    if not limit or "work" not in entry:
+    if "work" not in entry:
         return False
     work = Work(**entry["work"])
     work = work._replace(operations=work.fewest, on_bytes=work.fewest_on_bytes)
-    return max(least(work, limit)) >= goals.NEAR * latency(entry["results"][OURS])
+    return beside_limit(raw, entry, work) >= goals.NEAR
 
 
 def verdicts(raw: dict[str, Any], threads: int) -> list[str]:
     """The table of goals: by group the mean (and that of each run, if there are several), the
     model furthest behind, and how many reach it, or the machine's limit if that is nearer."""
     entries, engines, runs = raw["entries"], raw["engines"], raw["options"]["runs"]
-    limit = raw.get("limits", {}).get(str(threads), {})
     lines = [
         f"| {threads} thread{'s' * (threads > 1)} | at most | geometric mean | furthest behind "
         "| reached by |",
@@ -208,7 +220,7 @@ def verdicts(raw: dict[str, Any], threads: int) -> list[str]:
         worst, furthest = max(found, key=lambda pair: pair[0])
         behind = [entry for share, entry in found if share > ratio]
         reached = f"{len(found) - len(behind)} of {len(found)}"
-        if value is latency and (near := sum(is_at_limit(entry, limit) for entry in behind)):
+        if value is latency and (near := sum(is_at_limit(raw, entry) for entry in behind)):
             reached += f" and {near} at the limit"
         mean = f"{geometric_mean([share for share, _ in found]):.2f}"
         if runs > 1:
@@ -246,8 +258,9 @@ def threading(raw: dict[str, Any]) -> list[str]:
         result = entry["results"].get(OURS)
         if result and not result["error"]:
             times.setdefault(key, {})[threads] = latency(result)
-        if "work" in entry and (limit := raw.get("limits", {}).get(str(threads))):
-            floors.setdefault(key, {})[threads] = max(least(Work(**entry["work"]), limit))
+        if "work" in entry:
+            turns = by_turn(raw, entry, Work(**entry["work"]))
+            floors.setdefault(key, {})[threads] = statistics.median(map(max, turns))
     lines = ["| model | input | 1 thread / 2 threads | of the limits |", "|---|---|---:|---:|"]
     for (model, case), taken in times.items():
         if taken.keys() >= {1, 2} and taken[1] >= 10:
@@ -259,7 +272,6 @@ def threading(raw: dict[str, Any]) -> list[str]:
 
 def beside_limits(raw: dict[str, Any], threads: int) -> list[str]:
     """By model: its work, the time that the machine's limits leave for it, and its time."""
-    limit = raw["limits"][str(threads)]
     lines = [
         f"| {threads} thread{'s' * (threads > 1)} | 10^9 operations | constants, MB "
         "| arithmetic, ms | reading, ms | steps, ms | Sardonyx, ms | limit / Sardonyx |",
@@ -270,10 +282,10 @@ def beside_limits(raw: dict[str, Any], threads: int) -> list[str]:
         if entry["threads"] != threads or "work" not in entry or not ours or ours["error"]:
             continue
         work = Work(**entry["work"])
-        times, time = least(work, limit), latency(ours)
-        figures = (work.operations / 1e9, work.constants / 1e6, *times, time)
+        times = map(statistics.median, zip(*by_turn(raw, entry, work), strict=True))
+        figures = (work.operations / 1e9, work.constants / 1e6, *times, latency(ours))
         cells = [entry["model"], *(number(figure) for figure in figures)]
-        lines.append(f"| {' | '.join(cells)} | {max(times) / time:.0%} |")
+        lines.append(f"| {' | '.join(cells)} | {beside_limit(raw, entry, work):.0%} |")
     return lines if len(lines) > 2 else []
 
 
@@ -337,12 +349,14 @@ def markdown(raw: dict[str, Any], plot: str) -> str:
             "## Beside the machine's limits",
             "",
             "Models in float32 and int8. Their work is what the direct algorithm multiplies and "
-            "adds, and the constants it reads; the limits were measured in the same run: "
-            "arithmetic on data in the first-level cache, of float32 and of bytes, and reading "
-            "from memory (`./dev bench machine`). Arithmetic of products of one row or few is the "
-            "reading of their weights, where these come from memory. Recurrent cells read all "
-            "their weights in each step, from the caches: steps are the arithmetic of the rest and "
-            "this reading, at the speed at which a thread reads 512 KiB (weights up to 1 MiB) or "
+            "adds, and the constants it reads. The limits are the machine's (`./dev bench "
+            "machine`), measured in turns with the engines, so what slows them all down for a "
+            "while counts for none: products and sums of float32 in registers, and of bytes in the "
+            "first-level cache. Reading from memory was measured once a run. Arithmetic of "
+            "products of one row or few is the reading of their weights, where these come from "
+            "memory. Recurrent cells read all their weights in each step, from the caches: steps "
+            "are the arithmetic of the rest and this reading, at the speed at which a thread reads "
+            "512 KiB (weights up to 1 MiB) or "
             "4 MiB again and again. Above 100 %: Winograd's convolutions, which take fewer "
             "operations: ResNet-50's 16 layers of 3x3 fall from 3.70 to 1.33 GFLOP (tiles of 4x4 "
             "pixels, of 2x2 where the output has 7x7; edges counted), and the model from 8.18 to "

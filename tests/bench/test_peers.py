@@ -93,8 +93,8 @@ def test_goals():
 def test_a_goal_beyond_the_machine_is_met_at_its_limit(share, reached):
     entry = _entry(_result(10.0), _result(10.0)) | {"model": "vit_s"}
     work = Work(operations=2e7, fewest=share * 1e7, constants=0)
-    raw = _raw(entry | {"work": work._asdict()})
-    raw["limits"] = {"1": {"arithmetic": 1e9, "reading": 1e9}}
+    raw = _raw(entry | {"work": work._asdict(), "limits": [{"arithmetic": 1e9}]})
+    raw["limits"] = {"1": {"reading": 1e9}}
     assert f"| transformers | 0.92 | 1.00 | vit_s 1 1.00 | {reached} |" in report.verdicts(raw, 1)
 
 
@@ -118,11 +118,8 @@ def test_twins_and_threads():
     assert report.twins(entries)[2:] == ["| m_f16 | 1 | 1.10 |"]
     assert report.threading(_raw(*entries))[2:] == ["| m | 1 | 1.50 |  |"]
     single["work"] = double["work"] = Work(10**9, 10**9, 10**9)._asdict()
-    limits = {
-        "1": {"arithmetic": 1e11, "reading": 1e10},
-        "2": {"arithmetic": 2e11, "reading": 1.2e10},
-    }
-    raw = _raw(*entries) | {"limits": limits}
+    single["limits"], double["limits"] = [{"arithmetic": 1e11}], [{"arithmetic": 2e11}]
+    raw = _raw(*entries) | {"limits": {"1": {"reading": 1e10}, "2": {"reading": 1.2e10}}}
     assert report.threading(raw)[2:] == ["| m | 1 | 1.50 | 1.20 |"]  # memory alone counts
 
 
@@ -151,9 +148,20 @@ def test_work_of_the_direct_algorithm_and_the_limits():
     fewest = 2 * (first // 4 + second)  # the second has strides of 2
     assert floor == Work(2 * (first + second), fewest, 4 * (16 * 28 + 8 * 145))
     entry = _entry(_result(20.0), _result(30.0)) | {"work": floor._asdict()}
-    raw = {"entries": [entry], "limits": {"1": {"arithmetic": 1e9, "reading": 1e9}}}
+    entry["limits"] = [{"arithmetic": 1e9}]
+    raw = {"entries": [entry], "limits": {"1": {"reading": 1e9}}}
     row = "| m | 0.00684 | 0.00643 | 6.84 | 0.00643 | 0 | 20.0 | 34% |"
     assert row in report.beside_limits(raw, 1)
+
+
+def test_the_limits_are_those_of_each_turn():
+    # The machine was twice as slow in the second turn, and so were we.
+    entry = _entry(_result(10.0, 20.0, 10.0), _result(9.0, 18.0, 9.0))
+    entry |= {"work": Work(5e6, 5e6, 0)._asdict()}
+    entry["limits"] = [{"arithmetic": rate} for rate in (1e9, 0.5e9, 1e9)]
+    raw = {"entries": [entry], "limits": {"1": {"reading": 1e9}}}
+    assert report.beside_limit(raw, entry, Work(**entry["work"])) == 0.5
+    assert report.beside_limits(raw, 1)[-1].endswith("| 5.00 | 0 | 0 | 10.0 | 50% |")
 
 
 def test_constants_behind_nodes_are_read_too(tmp_path):
@@ -185,8 +193,8 @@ def test_recurrent_steps_read_their_weights_again():
     assert floor.of_steps == 2 * 100 * 2 * recurrent
     assert (floor.small, floor.large) == (4 * 100 * 2 * recurrent, 0)
     entry = _entry(_result(20.0), _result(30.0)) | {"work": floor._asdict()}
-    limit = {"arithmetic": 1e11, "reading": 1e10, "smallsteps": 1e11, "largesteps": 1e10}
-    raw = {"entries": [entry], "limits": {"1": limit}}
+    entry["limits"] = [{"arithmetic": 1e11, "smallsteps": 1e11}]
+    raw = {"entries": [entry], "limits": {"1": {"reading": 1e10}}}
     least = 1e3 * (floor.operations - floor.of_steps + floor.small) / 1e11
     assert report.beside_limits(raw, 1)[-1].endswith(f"| 20.0 | {least / 20:.0%} |")
 
@@ -282,6 +290,13 @@ def test_rates_of_the_machine():
     assert found["arithmetic"] > 1e8
 
 
+def test_limits_are_those_that_the_work_needs():
+    cpus = apart.cores(1)
+    assert machine.limits(Work(1, 1, 1), cpus).keys() == {"arithmetic"}
+    work = Work(1, 1, 1, of_steps=1, small=1, on_bytes=1)
+    assert machine.limits(work, cpus).keys() == {"arithmetic", "bytes", "smallsteps"}
+
+
 def test_arithmetic_takes_time():
     assert apart.seconds([min(os.sched_getaffinity(0))]) > 0
 
@@ -290,7 +305,10 @@ def test_measures_in_turns():
     engines = dict.fromkeys(("sardonyx", "engine_file", "onnxruntime"), sys.executable)
     feeds = cases("two_conv")["3x33x47"]
     settings = {"threads": 1, "loads": 2, "rounds": 2, "seconds": 0.01, "limit": 60}
+    beside: list[set[int]] = []
+    settings["beside"] = beside.append
     results = measure(engines, "onnxruntime", ensure("two_conv"), feeds, **settings)
+    assert [len(cpus) for cpus in beside] == [1, 1]
     for engine, result in results.items():
         is_timed = engine != "engine_file"
         assert not result.error
@@ -321,16 +339,16 @@ def test_two_models_side_by_side():
 def test_a_run_broken_off_leaves_those_before_it(monkeypatch, tmp_path):
     counts = iter(range(2))
 
-    def measured(*args, **kwargs):
+    def measured(*args, beside, **kwargs):
         if next(counts):
             raise KeyboardInterrupt
+        beside({0})
         return {"sardonyx": _result(1.0), "onnxruntime": _result(2.0)}
 
     monkeypatch.setattr(program, "measure", measured)
     monkeypatch.setattr(program, "interpreters", lambda engines: dict.fromkeys(engines, ""))
-    monkeypatch.setattr(
-        program.machine, "limits", lambda threads: {"arithmetic": 1e11, "reading": 1e10}
-    )
+    monkeypatch.setattr(program.machine, "limits", lambda work, cpus: {"arithmetic": 1e11})
+    monkeypatch.setattr(program.machine, "reading", lambda threads: {"reading": 1e10})
     pages = []
     monkeypatch.setattr(program, "publish", lambda raw, target, page, plot: pages.append(page))
     options = "--models two_conv --engines sardonyx,onnxruntime --threads 1 --runs 2 --quick"

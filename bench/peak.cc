@@ -1,0 +1,56 @@
+#include "peak.h"
+
+#include <benchmark/benchmark.h>
+
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "bench/peak.cc"
+#include "hwy/foreach_target.h"  // before highway.h
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Of 16 registers, or of 32: processors take 4 cycles for a product and begin up to 4 in each.
+constexpr int kSums = HWY_TARGET <= HWY_AVX3 || HWY_TARGET == HWY_NEON ? 24 : 12;
+
+double Rounds(int64_t rounds) {
+  const hn::ScalableTag<float> d;
+  using V = hn::Vec<decltype(d)>;
+  float half = 0.5f;
+  benchmark::DoNotOptimize(half);
+  const V factor = hn::Set(d, half);
+  V sums[kSums];
+#pragma GCC unroll 24
+  for (int i = 0; i < kSums; ++i) sums[i] = hn::Set(d, half * static_cast<float>(i));
+  for (int64_t round = 0; round < rounds; ++round) {
+#pragma GCC unroll 24
+    for (int i = 0; i < kSums; ++i) sums[i] = hn::MulAdd(sums[i], factor, factor);
+  }
+  V sum = hn::Zero(d);
+#pragma GCC unroll 24
+  for (int i = 0; i < kSums; ++i) sum = hn::Add(sum, sums[i]);
+  benchmark::DoNotOptimize(hn::GetLane(hn::SumOfLanes(d, sum)));
+  return 2.0 * kSums * static_cast<double>(hn::Lanes(d)) * static_cast<double>(rounds);
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace sardonyx
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(Rounds);
+
+double MultiplyAndAdd(int64_t rounds) { return HWY_DYNAMIC_DISPATCH(Rounds)(rounds); }
+
+}  // namespace sardonyx
+#endif  // HWY_ONCE
