@@ -1,6 +1,7 @@
 #include "kernels/conv.h"
 
 #include "kernels/conv_internal.h"
+#include "kernels/transpose.h"
 
 namespace sardonyx {
 
@@ -15,7 +16,20 @@ const ConvMethod& MethodOf(ConvAlgorithm algorithm) {
   return index < kCount ? *kBeforeWinograd[index] : kConvWinograd[index - kCount];
 }
 
+// Bytes of the input's pixels, where they have to be made of planes.
+size_t TurnedBytes(const ConvMethod& method, const ConvShape& s) {
+  if (!s.x_planes || method.takes_planes) return 0;
+  return AlignBytes(FloatBytes(s.InPixels() * s.cin));
+}
+
 }  // namespace
+
+void TurnPlanes(const ConvShape& s, const float* x, int64_t image, int64_t first, int64_t end,
+                float* to) {
+  const int64_t plane = s.in[0] * s.in[1] * s.in[2];
+  TransposeMatrix(x + image * s.cin * plane + first, plane, to, s.cin, end - first, s.cin,
+                  sizeof(float));
+}
 
 std::string_view ConvRefusal(ConvAlgorithm algorithm, const ConvShape& shape) {
   return MethodOf(algorithm).refusal(shape);
@@ -48,7 +62,8 @@ void ConvPack(ConvAlgorithm algorithm, const ConvShape& shape, const float* weig
 }
 
 size_t ConvScratchBytes(ConvAlgorithm algorithm, const ConvShape& shape, int threads) {
-  return MethodOf(algorithm).scratch_bytes(shape, threads);
+  const ConvMethod& method = MethodOf(algorithm);
+  return TurnedBytes(method, shape) + method.scratch_bytes(shape, threads);
 }
 
 bool ConvInPlace(ConvAlgorithm algorithm, const ConvShape& shape) {
@@ -58,7 +73,20 @@ bool ConvInPlace(ConvAlgorithm algorithm, const ConvShape& shape) {
 void Conv(ConvAlgorithm algorithm, const ConvShape& shape, const float* x, const float* packed,
           float* y, const Epilogue& epilogue, void* scratch, const Parallel& par) {
   if (shape.OutPixels() == 0 || shape.cout == 0) return;
-  MethodOf(algorithm).run(shape, x, packed, y, epilogue, scratch, par);
+  const ConvMethod& method = MethodOf(algorithm);
+  const size_t turned = TurnedBytes(method, shape);
+  if (turned == 0) return method.run(shape, x, packed, y, epilogue, scratch, par);
+  auto* const pixels = static_cast<float*>(scratch);
+  const int64_t plane = shape.in[0] * shape.in[1] * shape.in[2];
+  const int64_t parts = WantedTasks(0, 2 * static_cast<double>(turned));
+  par.For(shape.batch * parts, [&](int64_t task) {
+    const int64_t image = task / parts, part = task % parts;
+    const int64_t first = plane * part / parts, end = plane * (part + 1) / parts;
+    TurnPlanes(shape, x, image, first, end, pixels + (image * plane + first) * shape.cin);
+  });
+  ConvShape last = shape;
+  last.x_planes = false;
+  method.run(last, pixels, packed, y, epilogue, static_cast<std::byte*>(scratch) + turned, par);
 }
 
 }  // namespace sardonyx

@@ -34,6 +34,7 @@ struct ConvShape {
   int64_t groups = 1;
   int64_t x_stride = 0;
   int64_t y_stride = 0;
+  bool x_planes = false;  // x is [batch, cin, in[0], in[1], in[2]], dense; x_stride is cin
 
   int64_t InPixels() const { return batch * in[0] * in[1] * in[2]; }
   int64_t OutPixels() const { return batch * out[0] * out[1] * out[2]; }

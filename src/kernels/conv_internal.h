@@ -42,9 +42,14 @@ struct ConvMethod {
   void (*pack)(const ConvShape&, const float* weights, float* packed, const Parallel&);
   size_t (*scratch_bytes)(const ConvShape&, int threads);
   bool (*in_place)(const ConvShape&) = [](const ConvShape&) { return true; };
+  bool takes_planes = false;  // itself: else they are turned to pixels before
   void (*run)(const ConvShape&, const float* x, const float* packed, float* y, const Epilogue&,
               void* scratch, const Parallel&);
 };
+
+// Turns planes to pixels: [first, end) of an image, to [end - first, cin].
+void TurnPlanes(const ConvShape& shape, const float* x, int64_t image, int64_t first, int64_t end,
+                float* to);
 
 // Each in the file of its name, but for these of Winograd, one for each of SARDONYX_WINOGRAD_FORMS.
 extern const ConvMethod kConvGemm, kConvDepthwise, kConvPhases, kConvStrips, kConvLines;

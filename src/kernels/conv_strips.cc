@@ -55,8 +55,8 @@ struct StripRun {
 // What a target has for a form.
 struct StripKernels {
   int64_t lanes;
-  // The transformed values of a run, from pixel 0 of an input line.
-  void (*input)(const Strips&, const float* x, StripRun, float* values);
+  // The transformed values of a run of input line `line`, counted over all images.
+  void (*input)(const Strips&, const float* x, int64_t line, StripRun, float* values);
   // The run of output line `line`, counted over all images, from the values of the lines that the
   // kernel's see, null where there is none.
   void (*run)(const Strips&, const float* const* values, const float* packed, int64_t line,
@@ -87,7 +87,8 @@ int64_t StripsOfBlock(const Strips& strips) {
   return cin < kLanes ? (kLanes - cin) / step + 1 : 1;
 }
 
-HWY_NOINLINE void Input(const Strips& strips, const float* x, StripRun run, float* values) {
+HWY_NOINLINE void Input(const Strips& strips, const float* x, int64_t in_line, StripRun run,
+                        float* values) {
   const Full d;
   using V = hn::Vec<Full>;
   const ConvShape& s = strips.s;
@@ -100,11 +101,15 @@ HWY_NOINLINE void Input(const Strips& strips, const float* x, StripRun run, floa
   const int64_t from = std::clamp<int64_t>(-begin, 0, width);
   const int64_t end = std::clamp(s.in[2] - begin, from, width);
   std::fill_n(line, from * cin, 0.0f);
-  if (s.x_stride == cin) {
-    std::copy_n(x + (begin + from) * cin, (end - from) * cin, line + from * cin);
+  const int64_t pixel = in_line * s.in[2] + begin;
+  if (s.x_planes) {
+    const int64_t image = in_line / s.in[1], before = image * s.in[1] * s.in[2];
+    TurnPlanes(s, x, image, pixel + from - before, pixel + end - before, line + from * cin);
+  } else if (s.x_stride == cin) {
+    std::copy_n(x + (pixel + from) * cin, (end - from) * cin, line + from * cin);
   } else {
     for (int64_t i = from; i < end; ++i) {
-      std::copy_n(x + (begin + i) * s.x_stride, cin, line + i * cin);
+      std::copy_n(x + (pixel + i) * s.x_stride, cin, line + i * cin);
     }
   }
   std::fill_n(line + end * cin, (width - end) * cin + 2 * kLanes, 0.0f);
@@ -318,7 +323,7 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
         const int64_t slot = in % strips.reach;
         float* const to = lease.floats() + slot * kTogether * kBlock;
         if (held[slot] != in) {
-          kernels.input(strips, x + (image * s.in[1] + in) * s.in[2] * s.x_stride, run, to);
+          kernels.input(strips, x, image * s.in[1] + in, run, to);
         }
         held[slot] = in;
         values[k] = to;
@@ -337,6 +342,7 @@ const ConvMethod kConvStrips = {.refusal = Refusal,
                                 .packed_bytes = PackedBytes,
                                 .pack = Pack,
                                 .scratch_bytes = ScratchBytes,
+                                .takes_planes = true,
                                 .run = Run};
 
 }  // namespace sardonyx

@@ -2,6 +2,11 @@
 // s = matmul(q, t)                      ->   s = matmul(q, k) {perm_b=[0,2,3,1]}
 //
 // and for a transpose of the result (perm_y), where rows stay contiguous; so for attention.
+//
+// t = transpose(x) {perm=[0,2,3,1]}
+// y = conv(t, w)                        ->   y = conv(x, w) {perm_x=[0,2,3,1]}
+//
+// where the channels are few, as those of pictures are: kernels turn some lines at a time.
 
 #include <span>
 
@@ -22,15 +27,10 @@ bool IsReadableAs(std::string_view attribute, const std::vector<int64_t>& perm) 
   return by_rows ? perm.back() == static_cast<int64_t>(perm.size()) - 1 : IsReadable(perm);
 }
 
-Rewrite AbsorbInput(Node& node, PassContext& context, size_t i, const char* attribute) {
+// Input i as it was before its transpose, which becomes an attribute.
+Rewrite MoveIntoAttribute(Node& node, PassContext& context, size_t i, const char* attribute) {
   Value* input = node.input(i);
-  if (!IsFrom(input, core::transpose) || node.attributes.Find(attribute) != nullptr) {
-    return NoMatch{};
-  }
   const auto& perm = input->producer->attributes.Ints("perm");
-  if (!IsReadableAs(attribute, perm)) {
-    return CheckFailed{"neither rows nor columns would be contiguous"};
-  }
   PatchMaker maker(context, node);
   std::vector<Val> inputs;
   for (Value* value : node.inputs) inputs.push_back(maker.Wrap(value));
@@ -38,6 +38,34 @@ Rewrite AbsorbInput(Node& node, PassContext& context, size_t i, const char* attr
   Attributes attributes = node.attributes;
   attributes.Set(attribute, perm);
   return maker.Replace(node, {maker.builder().Make(*node.op, inputs, std::move(attributes))});
+}
+
+Rewrite AbsorbInput(Node& node, PassContext& context, size_t i, const char* attribute) {
+  Value* input = node.input(i);
+  if (!IsFrom(input, core::transpose) || node.attributes.Find(attribute) != nullptr) {
+    return NoMatch{};
+  }
+  if (!IsReadableAs(attribute, input->producer->attributes.Ints("perm"))) {
+    return CheckFailed{"neither rows nor columns would be contiguous"};
+  }
+  return MoveIntoAttribute(node, context, i, attribute);
+}
+
+Rewrite AbsorbPlanes(Node& node, PassContext& context) {
+  constexpr int64_t kMostPlanes = 4;
+  Value* input = node.input(0);
+  if (!IsFrom(input, core::transpose) || node.attributes.Find("perm_x") != nullptr) {
+    return NoMatch{};
+  }
+  const std::vector<int64_t>& perm = input->producer->attributes.Ints("perm");
+  const Fact& fact = input->fact;
+  if (!fact.ranked() || fact.rank() < 3 || perm != ChannelsLast(fact.rank())) return NoMatch{};
+  const Dim channels = fact.shape->back();
+  if (!channels.known() || channels.value() > kMostPlanes) return CheckFailed{"many channels"};
+  if (channels.value() < 2) return CheckFailed{"the transpose moves nothing"};
+  if (fact.type != DType::kFloat32) return CheckFailed{"its kernels read pixels"};
+  if (!HasOneUser(context.graph, input)) return CheckFailed{"the transpose has other users"};
+  return MoveIntoAttribute(node, context, 0, "perm_x");
 }
 
 Rewrite AbsorbOutput(Node& node, PassContext& context) {
@@ -69,6 +97,7 @@ Rewrite AbsorbTransposes(Node& node, PassContext& context) {
       (IsFrom(node.input(0), core::matmul) || IsFrom(node.input(0), core::attention))) {
     return AbsorbOutput(node, context);
   }
+  if (node.op == &core::conv) return AbsorbPlanes(node, context);
   std::span<const char* const> attributes;
   if (node.op == &core::matmul) attributes = kProduct;
   if (node.op == &core::attention) attributes = kAttention;

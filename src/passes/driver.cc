@@ -196,5 +196,12 @@ std::vector<int64_t> Inverse(const std::vector<int64_t>& perm) {
   return inverse;
 }
 
+std::vector<int64_t> ChannelsLast(int64_t rank) {
+  std::vector<int64_t> perm = {0};
+  for (int64_t axis = 2; axis < rank; ++axis) perm.push_back(axis);
+  perm.push_back(1);
+  return perm;
+}
+
 }  // namespace passes
 }  // namespace sardonyx

@@ -67,5 +67,7 @@ bool IsComputedAsFloat32(const Value* value);
 bool SameShape(const Value* a, const Value* b);
 // The permutation that undoes `perm`.
 std::vector<int64_t> Inverse(const std::vector<int64_t>& perm);
+// [0, 2, 3, ..., 1]
+std::vector<int64_t> ChannelsLast(int64_t rank);
 
 }  // namespace sardonyx::passes

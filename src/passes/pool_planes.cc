@@ -19,10 +19,7 @@ Rewrite PoolPlanes(Node& node, PassContext& context) {
   const Node& before = *pool.input(0)->producer;
   const std::vector<int64_t>& perm = before.attributes.Ints("perm");
   const int64_t rank = static_cast<int64_t>(perm.size());
-  for (int64_t i = 0; i < rank; ++i) {
-    const int64_t wanted = i == 0 ? 0 : i + 1 == rank ? 1 : i + 1;
-    if (perm[i] != wanted) return NoMatch{};
-  }
+  if (perm != ChannelsLast(rank)) return NoMatch{};
   if (node.attributes.Ints("perm") != Inverse(perm)) return NoMatch{};
   if (!HasOneUser(context.graph, node.input(0)) || pool.outputs.size() > 1) {
     return CheckFailed{"the pool has other users or indices"};

@@ -110,6 +110,17 @@ constexpr Finish kFinishes[] = {Finish::kNone,        Finish::kBiasRelu, Finish:
                                 Finish::kInterpreted, Finish::kSilu,     Finish::kHardSwish,
                                 Finish::kLargeBias};
 
+// [batch, pixels, cin] as [batch, cin, pixels].
+Floats AsPlanes(const ConvShape& s, const Floats& x) {
+  Floats planes(s.InPixels() * s.cin);
+  const int64_t pixels = s.InPixels() / s.batch;
+  for (int64_t i = 0; i < s.InPixels() * s.cin; ++i) {
+    const int64_t image = i / (pixels * s.cin), pixel = i / s.cin % pixels, c = i % s.cin;
+    planes[(image * s.cin + c) * pixels + pixel] = x[i];
+  }
+  return planes;
+}
+
 void Check(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish,
            bool strided = false) {
   SCOPED_TRACE(Text(s) + (transposed ? " transposed" : " " + std::string(Name(algorithm))) +
@@ -179,6 +190,20 @@ void Check(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish,
       Conv(algorithm, s, x.get(), packed.get(), y2.get(), {epilogue.expression, onto},
            scratch.get(), TwoThreads());
       EXPECT_TRUE(y.SameBits(y2)) << "differs in place of the residual";
+    }
+    if (s.cin <= 16 && !strided && !transposed) {
+      const Floats planes = AsPlanes(s, x);
+      ConvShape of_planes = s;
+      of_planes.x_planes = true;
+      for (const int threads : {1, 2}) {
+        const Floats scratch(
+            static_cast<int64_t>(ConvScratchBytes(algorithm, of_planes, threads) / sizeof(float)));
+        std::fill_n(y2.get(), s.OutPixels() * s.y_stride, 0.0f);
+        Conv(algorithm, of_planes, planes.get(), packed.get(), y2.get(), epilogue, scratch.get(),
+             threads == 2 ? TwoThreads() : OneThread());
+        ASSERT_TRUE(scratch.Intact() && y2.Intact());
+        EXPECT_TRUE(y.SameBits(y2)) << "differs for planes";
+      }
     }
     const bool winograd = IsWinograd(algorithm);
     // A large bias is added once, to the finished sum: that is rounded, but no step of it.
@@ -441,6 +466,18 @@ TEST(Conv, FewLongLines) {
   CheckConv(Shape(1, 24, 72, {{2001, 5, 1, 1, 2, 2}}));
   CheckConv(Shape(2, 33, 40, {{2000, 4, 2, 1, 1, 2}}));
   CheckConv(Shape(1, 16, 32, {{3, 3, 1, 1, 1, 1}, {701, 5, 1, 1, 2, 2}}));
+}
+
+TEST(Conv, Planes) {  // Check compares them with pixels
+  for (const int64_t cin : {2, 3, 4}) {
+    CheckConv(Shape(2, cin, 24, {{33, 3, 2, 1, 1, 0}, {40, 3, 2, 1, 0, 1}}));
+    CheckConv(Shape(1, cin, 17, {{40, 3, 1, 1, 1, 1}, {37, 3, 1, 1, 1, 1}}));
+    CheckConv(Shape(1, cin, 16, {{60, 7, 2, 1, 3, 3}, {50, 7, 2, 1, 3, 3}}));
+    CheckConv(Shape(2, cin, 24, {{16, 4, 4}, {52, 4, 4}}));
+    CheckConv(Shape(1, cin, 8, {{9, 3, 1, 2, 2, 2}, {30, 3, 1, 2, 2, 2}}));
+  }
+  CheckConv(Shape(2, 3, 16, {{5, 3, 1, 1, 1, 1}, {6, 3, 1, 1, 1, 1}, {17, 3, 1, 1, 1, 1}}));
+  CheckConv(Shape(2, 4, 16, {{401, 5, 1, 1, 2, 2}}));
 }
 
 TEST(Conv, FewPixelsManyChannels) {

@@ -67,6 +67,11 @@ TEST(Infer, ConvKeepsSymbols) {
   Value* x = f.Input({"n", "h", "w", "3"});
   Value* w = f.Input({"16", "3", "3", "3"});
   EXPECT_EQ(f.Infer(core::conv, {x, w}, {{"pads", Axes({1, 1, 1, 1})}}), "float[n,h,w,16]");
+  EXPECT_EQ(
+      f.Infer(core::conv, {f.Input({"n", "3", "9", "8"}), w}, {{"perm_x", Axes({0, 2, 3, 1})}}),
+      "float[n,7,6,16]");
+  EXPECT_EQ(f.Error(core::conv, {x, w}, {{"perm_x", Axes({0, 2, 1})}}),
+            "perm_x has 3 axes for a tensor of rank 4");
   EXPECT_EQ(f.Infer(core::conv, {x, w},
                     {{"auto_pad", std::string("SAME_UPPER")}, {"strides", Axes({2, 2})}}),
             "float[n,(h^/2),(w^/2),16]");
@@ -254,8 +259,9 @@ TEST(Infer, Attention) {
                     {f.Input({"2", "5", "8"}), f.Input({"2", "7", "8"}), f.Input({"2", "7", "3"})}),
             "float[2,5,3]");
   EXPECT_EQ(f.Error(core::attention, {q, k, k}, {{"perm_q", Axes({0, 1})}}),
-            "attention takes tensors of rank 3 and more, permuted by as many axes, not "
-            "[b,s,12,64]");
+            "perm_q has 2 axes for a tensor of rank 4");
+  EXPECT_EQ(f.Error(core::attention, {f.Input({"2", "5"}), k, k}),
+            "attention takes tensors of rank 3 and more, not [2,5]");
   EXPECT_EQ(f.Error(core::attention,
                     {f.Input({"6", "5", "8"}), f.Input({"4", "7", "8"}), f.Input({"4", "7", "3"})}),
             "6 query heads cannot share 4 key heads");

@@ -15,11 +15,14 @@ std::string ConvShapeOf(const BindRequest& request, bool transposed, ConvShape* 
   const int spatial = x.rank() - 2;
   if (spatial < 1 || spatial > 3) return fmt::format("{} spatial dimensions, not 1 to 3", spatial);
   const Attributes& attributes = request.node.attributes;
+  // absorb_transposes leaves one kind of it: the channels are first, not last.
+  shape->x_planes = attributes.Find("perm_x") != nullptr;
+  const int first = shape->x_planes ? 2 : 1;  // spatial axis of x
   // Asked for each algorithm, so what inference has checked is read where it lies.
   core::Window window;
   if (transposed || attributes.String("auto_pad", "NOTSET") != "NOTSET") {
     window = (transposed ? core::ResolveTransposedWindow : core::ResolveWindow)(
-        attributes, std::span(x.dims).subspan(1, spatial), std::span(w.dims).subspan(2));
+        attributes, std::span(x.dims).subspan(first, spatial), std::span(w.dims).subspan(2));
   }
   const auto number = [](const std::vector<int64_t>& numbers, int i, int64_t otherwise) {
     return numbers.empty() ? otherwise : numbers[static_cast<size_t>(i)];
@@ -29,12 +32,12 @@ std::string ConvShapeOf(const BindRequest& request, bool transposed, ConvShape* 
   const std::vector<int64_t>& pads =
       window.rank() > 0 ? window.pads_begin : attributes.Ints("pads");
   shape->batch = x.dims[0];
-  shape->cin = x.dims.back();
+  shape->cin = shape->x_planes ? x.dims[1] : x.dims.back();
   shape->cout = y.dims.back();
   shape->groups = attributes.Int("group", 1);
   for (int i = 0; i < spatial; ++i) {
     const int to = 3 - spatial + i;
-    shape->in[to] = x.dims[1 + i];
+    shape->in[to] = x.dims[first + i];
     shape->out[to] = y.dims[1 + i];
     shape->kernel[to] = w.dims[2 + i];
     shape->stride[to] = number(strides, i, 1);
@@ -173,6 +176,7 @@ BindResult BindTransposed(const BindRequest& request) {
 BindResult BindTyped(const BindRequest& request) {
   const DType type = request.inputs[0].dtype;
   const Operand& weights = request.inputs[1];
+  if (request.node.attributes.Find("perm_x") != nullptr) return Refuse("its input is in planes");
   if (!IsGemmType(type) || request.outputs[0].dtype != type || weights.dtype != type) {
     return Refuse("element type is {}", Name(type));
   }

@@ -21,18 +21,12 @@ namespace {
 
 enum Axis { kHeads = 3, kRows = 2, kFeatures = 1 };  // from the end
 
-Dims Permuted(InferContext& context, size_t i, std::string_view attribute) {
+Dims PermutedInput(InferContext& context, size_t i, std::string_view attribute) {
   const Dims& dims = context.shape(i);
-  const auto& perm = context.attributes().Ints(attribute);
-  if (dims.size() < 3 || (!perm.empty() && perm.size() != dims.size())) {
-    context.Fail("attention takes tensors of rank 3 and more, permuted by as many axes, not {}",
-                 context.Print(dims));
+  if (dims.size() < 3) {
+    context.Fail("attention takes tensors of rank 3 and more, not {}", context.Print(dims));
   }
-  if (perm.empty()) return dims;
-  Dims result;
-  for (int64_t axis : perm)
-    result.push_back(dims[context.Axis(axis, static_cast<int>(dims.size()))]);
-  return result;
+  return Permuted(context, dims, attribute);
 }
 
 // One of two sizes that must be equal: the known one.
@@ -73,8 +67,8 @@ void InferAttention(InferContext& context) {
   if (!context.ranked(0) || !context.ranked(1) || !context.ranked(2)) {
     return context.Set(0, type, {});
   }
-  const Dims q = Permuted(context, 0, "perm_q"), k = Permuted(context, 1, "perm_k"),
-             v = Permuted(context, 2, "perm_v");
+  const Dims q = PermutedInput(context, 0, "perm_q"), k = PermutedInput(context, 1, "perm_k"),
+             v = PermutedInput(context, 2, "perm_v");
   if (q.size() != k.size() || q.size() != v.size()) {
     context.Fail("attention takes tensors of one rank, not {}, {} and {}", context.Print(q),
                  context.Print(k), context.Print(v));

@@ -1,4 +1,5 @@
-// Convolution and its transpose, channels-last, weights as in ONNX.
+// Convolution and its transpose, channels-last, weights as in ONNX. Attribute perm_x of `conv`
+// permutes the input before all else: a first layer reads pictures as they come, channels first.
 
 #include <cstring>
 
@@ -37,12 +38,13 @@ std::optional<Dims> UnknownSpatial(InferContext& context, Dim channels) {
   return shape;
 }
 
-void CheckChannels(InferContext& context, Dim channels, Dim expected, int64_t group) {
+void CheckChannels(InferContext& context, const Dims& x, Dim expected, int64_t group) {
+  const Dim channels = x.back();
   if (channels.known() && expected.known() && !(channels == expected)) {
     context.Fail(
         "cannot convolve an input {} (channels last) with weights {} in {} groups: {} input "
         "channels, but the weights take {}",
-        context.Print(context.shape(0)), context.Print(context.shape(1)), group, channels.value(),
+        context.Print(x), context.Print(context.shape(1)), group, channels.value(),
         expected.value());
   }
 }
@@ -70,9 +72,9 @@ void InferAny(InferContext& context, bool transposed, DType type, size_t first) 
   if (!known) {
     return SetWithEpilogue(context, type, UnknownSpatial(context, channels), first);
   }
-  const Dims& x = context.shape(0);
+  const Dims x = Permuted(context, context.shape(0), "perm_x");
   CheckDivides(context, w[0], group);
-  CheckChannels(context, x.back(), transposed ? w[0] : grouped, group);
+  CheckChannels(context, x, transposed ? w[0] : grouped, group);
   Dims shape = (transposed ? InferTransposedWindow : InferWindow)(
       context, Dims(x.begin() + 1, x.end() - 1), kernel);
   shape.insert(shape.begin(), x[0]);
@@ -117,8 +119,8 @@ struct Geometry {
   }
 };
 
-Geometry GeometryOf(ComputeContext& context, bool transposed) {
-  const std::vector<int64_t>&x = context.input(0).dims(), &w = context.input(1).dims();
+Geometry GeometryOf(ComputeContext& context, const std::vector<int64_t>& x, bool transposed) {
+  const std::vector<int64_t>& w = context.input(1).dims();
   Geometry g;
   g.in.assign(x.begin() + 1, x.end() - 1);
   g.kernel.assign(w.begin() + 2, w.end());
@@ -234,8 +236,9 @@ void ConvolveTransposed(const Geometry& g, const Tensor& input, const Tensor& we
 }
 
 void Compute(ComputeContext& context, bool transposed) {
-  const Tensor &x = context.input(0), &w = context.input(1);
-  const Geometry g = GeometryOf(context, transposed);
+  const Tensor x = Permute(context.input(0), context.attributes().Ints("perm_x"));
+  const Tensor& w = context.input(1);
+  const Geometry g = GeometryOf(context, x.dims(), transposed);
   std::vector<int64_t> dims;
   KnownSizes(*context.inferred(0).shape, &dims);
   Tensor y(x.dtype(), dims);
@@ -323,7 +326,7 @@ void ComputeWeightGradient(ComputeContext& context) {
 }
 
 void ComputeIntegerConv(ComputeContext& context) {
-  const Geometry g = GeometryOf(context, false);
+  const Geometry g = GeometryOf(context, context.input(0).dims(), false);
   std::vector<int64_t> dims;
   KnownSizes(*context.inferred(0).shape, &dims);
   Tensor y(DType::kInt32, dims);

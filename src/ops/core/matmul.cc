@@ -17,18 +17,6 @@ namespace {
 // Rows of the product whose sums are held at a time.
 constexpr int64_t kChunk = 64;
 
-Dims Permuted(InferContext& context, Dims dims, std::string_view attribute) {
-  const auto& perm = context.attributes().Ints(attribute);
-  if (perm.empty()) return dims;
-  if (perm.size() != dims.size()) {
-    context.Fail("{} has {} axes for a tensor of rank {}", attribute, perm.size(), dims.size());
-  }
-  Dims result;
-  for (int64_t axis : perm)
-    result.push_back(dims[context.Axis(axis, static_cast<int>(dims.size()))]);
-  return result;
-}
-
 // Of the product before the epilogue, whose inputs begin at `first`.
 void InferProduct(InferContext& context, DType type, size_t first) {
   if (!context.ranked(0) || !context.ranked(1)) return SetWithEpilogue(context, type, {}, first);
@@ -68,23 +56,6 @@ void InferMatmul(InferContext& context) {
 void InferIntegerMatmul(InferContext& context) {
   CheckIntegerOperands(context);
   InferProduct(context, DType::kInt32, kIntegerInputs);
-}
-
-Tensor Permute(const Tensor& x, const std::vector<int64_t>& perm) {
-  if (perm.empty()) return x;
-  const std::vector<int64_t> own = RowMajorStrides(x.dims());
-  std::vector<int64_t> dims, strides;
-  for (int64_t axis : perm) {
-    dims.push_back(x.dims()[axis]);
-    strides.push_back(own[axis]);
-  }
-  Tensor y(x.dtype(), dims);
-  const int64_t width = ByteSize(x.dtype(), 1);
-  char* out = static_cast<char*>(y.raw());
-  for (Walk walk(dims, {strides}); !walk.done(); walk.Next(), out += width) {
-    std::memcpy(out, static_cast<const char*>(x.raw()) + walk[0] * width, width);
-  }
-  return y;
 }
 
 // A matrix [rows, columns], or its transpose, as rows.

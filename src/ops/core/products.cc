@@ -4,6 +4,7 @@
 
 #include "base/cast.h"
 #include "ops/core/interpret.h"
+#include "ops/core/reference.h"
 
 namespace sardonyx::core {
 namespace {
@@ -185,6 +186,35 @@ Tensor CenteredInput(ComputeContext& context, size_t operand) {
   }
   Tensor y(DType::kInt32, x.dims());
   Interpret(center, operands, y);
+  return y;
+}
+
+Dims Permuted(InferContext& context, Dims dims, std::string_view attribute) {
+  const auto& perm = context.attributes().Ints(attribute);
+  if (perm.empty()) return dims;
+  if (perm.size() != dims.size()) {
+    context.Fail("{} has {} axes for a tensor of rank {}", attribute, perm.size(), dims.size());
+  }
+  Dims result;
+  for (int64_t axis : perm)
+    result.push_back(dims[context.Axis(axis, static_cast<int>(dims.size()))]);
+  return result;
+}
+
+Tensor Permute(const Tensor& x, const std::vector<int64_t>& perm) {
+  if (perm.empty()) return x;
+  const std::vector<int64_t> own = RowMajorStrides(x.dims());
+  std::vector<int64_t> dims, strides;
+  for (int64_t axis : perm) {
+    dims.push_back(x.dims()[axis]);
+    strides.push_back(own[axis]);
+  }
+  Tensor y(x.dtype(), dims);
+  const int64_t width = ByteSize(x.dtype(), 1);
+  char* out = static_cast<char*>(y.raw());
+  for (Walk walk(dims, {strides}); !walk.done(); walk.Next(), out += width) {
+    std::memcpy(out, static_cast<const char*>(x.raw()) + walk[0] * width, width);
+  }
   return y;
 }
 

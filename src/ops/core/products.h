@@ -21,6 +21,10 @@ Tensor ConvertedTo(const Tensor& x, DType type);
 // b[c * rows + r] = a[r * columns + c], elements of `bytes` bytes.
 void TransposeMatrix(const void* a, int64_t rows, int64_t columns, int64_t bytes, void* b);
 
+// What an attribute like perm_a makes of an operand, as a transpose would; nothing without it.
+Dims Permuted(InferContext& context, Dims dims, std::string_view attribute);
+Tensor Permute(const Tensor& x, const std::vector<int64_t>& perm);
+
 // y[i * y_stride + j] = sum over p < k of a[i * k + p] * b[j * k + p]: i < m, j
 // < n. Elements of a and b have the product type, those of y the type of its
 // sums.
