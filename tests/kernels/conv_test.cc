@@ -191,7 +191,7 @@ void Check(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish,
            scratch.get(), TwoThreads());
       EXPECT_TRUE(y.SameBits(y2)) << "differs in place of the residual";
     }
-    if (s.cin <= 16 && !strided && !transposed) {
+    if (s.cin <= 16 && finish == Finish::kNone && !transposed) {
       const Floats planes = AsPlanes(s, x);
       ConvShape of_planes = s;
       of_planes.x_planes = true;
