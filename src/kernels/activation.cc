@@ -51,35 +51,45 @@ struct Function<Kind::kGelu> {
   HWY_INLINE V operator()(V x) const { return gelu(d, x); }
 };
 
-// One loop over the whole vectors of all rows, since a row of a tile has but two: constants would
-// be loaded again for each.
+// y[0:count], less than a vector.
+template <class F>
+HWY_INLINE void Part(const F& f, float* y, int64_t count) {
+  const D d;
+#if HWY_TARGET <= HWY_AVX2
+  const auto mask = hn::FirstN(d, static_cast<size_t>(count));
+  hn::BlendedStore(f(hn::MaskedLoad(mask, d, y)), mask, d, y);
+#else
+  HWY_ALIGN float buffer[hn::MaxLanes(D())] = {};
+  std::memcpy(buffer, y, static_cast<size_t>(count) * sizeof(float));
+  hn::Store(f(hn::Load(d, buffer)), d, buffer);
+  std::memcpy(y, buffer, static_cast<size_t>(count) * sizeof(float));
+#endif
+}
+
+// One loop over the pairs of vectors of all rows, since a row of a tile has but one: constants
+// would be loaded again for each.
 template <class F>
 HWY_INLINE void Rows(const F& f, float* y, int64_t ld, int64_t rows, int64_t columns) {
   const D d;
-  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D())), kPair = 2 * kL;
   if (ld == columns) {  // one long row
     columns *= rows;
     rows = 1;
   }
-  const int64_t rest = columns % kL, whole = columns - rest;
+  const int64_t rest = columns % kPair, whole = columns - rest;
   float* at = y;
-  for (int64_t left = rows * (whole / kL), j = 0; left > 0; --left) {
-    hn::StoreU(f(hn::LoadU(d, at)), d, at);
-    j += kL;
-    at += j < whole ? kL : ld - whole + kL;
+  for (int64_t left = rows * (whole / kPair), j = 0; left > 0; --left) {
+    const V first = f(hn::LoadU(d, at)), second = f(hn::LoadU(d, at + kL));
+    hn::StoreU(first, d, at);
+    hn::StoreU(second, d, at + kL);
+    j += kPair;
+    at += j < whole ? kPair : ld - whole + kPair;
     j = j < whole ? j : 0;
   }
   if (rest == 0) return;
   for (y += whole; rows > 0; --rows, y += ld) {
-#if HWY_TARGET <= HWY_AVX2
-    const auto mask = hn::FirstN(d, static_cast<size_t>(rest));
-    hn::BlendedStore(f(hn::MaskedLoad(mask, d, y)), mask, d, y);
-#else
-    HWY_ALIGN float buffer[kL] = {};
-    std::memcpy(buffer, y, static_cast<size_t>(rest) * sizeof(float));
-    hn::Store(f(hn::Load(d, buffer)), d, buffer);
-    std::memcpy(y, buffer, static_cast<size_t>(rest) * sizeof(float));
-#endif
+    if (rest >= kL) hn::StoreU(f(hn::LoadU(d, y)), d, y);
+    if (rest % kL != 0) Part(f, y + rest / kL * kL, rest % kL);
   }
 }
 

@@ -64,7 +64,7 @@ void CutGemv(const GemmShape& s, int64_t parts, Cut* cut) {
 void CutRowsAndColumns(const GemmShape& s, int64_t parts, Cut* cut) {
   const int64_t panel = GemmPanelWidth(), tile = GemmTileRows();
   const int64_t panels = CeilDiv(s.n, panel);
-  const int64_t k_bytes = std::max<int64_t>(s.k, 1) * 4;
+  const int64_t k_bytes = std::max<int64_t>(cut->kc, 1) * 4;
   const int64_t fitting = std::max<int64_t>(2, kChunkBBytes / (k_bytes * panel));
   int64_t step = panels;  // panels of a part
   if (panels > fitting) step = CeilDiv(panels, CeilDiv(panels, fitting));

@@ -53,19 +53,20 @@ HWY_INLINE V Polynomial(D d, V x, const float (&c)[kCount]) {
 template <class D>
 struct ReducedExponent {
   using V = hn::Vec<D>;
-  static constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: sums with it have no fraction
-  V shifted, n, r;
+  static constexpr float kRound = 12582912.0f;       // 1.5 * 2^23: sums with it have no fraction
+  static constexpr float kBiased = kRound + 254.0f;  // twice the exponent's bias in its low bits
+  V shifted, n, r;                                   // shifted: n + kBiased
 
   HWY_INLINE ReducedExponent(D d, V x)
-      : shifted(hn::MulAdd(x, hn::Set(d, 1.44269504088896341f), hn::Set(d, kRound))),
-        n(hn::Sub(shifted, hn::Set(d, kRound))),
+      : shifted(hn::MulAdd(x, hn::Set(d, 1.44269504088896341f), hn::Set(d, kBiased))),
+        n(hn::Sub(shifted, hn::Set(d, kBiased))),
         r(hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f),
                         hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x))) {}
   HWY_INLINE ReducedExponent(V to_shifted, V to_n, V to_r)
       : shifted(to_shifted), n(to_n), r(to_r) {}
   // One product with ln(2) instead of two; what it loses is below 2e-9 |n|.
   static HWY_INLINE ReducedExponent AtOnce(D d, V x) {
-    const V round = hn::Set(d, kRound);
+    const V round = hn::Set(d, kBiased);
     const V shifted = hn::MulAdd(x, hn::Set(d, 1.44269504088896341f), round);
     const V n = hn::Sub(shifted, round);
     return {shifted, n, hn::NegMulAdd(n, hn::Set(d, 0.693147180559945309f), x)};
@@ -73,7 +74,7 @@ struct ReducedExponent {
   // n as integers, at least -2^8.
   HWY_INLINE hn::Vec<hn::RebindToSigned<D>> Integer(D d) const {
     const hn::RebindToSigned<D> di;
-    return hn::Sub(hn::BitCast(di, shifted), hn::BitCast(di, hn::Set(d, kRound)));
+    return hn::Sub(hn::BitCast(di, shifted), hn::BitCast(di, hn::Set(d, kBiased)));
   }
 };
 
@@ -99,9 +100,11 @@ HWY_INLINE V TimesPowerOfTwo(D d, V x, const ReducedExponent<D>& e) {
 #if HWY_TARGET <= HWY_AVX3
   return V{_mm512_scalef_ps(x.raw, e.n.raw)};
 #else
-  // In two steps, since 2^128 and 2^-149 are no normal numbers.
-  const auto exponent = e.Integer(d), half = hn::ShiftRight<1>(exponent);
-  return hn::Mul(hn::Mul(x, PowerOfTwo(d, half)), PowerOfTwo(d, hn::Sub(exponent, half)));
+  // In two steps, since 2^128 and 2^-149 are no normal numbers, each with half of n and the bias.
+  const hn::RebindToSigned<D> di;
+  const auto all = hn::BitCast(di, e.shifted), half = hn::ShiftRight<1>(all);
+  const V power = hn::BitCast(d, hn::ShiftLeft<23>(half));
+  return hn::Mul(hn::Mul(x, power), hn::BitCast(d, hn::ShiftLeft<23>(hn::Sub(all, half))));
 #endif
 }
 
