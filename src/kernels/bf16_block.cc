@@ -110,7 +110,7 @@ __attribute__((target(HWY_TARGET_STR ",avx512bf16"))) HWY_NOINLINE void PairTile
   }
   StoreTile(Floats(), acc, c, ldc, store);
 }
-bool HasPairs() { return __builtin_cpu_supports("avx512bf16"); }
+bool HasPairs() { return MultipliesBf16Pairs(); }
 #else
 template <int kM>
 void PairTile(const uint32_t*, int64_t, int64_t, const uint32_t*, const uint32_t*, float*, int64_t,

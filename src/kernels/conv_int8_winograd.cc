@@ -6,6 +6,7 @@
 #include "kernels/conv_internal.h"
 #include "kernels/int8_panel.h"
 #include "kernels/scratch_slots.h"
+#include "kernels/targets.h"
 #include "kernels/transpose.h"
 #include "kernels/winograd_int8.h"
 
@@ -176,16 +177,19 @@ std::string_view Refusal(const ConvShape& s) {
 bool IsFaster(const ConvShape& s) {
   // In products of int16 at their full speed, of which bytes take half where the processor has
   // instructions for them; measured on AVX2 and AVX-512 (bench/gemm_int8_bench.cc). Large weights
-  // come from memory.
-  constexpr double kValue = 13, kNearByte = 0.5, kFarByte = 2;
+  // come from memory. Two units for all multiply twice as much while a value is transformed, and
+  // while a byte comes from a cache.
   constexpr int64_t kNear = 8 << 20;
+  const bool is_wide = Int8GroupSize() == 4 && SharesWideUnits();
+  const double per_value = is_wide ? 26 : 13;
+  const double near_byte = is_wide ? 3 : 0.5, far_byte = is_wide ? 4 : 2;
   const Cut cut = CutTiles(s);
   const int64_t columns = cut.panels * cut.width;
   const auto bytes = static_cast<double>(cut.PackedBytes());
   const double winograd = static_cast<double>(kInt8Positions * cut.tiles) *
                               (static_cast<double>(cut.channels * columns) +
-                               kValue * static_cast<double>(cut.channels + columns)) +
-                          bytes * (bytes > kNear ? kFarByte : kNearByte);
+                               per_value * static_cast<double>(cut.channels + columns)) +
+                          bytes * (bytes > kNear ? far_byte : near_byte);
   const double direct = static_cast<double>(s.Flops() / 2) * (Int8GroupSize() == 4 ? 0.5 : 1.0);
   return winograd < direct;
 }

@@ -84,12 +84,29 @@ void ApplyTargetFromEnvironment() {
 
 std::string_view TargetName() { return HWY_DYNAMIC_DISPATCH(NameOfThis)(); }
 
+bool SharesWideUnits() {
+#if HWY_ARCH_X86
+  return __builtin_cpu_is("intel") != 0;
+#else
+  return false;
+#endif
+}
+
+bool MultipliesBf16Pairs() {
+#if HWY_ARCH_X86
+  return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd");
+#else
+  return false;
+#endif
+}
+
 std::string MachineName() {
   ApplyTargetFromEnvironment();
 #if HWY_ARCH_X86
   std::string name = "x86-64 " + std::string(TargetName());
+  if (TargetName() == "avx512" && SharesWideUnits()) name += " intel";
   if (__builtin_cpu_supports("avx512vnni")) name += " vnni";
-  if (__builtin_cpu_supports("avx512bf16")) name += " bf16";
+  if (MultipliesBf16Pairs()) name += " bf16";
   return name;
 #else
   return "aarch64 " + std::string(TargetName());

@@ -28,6 +28,17 @@ void ApplyTargetFromEnvironment();
 // The target that runs: "baseline", "avx2", "avx512" or "neon".
 SARDONYX_API std::string_view TargetName();
 
+// Whether the two units that multiply vectors of 512 bits are all there are for such, as Intel's
+// are: a product that waits for sums, rounding or packing is lost, and vectors of 256 bits do half
+// as much in the same time. AMD's Zen 4 multiplies one such vector in a cycle, or two halves, and
+// has other units for the rest.
+bool SharesWideUnits();
+
+// Whether products of pairs of bfloat16 are the faster ones: the processor has the instruction, and
+// begins one in each cycle. AMD's do (Zen 4: twice the arithmetic of float32); Intel's take two
+// cycles for one (Emerald Rapids: half of it, 85 of 172 GFLOP/s).
+bool MultipliesBf16Pairs();
+
 // All of this machine that the layout of packed operands and the choice of kernels may depend on:
 // "x86-64 avx512 vnni bf16".
 std::string MachineName();
