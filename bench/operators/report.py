@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+from bench.peers.report import described
+
 Row = dict[str, Any]
 LEVEL = 1.005  # what rounds to 1.00
 WRONG = 1.0  # tolerances
@@ -77,7 +79,7 @@ def markdown(raw: dict[str, Any]) -> str:
         "and results as numpy arrays; a ratio is Sardonyx's time to ONNX Runtime's turn by turn, "
         "and of these the median. An input behind = is a constant of the model.",
         "",
-        f"- Machine: {machine['processor']}, {machine['cores']} cores allowed",
+        f"- Machine: {described(machine)}, {machine['cores']} cores allowed",
         f"- SIMD: {' '.join(machine['simd']) or 'none of those looked for'}",
         f"- ONNX Runtime {raw['version']}",
     ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,15 @@ from bench.peers.cores import checks
 from bench.peers.engines import ENGINES, REFERENCE
 from bench.peers.machine import ROOT
 from bench.peers.measure import Failure, Result, measure, measure_side_by_side
-from bench.peers.outcome import check_names, comma_list, conditions, interpreters, publish
-from bench.peers.report import OURS, Entry, markdown
+from bench.peers.outcome import (
+    check_names,
+    comma_list,
+    conditions,
+    interpreters,
+    pages,
+    publish,
+)
+from bench.peers.report import OURS, PAGE, Entry, markdown, overview
 from bench.peers.work import Work
 
 
@@ -24,8 +32,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="./dev bench peers",
         description=__doc__,
-        epilog="The outcome of a whole run goes to docs/, that of a partial or quick one to "
-        "build/peers/, unless --out says otherwise.",
+        epilog="The outcome of a whole run goes to the folder of docs/ that is named after the "
+        "processor's design, that of a partial or quick one to build/peers/, unless --out says "
+        "otherwise.",
     )
     add = parser.add_argument
     add("--models", type=comma_list, help=f"of: {', '.join(collection())}", metavar="A,B")
@@ -44,7 +53,7 @@ def arguments() -> argparse.Namespace:
     if not all(count.isdigit() and int(count) > 0 for count in options.threads):
         parser.error("--threads takes positive numbers, for example 1,2")
     partial = options.quick or options.models or options.engines
-    options.out = options.out or ROOT / ("build/peers" if partial else "docs")
+    options.out = options.out or (ROOT / "build/peers" if partial else pages())
     options.models = options.models or [m.name for m in collection().values() if m.benchmarked]
     options.engines = options.engines or list(ENGINES)
     defaults = {"rounds": 3, "seconds": 0.1, "loads": 1}
@@ -140,8 +149,17 @@ def measure_all(options: argparse.Namespace, raw: dict[str, Any]) -> None:
             raw["versions"] |= {e: r.version for e, r in before.items() if r.version}
         raw["options"]["runs"] = run + 1
         raw["cores"] = dict(checks)
-        page = markdown(raw, "benchmarks.svg")
-        publish(raw, options.out / "benchmarks", page, "bench.peers.plot")
+        page = markdown(raw, f"{PAGE}.svg")
+        publish(raw, options.out / PAGE, page, "bench.peers.plot")
+        if options.out == pages():
+            write_overview(options.out.parent)
+
+
+def write_overview(folder: Path) -> None:
+    """Write the page that shows what was measured on every kind of machine."""
+    found = {path.parent.name: path for path in folder.glob(f"*/{PAGE}.json")}
+    outcomes = {kind: json.loads(path.read_text()) for kind, path in found.items()}
+    (folder / f"{PAGE}.md").write_text(overview(outcomes))
 
 
 def main() -> int:

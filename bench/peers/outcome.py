@@ -16,6 +16,8 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
+import sardonyx
+from bench.peers import processor
 from bench.peers.engines import ENGINES
 from bench.peers.machine import ROOT
 
@@ -62,15 +64,20 @@ def interpreters(engines: Iterable[str]) -> dict[str, str]:
     return {engine: peers if ENGINES[engine].packages else sys.executable for engine in engines}
 
 
+def pages() -> Path:
+    """Where the outcome on machines of this kind is kept: of processors of this design, or if it is
+    not known by name, of those with vectors as wide."""
+    kind = processor.design(processor.facts()) or sardonyx.target()
+    return ROOT / "docs" / kind.lower().replace(" ", "-")
+
+
 def machine() -> dict[str, Any]:
     """What the numbers depend on: processor, cores, SIMD extensions, system."""
-    facts: dict[str, str] = {}
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        name, _, value = line.partition(":")
-        facts.setdefault(name.strip(), value.strip())
+    facts = processor.facts()
     flags = facts.get("flags", facts.get("Features", "")).split()
     return {
-        "processor": facts.get("model name", platform.machine()),
+        "processor": processor.name(facts),
+        "design": processor.design(facts),
         "cores": len(os.sched_getaffinity(0)),
         "simd": [feature for feature in SIMD if feature in flags],
         "system": f"{platform.system()} {platform.release()}",

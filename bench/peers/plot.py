@@ -12,7 +12,7 @@ matplotlib.use("svg")
 from matplotlib import pyplot
 
 from bench.peers.engines import ENGINES, REFERENCE
-from bench.peers.report import latency, ratio, timed
+from bench.peers.report import described, latency, ratio, timed
 
 MARKERS = {
     "sardonyx": ("#c0392b", "o"),
@@ -56,7 +56,7 @@ def main() -> None:
     panels[0][0].set_yticks(range(len(models)), models)
     panels[0][0].invert_yaxis()
     panels[0][-1].legend(loc="best")
-    figure.suptitle(f"{raw['machine']['processor']}, {raw['date'][:10]}")
+    figure.suptitle(f"{described(raw['machine'])}, {raw['date'][:10]}")
     figure.tight_layout()
     figure.savefig(sys.argv[2], metadata={"Date": None})
 

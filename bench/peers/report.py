@@ -14,6 +14,15 @@ from bench.peers.work import Work
 OURS = "sardonyx"
 COMPILED = "engine_file"
 WRONG = 10.0  # an output further than this many tolerances away is called wrong
+PAGE = "benchmarks"  # name of the outcome's files
+
+WRITTEN = "Written by `./dev bench peers`; edit `bench/peers/report.py`, not this page."
+RATIOS = (
+    "Ratios to the best peer on the same model: the peer that is fastest, or loads first, or "
+    "takes least memory, whichever the row is about. At the limit: further behind, but within "
+    f"{goals.NEAR:.0%} of what the machine's arithmetic and memory allow, Winograd's algorithm "
+    "counted wherever it can be taken."
+)
 
 Entry = dict[str, Any]
 Value = Callable[[dict[str, Any]], float]
@@ -302,13 +311,37 @@ def apart(checks: dict[str, int]) -> str:
     )
 
 
+def described(machine: dict[str, Any]) -> str:
+    """The processor in words."""
+    name, design = machine["processor"], machine["design"]
+    return f"{name} ({design})" if design else name
+
+
+def overview(outcomes: dict[str, dict[str, Any]]) -> str:
+    """The page above those of each kind of machine, by the name of its folder: plots and goals."""
+    lines = ["# Sardonyx and its peers", "", WRITTEN, "", RATIOS]
+    for kind, raw in sorted(outcomes.items()):
+        machine = raw["machine"]
+        lines += [
+            "",
+            f"## {described(machine)}, {machine['cores']} cores, {raw['date'][:10]}",
+            "",
+            "Model by model, with loading, memory and deviations: "
+            f"[{kind}/{PAGE}.md]({kind}/{PAGE}.md).",
+            "",
+            f"![Latency relative to {ENGINES[REFERENCE].title}]({kind}/{PAGE}.svg)",
+        ]
+        for threads in raw["threads"]:
+            lines += ["", *verdicts(raw, threads)]
+    return "\n".join(lines) + "\n"
+
+
 def markdown(raw: dict[str, Any], plot: str) -> str:
     """The whole page."""
     engines: list[str] = raw["engines"]
     machine = raw["machine"]
-    lines = ["# Sardonyx and its peers", ""]
-    lines += ["Written by `./dev bench peers`; edit `bench/peers/report.py`, not this page.", ""]
-    lines.append(f"- Machine: {machine['processor']}, {machine['cores']} cores allowed")
+    lines = ["# Sardonyx and its peers", "", WRITTEN, ""]
+    lines.append(f"- Machine: {described(machine)}, {machine['cores']} cores allowed")
     lines.append(f"- SIMD: {' '.join(machine['simd']) or 'none of those looked for'}")
     lines.append(f"- Date: {raw['date']}; {machine['system']}, Python {machine['python']}")
     for engine in engines:
@@ -335,10 +368,7 @@ def markdown(raw: dict[str, Any], plot: str) -> str:
         "",
         "## Goals",
         "",
-        "Ratios to the best peer on the same model: the peer that is fastest, or loads first, or "
-        "takes least memory, whichever the row is about. At the limit: further behind, but within "
-        f"{goals.NEAR:.0%} of what the machine's arithmetic and memory allow, Winograd's algorithm "
-        "counted wherever it can be taken." + " In brackets: the mean of each run." * (runs > 1),
+        RATIOS + " In brackets: the mean of each run." * (runs > 1),
     ]
     for threads in raw["threads"]:
         lines += ["", *verdicts(raw, threads)]

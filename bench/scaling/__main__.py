@@ -16,8 +16,15 @@ from bench.models import collection, ensure
 from bench.peers.engines import ENGINES, REFERENCE
 from bench.peers.machine import ROOT
 from bench.peers.measure import measure
-from bench.peers.outcome import check_names, comma_list, conditions, interpreters, publish
-from bench.peers.report import latency, number, timed
+from bench.peers.outcome import (
+    check_names,
+    comma_list,
+    conditions,
+    interpreters,
+    pages,
+    publish,
+)
+from bench.peers.report import described, latency, number, timed
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,7 @@ def page(raw: dict[str, Any]) -> str:
         "Written by `./dev bench scaling`; edit `bench/scaling/__main__.py`, not this page.",
         "",
     ]
-    lines.append(f"- Machine: {facts['processor']}, {facts['cores']} cores allowed")
+    lines.append(f"- Machine: {described(facts)}, {facts['cores']} cores allowed")
     lines.append(f"- Date: {raw['date']}; {facts['system']}, Python {facts['python']}")
     lines += [f"- {ENGINES[engine].title} {raw['versions'][engine]}" for engine in raw["versions"]]
     lines += [
@@ -105,12 +112,12 @@ def main() -> int:
     add("--rounds", type=int, default=5, help="turns of each engine (default 5)")
     add("--seconds", type=float, default=0.2, help="length of a turn (default 0.2)")
     add("--limit", type=float, default=120, help="seconds until an engine is given up (120)")
-    add("--out", type=Path, help="folder for scaling.md, .svg and .json (docs if all curves are)")
+    add("--out", type=Path, help="folder of the outcome (that in docs/ if all curves are)")
     options = parser.parse_args()
     check_names(parser, options.curves, known)
     check_names(parser, options.engines, timed(list(ENGINES)))
     partial = options.curves != list(known)
-    options.out = options.out or ROOT / ("build/scaling" if partial else "docs")
+    options.out = options.out or (ROOT / "build/scaling" if partial else pages())
     pythons = interpreters(options.engines)
     raw: dict[str, Any] = {
         **conditions(),

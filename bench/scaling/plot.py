@@ -13,7 +13,7 @@ from matplotlib import pyplot
 
 from bench.peers.engines import ENGINES
 from bench.peers.plot import MARKERS
-from bench.peers.report import latency
+from bench.peers.report import described, latency
 
 
 def main() -> None:
@@ -47,7 +47,7 @@ def main() -> None:
         panel.set_ylabel(unit)
         panel.grid(alpha=0.3)
     panels[0][0].legend(loc="best")
-    figure.suptitle(f"{raw['machine']['processor']}, {raw['date'][:10]}")
+    figure.suptitle(f"{described(raw['machine'])}, {raw['date'][:10]}")
     figure.tight_layout()
     figure.savefig(sys.argv[2], metadata={"Date": None})
 

@@ -47,7 +47,7 @@ def test_page_counts_rows():
         }
 
     rows = {"1": {"a": row("a", 0.5), "b": row("b", 1.6), "c": {"name": "c", "skipped": "no"}}}
-    machine = {"processor": "P", "cores": 1, "simd": []}
+    machine = {"processor": "P", "design": "", "cores": 1, "simd": []}
     page = markdown({"rows": rows, "machine": machine, "version": "1"})
     assert "at most 1.00: **50.0 %**; above 1.5: **1**" in page
     assert "| b | 1.000 | 1.000 | 1.60 |" in page

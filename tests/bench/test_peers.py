@@ -17,8 +17,9 @@ import pytest
 from bench.models import cases, ensure
 from bench.peers import __main__ as program
 from bench.peers import cores as apart
-from bench.peers import goals, machine, report, roofline
+from bench.peers import goals, machine, processor, report, roofline
 from bench.peers.measure import ROOT, Failure, Result, compare, measure, measure_side_by_side
+from bench.peers.outcome import machine as machine_facts
 from bench.peers.work import Work
 
 
@@ -358,6 +359,40 @@ def test_a_run_broken_off_leaves_those_before_it(monkeypatch, tmp_path):
     (page,) = pages
     assert "(1 run with 3 turns" in page
     assert "| two_conv | 1x128x128 | 1.00 | 2.00 | 0.50 | **0.50** |" in page
+
+
+def test_the_overview_shows_every_kind_of_machine(tmp_path):
+    for kind, share in (("wide", 0.5), ("narrow", 0.7)):
+        raw = _raw(_entry(_result(share), _result(1.0)))
+        raw |= {
+            "machine": machine_facts() | {"processor": f"P {kind}", "design": ""},
+            "date": "2026-11-24T10:00",
+        }
+        raw["threads"] = [1]
+        (tmp_path / kind).mkdir()
+        (tmp_path / kind / "benchmarks.json").write_text(json.dumps(raw))
+    program.write_overview(tmp_path)
+    narrow, wide = (tmp_path / "benchmarks.md").read_text().split("\n## ")[1:]
+    for text, kind, share in ((narrow, "narrow", "0.70"), (wide, "wide", "0.50")):
+        assert text.startswith(f"P {kind}")
+        assert f"({kind}/benchmarks.svg)" in text
+        assert f"| others | 1.00 | {share} | m 1 {share} | 1 of 1 |" in text
+
+
+@pytest.mark.parametrize(
+    ("vendor", "family", "model", "design"),
+    [
+        ("AuthenticAMD", "25", "1", "Zen 3"),
+        ("AuthenticAMD", "25", "17", "Zen 4"),
+        ("GenuineIntel", "6", "207", "Emerald Rapids"),
+        ("GenuineIntel", "6", "1", ""),
+        ("another", "6", "207", ""),
+    ],
+)
+def test_a_processor_is_known_by_its_numbers(vendor, family, model, design):
+    facts = {"vendor_id": vendor, "cpu family": family, "model": model}
+    assert processor.design(facts) == design
+    assert processor.design({}) == ""
 
 
 def test_a_crash_is_a_result():

@@ -23,12 +23,20 @@ def test_the_page_has_a_table_a_curve():
         {"x": 1000, "results": {"sardonyx": good, "onnxruntime": Result(error="no").to_json()}}
     ]
     raw = {
-        "machine": {"processor": "P", "cores": 2, "system": "S", "python": "3"},
+        "machine": {
+            "processor": "P",
+            "design": "Q",
+            "cores": 2,
+            "system": "S",
+            "python": "3",
+        },
         "date": "2026",
         "versions": {"sardonyx": "1"},
         "curves": [{"name": "rows", "model": "m", "axis": "rows", "points": points}],
     }
-    assert "| 1,000 | 3.00 | fails |" in page(raw).splitlines()
+    lines = page(raw).splitlines()
+    assert "| 1,000 | 3.00 | fails |" in lines
+    assert "- Machine: P (Q), 2 cores allowed" in lines
 
 
 def test_runs_together_share_their_time():
