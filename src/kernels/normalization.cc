@@ -10,8 +10,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/round.h"
 #include "kernels/row_math-inl.h"
+#include "kernels/scratch_slots.h"
 #include "kernels/slices.h"
+#include "kernels/tile_ops.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
@@ -107,6 +110,10 @@ namespace {
 HWY_EXPORT(NormalizeFloats);
 HWY_EXPORT(NormalizeDoubles);
 
+// Rows that are widened together: short ones, for the steps of a row wait for each other.
+int64_t RowsTogether(int64_t n) { return std::max<int64_t>(1, 4096 / n); }
+size_t SlotBytes(int64_t n) { return AlignBytes(static_cast<size_t>(RowsTogether(n) * n) * 4); }
+
 template <typename T, typename Run>
 void ForParts(const RowNorm<T>& norm, const Parallel& par, Run&& run) {
   const Slices slices = Slice(norm.rows, norm.n * static_cast<int64_t>(sizeof(T)) / 4);
@@ -129,6 +136,39 @@ void NormalizeRows(const RowNorm<float>& norm, const Parallel& par) {
 }
 void NormalizeRows(const RowNorm<double>& norm, const Parallel& par) {
   ForParts(norm, par, [](const auto& part) { HWY_DYNAMIC_DISPATCH(NormalizeDoubles)(part); });
+}
+
+size_t HalfRowsScratchBytes(int64_t n, int threads) {
+  return SlotBytes(n) * static_cast<size_t>(ScratchSlots::CountFor(threads));
+}
+
+void NormalizeHalfRows(const RowNorm<float>& norm, const HalfRows& rows, void* scratch,
+                       const Parallel& par) {
+  const int64_t n = norm.n, together = RowsTogether(n);
+  const int64_t x_size = BitWidth(rows.x_type) / 8;
+  const int64_t y_size = BitWidth(rows.y_type) / 8;
+  const bool widens = rows.x_type != DType::kFloat32, rounds = rows.y_type != DType::kFloat32;
+  const TileFn widen = widens ? CastTileFn(rows.x_type, DType::kFloat32) : nullptr;
+  const TileFn round = rounds ? CastTileFn(DType::kFloat32, rows.y_type) : nullptr;
+  ScratchSlots slots(scratch, SlotBytes(n), ScratchSlots::CountFor(par.threads));
+  const Slices slices = Slice(norm.rows, n);
+  par.For(slices.tasks, [&](int64_t task) {
+    const ScratchSlots::Lease lease(slots);
+    const int64_t end = slices.End(task, norm.rows);
+    for (int64_t row = slices.Begin(task); row < end; row += together) {
+      const auto* const x = static_cast<const std::byte*>(rows.x) + row * n * x_size;
+      auto* const y = static_cast<std::byte*>(rows.y) + row * n * y_size;
+      RowNorm<float> part = norm;
+      part.rows = std::min(together, end - row);
+      part.x = widens ? lease.floats() : reinterpret_cast<const float*>(x);
+      part.y = rounds ? lease.floats() : reinterpret_cast<float*>(y);
+      if (norm.mean != nullptr) part.mean += row;
+      if (norm.inv_std_dev != nullptr) part.inv_std_dev += row;
+      if (widens) widen(TileArgs{{x}, lease.floats(), part.rows * n});
+      HWY_DYNAMIC_DISPATCH(NormalizeFloats)(part);
+      if (rounds) round(TileArgs{{lease.floats()}, y, part.rows * n});
+    }
+  });
 }
 
 }  // namespace sardonyx

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "base/dtype.h"
 #include "base/thread_pool.h"
 
 namespace sardonyx {
@@ -21,5 +22,16 @@ struct RowNorm {
 };
 void NormalizeRows(const RowNorm<float>& norm, const Parallel& par);
 void NormalizeRows(const RowNorm<double>& norm, const Parallel& par);
+
+// The same for rows that are read or written as float16 or bfloat16, each of the two types one of
+// these or float32. y may be x if the types are the same. norm.x and norm.y are not looked at.
+struct HalfRows {
+  DType x_type, y_type;
+  const void* x;
+  void* y;
+};
+size_t HalfRowsScratchBytes(int64_t n, int threads);
+void NormalizeHalfRows(const RowNorm<float>& norm, const HalfRows& rows, void* scratch,
+                       const Parallel& par);
 
 }  // namespace sardonyx

@@ -26,6 +26,7 @@ Rewrite FuseEpilogues(Node& node, PassContext& context);
 Rewrite SinkShuffles(Node& node, PassContext& context);
 Rewrite AbsorbTransposes(Node& node, PassContext& context);
 int WidenHalves(PassContext& context);
+Rewrite AbsorbCasts(Node& node, PassContext& context);
 
 // Collects the nodes of a patch; made nodes have the origin of the node that the patch replaces.
 class PatchMaker {

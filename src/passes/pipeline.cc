@@ -42,6 +42,8 @@ const std::vector<Pass>& Pipeline() {
       {"widen_halves", "after all that looks for patterns: halves are computed in float32", nullptr,
        WidenHalves},
       {"fuse_roundings", "sweeps that round join their neighbours", nullptr, FuseElementwise},
+      {"absorb_casts", "of what rounds and widens, what still stands beside a normalisation",
+       AbsorbCasts, nullptr},
   };
   return kPipeline;
 }

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
+#include "base/cast.h"
 #include "random_data.h"
 
 namespace sardonyx {
@@ -112,6 +115,43 @@ TEST(RmsNorm, AgreesWithDouble) {
       norm.y = two.data();
       NormalizeRows(norm, test::Threads(2));
       EXPECT_TRUE(test::SameBits(y, two));
+    }
+  });
+}
+
+// As the steps one by one: widened, normalised, rounded.
+TEST(LayerNorm, OfHalves) {
+  test::ForEachTarget([] {
+    for (const DType half : {DType::kFloat16, DType::kBFloat16}) {
+      for (int64_t n : {1, 3, 31, 64, 768, 5000}) {
+        const int64_t rows = 11, count = rows * n;
+        const auto floats = test::RandomFloats(count, 1, -3, 3), scale = test::RandomFloats(n, 2);
+        std::vector<uint16_t> x(count);
+        ConvertElements(DType::kFloat32, floats.data(), half, x.data(), count, true);
+        std::vector<float> wide(count), y(count);
+        ConvertElements(half, x.data(), DType::kFloat32, wide.data(), count, true);
+        RowNorm<float> norm{wide.data(), scale.data(), nullptr, y.data(), rows, n, kEpsilon};
+        NormalizeRows(norm, test::Threads(1));
+        std::vector<uint16_t> expected(count);
+        ConvertElements(DType::kFloat32, y.data(), half, expected.data(), count, true);
+        for (const int threads : {1, 2}) {
+          std::vector<float> scratch(HalfRowsScratchBytes(n, threads) / 4 + 16);
+          void* aligned = scratch.data();
+          size_t room = scratch.size() * 4;
+          std::align(64, room - 64, aligned, room);
+          const auto run = [&](DType from, const void* in, DType to, void* out) {
+            NormalizeHalfRows(norm, {from, to, in, out}, aligned, test::Threads(threads));
+          };
+          std::vector<uint16_t> in_place = x, rounded(count);
+          run(half, in_place.data(), half, in_place.data());
+          EXPECT_EQ(in_place, expected) << n;
+          run(DType::kFloat32, wide.data(), half, rounded.data());
+          EXPECT_EQ(rounded, expected) << n;
+          std::vector<float> widened(count);
+          run(half, x.data(), DType::kFloat32, widened.data());
+          EXPECT_TRUE(test::SameBits(widened, y)) << n;
+        }
+      }
     }
   });
 }

@@ -1,61 +1,113 @@
+#include <optional>
+#include <string>
+
 #include "devices/cpu/families.h"
 #include "kernels/normalization.h"
 
 namespace sardonyx::cpu {
 namespace {
 
+// What the node says, as rows of n elements.
+struct Rows {
+  int64_t rows = 1, n = 1;
+  bool rms = false;
+  double epsilon = 0;
+
+  explicit Rows(const BindRequest& request) {
+    const std::vector<int64_t>& dims = request.inputs[0].dims;
+    const Attributes& attributes = request.node.attributes;
+    int64_t axis = attributes.Int("axis", -1);
+    if (axis < 0) axis += request.inputs[0].rank();
+    for (int64_t i = 0; i < axis; ++i) rows *= dims[i];
+    for (int64_t i = axis; i < request.inputs[0].rank(); ++i) n *= dims[i];
+    rms = attributes.Int("rms") != 0;
+    epsilon = attributes.Float("epsilon", 1e-5);
+  }
+
+  template <typename T>
+  RowNorm<T> For(const StepArgs& args, bool scale, bool bias, size_t outputs) const {
+    auto in = [&](size_t i) { return static_cast<const T*>(args.in[i]); };
+    auto out = [&](size_t i) { return i < outputs ? static_cast<T*>(args.out[i]) : nullptr; };
+    return {.x = in(0),
+            .scale = scale ? in(1) : nullptr,
+            .bias = bias ? in(2) : nullptr,
+            .y = out(0),
+            .rows = rows,
+            .n = n,
+            .epsilon = static_cast<T>(epsilon),
+            .rms = rms,
+            .mean = out(1),
+            .inv_std_dev = out(2)};
+  }
+};
+
+// Why scale and bias, or the statistics, are not what a kernel of that type takes, if so.
+std::optional<std::string> WhyNot(const BindRequest& request, DType type, int64_t n) {
+  for (size_t i = 1; i < request.inputs.size(); ++i) {
+    const Operand& parameter = request.inputs[i];
+    if (!parameter.present()) continue;
+    if (parameter.dtype != type || parameter.size() != n) {
+      return fmt::format("scale or bias is {}{}, not {} of {} elements", Name(parameter.dtype),
+                         PrintDims(parameter.dims), Name(type), n);
+    }
+  }
+  for (size_t i = 1; i < request.outputs.size(); ++i) {
+    const DType given = request.outputs[i].dtype;
+    if (given != type) return fmt::format("an output is {}", Name(given));
+  }
+  return std::nullopt;
+}
+
 BindResult BindRows(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   if (x.dtype != DType::kFloat32 && x.dtype != DType::kFloat64) {
     return Refuse("element type is {}", Name(x.dtype));
   }
+  if (request.outputs[0].dtype != x.dtype) {
+    return Refuse("an output is {}", Name(request.outputs[0].dtype));
+  }
   if (x.size() == 0) return Refuse("no elements");
-  const Attributes& attributes = request.node.attributes;
-  int64_t axis = attributes.Int("axis", -1);
-  if (axis < 0) axis += x.rank();
-  int64_t rows = 1, n = 1;
-  for (int64_t i = 0; i < axis; ++i) rows *= x.dims[i];
-  for (int64_t i = axis; i < x.rank(); ++i) n *= x.dims[i];
-  for (size_t i = 1; i < request.inputs.size(); ++i) {
-    const Operand& parameter = request.inputs[i];
-    if (!parameter.present()) continue;
-    if (parameter.dtype != x.dtype || parameter.size() != n) {
-      return Refuse("scale or bias is {}{}, not {} of {} elements", Name(parameter.dtype),
-                    PrintDims(parameter.dims), Name(x.dtype), n);
-    }
-  }
-  const bool rms = attributes.Int("rms") != 0;
-  const double epsilon = attributes.Float("epsilon", 1e-5);
-  const bool scale = request.has(1), bias = request.has(2);
-  const size_t outputs = request.outputs.size();
-  for (const Operand& output : request.outputs) {
-    if (output.dtype != x.dtype) return Refuse("an output is {}", Name(output.dtype));
-  }
+  const Rows rows(request);
+  if (const auto why = WhyNot(request, x.dtype, rows.n)) return *why;
   Bound bound;
   bound.inplace = 1;
   const auto with = [&](auto tag) -> BindResult {
     using T = typename decltype(tag)::type;
-    bound.run = [=, epsilon = static_cast<T>(epsilon)](const StepArgs& args) {
-      auto in = [&](size_t i) { return static_cast<const T*>(args.in[i]); };
-      auto out = [&](size_t i) { return i < outputs ? static_cast<T*>(args.out[i]) : nullptr; };
-      NormalizeRows(RowNorm<T>{.x = in(0),
-                               .scale = scale ? in(1) : nullptr,
-                               .bias = bias ? in(2) : nullptr,
-                               .y = out(0),
-                               .rows = rows,
-                               .n = n,
-                               .epsilon = epsilon,
-                               .rms = rms,
-                               .mean = out(1),
-                               .inv_std_dev = out(2)},
-                    args.parallel);
+    bound.run = [rows, scale = request.has(1), bias = request.has(2),
+                 outputs = request.outputs.size()](const StepArgs& args) {
+      NormalizeRows(rows.For<T>(args, scale, bias, outputs), args.parallel);
     };
     return std::move(bound);
   };
   return x.dtype == DType::kFloat32 ? with(TypeTag<float>{}) : with(TypeTag<double>{});
 }
 
-constexpr Implementation kList[] = {{"rows", BindRows}};
+bool IsHalfOrFloat(DType type) {
+  return type == DType::kFloat16 || type == DType::kBFloat16 || type == DType::kFloat32;
+}
+
+BindResult BindHalfRows(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  const DType y_type = request.outputs[0].dtype;
+  if (!IsHalfOrFloat(x.dtype) || !IsHalfOrFloat(y_type)) {
+    return Refuse("element types are {} and {}", Name(x.dtype), Name(y_type));
+  }
+  if (x.size() == 0) return Refuse("no elements");
+  const Rows rows(request);
+  if (const auto why = WhyNot(request, DType::kFloat32, rows.n)) return *why;
+  Bound bound;
+  bound.inplace = x.dtype == y_type ? 1 : 0;
+  bound.scratch_bytes = static_cast<int64_t>(HalfRowsScratchBytes(rows.n, request.threads));
+  bound.run = [rows, x_type = x.dtype, y_type, scale = request.has(1), bias = request.has(2),
+               outputs = request.outputs.size()](const StepArgs& args) {
+    NormalizeHalfRows(rows.For<float>(args, scale, bias, outputs),
+                      {.x_type = x_type, .y_type = y_type, .x = args.in[0], .y = args.out[0]},
+                      args.scratch, args.parallel);
+  };
+  return bound;
+}
+
+constexpr Implementation kList[] = {{"rows", BindRows}, {"rows of halves", BindHalfRows}};
 
 }  // namespace
 

@@ -1,5 +1,6 @@
 // Layer normalisation over the axes [axis, rank), or its root-mean-square form, which does not
-// subtract the mean. ONNX LayerNormalization-17 and RMSNormalization-23.
+// subtract the mean. ONNX LayerNormalization-17 and RMSNormalization-23. `to`: the type of the
+// result, if it is not the scale's or, without one, the input's.
 
 #include <cmath>
 
@@ -30,7 +31,10 @@ void InferLayerNorm(InferContext& context) {
       }
     }
   }
-  context.Set(0, context.has(1) ? context.dtype(1) : type, shape);
+  const DType plain = context.has(1) ? context.dtype(1) : type;
+  const auto to = static_cast<DType>(context.attributes().Int("to", static_cast<int64_t>(plain)));
+  if (!IsFloat(to)) context.Fail("layer_norm gives floats, not {}", Name(to));
+  context.Set(0, to, shape);
   for (size_t i = 1; i < context.output_count(); ++i)
     context.Set(i, StatisticsType(type), statistics);
 }
