@@ -178,7 +178,20 @@ DirectionScratch LayOut(const RecurrentOptions& options, int64_t steps, int64_t 
   return layout;
 }
 
+// Recurrent weights that a thread's second-level cache holds, or most of them.
+constexpr int64_t kNearBytes = 2 << 20;
+
+// Whether the directions run one after the other with all threads, rather than side by side, each
+// with its share of the threads. A thread then reads a smaller part of a direction's weights in
+// each step, which its cache still holds from the step before.
+bool TakesTurns(const RecurrentOptions& options, int threads) {
+  const int64_t bytes =
+      PanelElements(options.hidden_size, Gates(options.cell)) * BitWidth(options.r_type) / 8;
+  return Directions(options) == 2 && threads > 1 && bytes / (threads / 2) > kNearBytes;
+}
+
 int DirectionThreads(const RecurrentOptions& options, int threads) {
+  if (TakesTurns(options, threads)) return threads;
   return std::max(1, threads / static_cast<int>(Directions(options)));
 }
 
@@ -448,7 +461,7 @@ void Recurrent(const RecurrentOptions& options, const void* packed, const Recurr
   };
   const int64_t work = run.steps * run.batch * Gates(options.cell) * options.hidden_size *
                        (options.input_size + options.hidden_size);
-  if (work < 1'000'000) {
+  if (work < 1'000'000 || TakesTurns(options, par.threads)) {
     for (int64_t direction = 0; direction < directions; ++direction) run_direction(direction);
   } else {
     par.For(directions, run_direction);

@@ -333,6 +333,16 @@ TEST(Recurrent, Bytes) {
   });
 }
 
+// Weights that the cache of one thread does not hold: directions take turns.
+TEST(Recurrent, Large) {
+  test::ForEachTarget([] {
+    Check(DefaultRecurrentOptions(RecurrentCell::kLstm, RecurrentDirection::kBidirectional, 5, 371),
+          6, 1, true);
+    Check(DefaultRecurrentOptions(RecurrentCell::kGru, RecurrentDirection::kBidirectional, 5, 423),
+          6, 3, true);
+  });
+}
+
 TEST(Recurrent, LongAndWide) {
   test::ForEachTarget([] {
     for (RecurrentCell cell : kCells) {
