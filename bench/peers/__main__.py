@@ -151,7 +151,7 @@ def measure_all(options: argparse.Namespace, raw: dict[str, Any]) -> None:
         raw["cores"] = dict(checks)
         page = markdown(raw, f"{PAGE}.svg")
         publish(raw, options.out / PAGE, page, "bench.peers.plot")
-        if options.out == pages():
+        if options.out.resolve() == pages():
             write_overview(options.out.parent)
 
 
