@@ -12,9 +12,9 @@
 
 namespace sardonyx {
 
-// Whether the target that runs multiplies pairs of bfloat16 (AVX512_BF16). Such an instruction
-// gives the exact products, which float32 holds, and rounds each sum to float32; but it takes
-// subnormal factors as zeros, and gives zero for sums below 2^-126.
+// Whether the target that runs multiplies pairs of bfloat16 (AVX512_BF16), and these are faster.
+// Such an instruction gives the exact products, which float32 holds, and rounds each sum to
+// float32; but it takes subnormal factors as zeros, and gives zero for sums below 2^-126.
 bool Bf16HasPairs();
 
 // C[0:rows, n0:n1] (+)= A[0:rows, 2 * p0 : 2 * (p0 + pairs)] * B, for k_total rows of B.

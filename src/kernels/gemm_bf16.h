@@ -1,6 +1,7 @@
 #pragma once
-// Matrix product with a constant B of bfloat16, summed in float32. Processors that have
-// AVX512_BF16 multiply pairs of bfloat16 where A holds values of that type too, others float32.
+// Matrix product with a constant B of bfloat16, summed in float32. Processors whose
+// pairs are faster (MultipliesBf16Pairs) multiply such where A holds values of that type too,
+// others float32.
 
 #include <cstddef>
 #include <cstdint>

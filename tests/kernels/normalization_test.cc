@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <memory>
-
 #include "base/cast.h"
 #include "random_data.h"
 
@@ -130,17 +128,22 @@ TEST(LayerNorm, OfHalves) {
         ConvertElements(DType::kFloat32, floats.data(), half, x.data(), count, true);
         std::vector<float> wide(count), y(count);
         ConvertElements(half, x.data(), DType::kFloat32, wide.data(), count, true);
-        RowNorm<float> norm{wide.data(), scale.data(), nullptr, y.data(), rows, n, kEpsilon};
+        std::vector<float> mean(rows), inv(rows);
+        const RowNorm<float> norm{wide.data(), scale.data(), nullptr, y.data(),    rows,
+                                  n,           kEpsilon,     false,   mean.data(), inv.data()};
         NormalizeRows(norm, test::Threads(1));
         std::vector<uint16_t> expected(count);
         ConvertElements(DType::kFloat32, y.data(), half, expected.data(), count, true);
         for (const int threads : {1, 2}) {
-          std::vector<float> scratch(HalfRowsScratchBytes(n, threads) / 4 + 16);
-          void* aligned = scratch.data();
-          size_t room = scratch.size() * 4;
-          std::align(64, room - 64, aligned, room);
+          const Floats scratch(static_cast<int64_t>(HalfRowsScratchBytes(n, threads) / 4));
+          std::vector<float> own_mean(rows), own_inv(rows);
+          RowNorm<float> own = norm;
+          own.mean = own_mean.data();
+          own.inv_std_dev = own_inv.data();
           const auto run = [&](DType from, const void* in, DType to, void* out) {
-            NormalizeHalfRows(norm, {from, to, in, out}, aligned, test::Threads(threads));
+            NormalizeHalfRows(own, {from, to, in, out}, scratch.get(), test::Threads(threads));
+            EXPECT_TRUE(scratch.Intact() && test::SameBits(own_mean, mean) &&
+                        test::SameBits(own_inv, inv));
           };
           std::vector<uint16_t> in_place = x, rounded(count);
           run(half, in_place.data(), half, in_place.data());

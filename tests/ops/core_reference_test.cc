@@ -280,6 +280,13 @@ TEST(Normalisation, SoftmaxAndLayerNorm) {
   ExpectTensor(
       Compute(core::layer_norm, {Floats({1, 2}, {3, 4})}, {{"epsilon", 0.0}, {"rms", int64_t{1}}}),
       {1, 2}, {3 / std::sqrt(12.5), 4 / std::sqrt(12.5)});
+  // Float16 has 11 bits of a number: 1.1313... and 0.8485...
+  const Tensor half = Compute(core::layer_norm, {Floats({1, 2}, {4, 3})},
+                              {{"epsilon", 0.0}, {"rms", int64_t{1}}, {"to", int64_t{10}}});
+  ASSERT_EQ(half.dtype(), DType::kFloat16);
+  ExpectTensor(half, {1, 2}, {0x1.21cp0, 0x1.b28p-1});
+  EXPECT_THROW(Compute(core::layer_norm, {Floats({1, 2}, {4, 3})}, {{"to", int64_t{7}}}), Error);
+  EXPECT_THROW(Compute(core::layer_norm, {Floats({1, 2}, {4, 3})}, {{"to", int64_t{257}}}), Error);
 }
 
 TEST(Normalisation, Rotary) {

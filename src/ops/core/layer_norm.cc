@@ -32,9 +32,12 @@ void InferLayerNorm(InferContext& context) {
     }
   }
   const DType plain = context.has(1) ? context.dtype(1) : type;
-  const auto to = static_cast<DType>(context.attributes().Int("to", static_cast<int64_t>(plain)));
-  if (!IsFloat(to)) context.Fail("layer_norm gives floats, not {}", Name(to));
-  context.Set(0, to, shape);
+  const int64_t to = context.attributes().Int("to", static_cast<int64_t>(plain));
+  if (to <= 0 || to >= kDTypeCount) context.Fail("there is no element type {}", to);
+  if (!IsFloat(static_cast<DType>(to))) {
+    context.Fail("layer_norm gives floats, not {}", Name(static_cast<DType>(to)));
+  }
+  context.Set(0, static_cast<DType>(to), shape);
   for (size_t i = 1; i < context.output_count(); ++i)
     context.Set(i, StatisticsType(type), statistics);
 }
