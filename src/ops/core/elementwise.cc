@@ -4,6 +4,7 @@
 #include <array>
 
 #include "ops/core/core.h"
+#include "ops/core/element_type.h"
 #include "ops/core/interpret.h"
 #include "ops/core/reference.h"
 
@@ -17,14 +18,6 @@ Fn FnOf(const CoreOp& op) {
   Fn fn{};
   if (!IsElementwise(op, &fn)) Fail(ErrorCode::kInternal, "{} is no scalar function", op.name);
   return fn;
-}
-
-DType CastTarget(const Attributes& attributes) {
-  const int64_t to = attributes.Int("to");
-  if (to <= 0 || to >= kDTypeCount) {
-    Fail(ErrorCode::kInvalidModel, "cast to {}: there is no such element type", to);
-  }
-  return static_cast<DType>(to);
 }
 
 // A cast that no expression can say.
@@ -42,7 +35,7 @@ Expression ExpressionOf(const Node& node, std::span<const DType> inputs) {
   if (fn == Fn::kCast && IsSpecialCast(node)) return result;
   result.inputs.assign(inputs.begin(), inputs.end());
   const DType type = ReturnsBool(fn)    ? DType::kBool
-                     : fn == Fn::kCast  ? CastTarget(node.attributes)
+                     : fn == Fn::kCast  ? ElementType(node.attributes, "to")
                      : fn == Fn::kWhere ? inputs[1]
                                         : inputs[0];
   result.code.push_back({fn, type, {0, 1, 2}});
@@ -191,7 +184,7 @@ void InferScalarFunction(InferContext& context) {
   const Fn fn = FnOf(*context.node().op);
   CheckTypes(context, fn);
   const DType type = ReturnsBool(fn)    ? DType::kBool
-                     : fn == Fn::kCast  ? CastTarget(context.attributes())
+                     : fn == Fn::kCast  ? ElementType(context.attributes(), "to")
                      : fn == Fn::kWhere ? context.dtype(1)
                                         : context.dtype(0);
   if (!Accepts(Fn::kCast, type) && fn == Fn::kCast) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ops/core/core.h"
+#include "ops/core/element_type.h"
 #include "ops/core/reference.h"
 
 namespace sardonyx::core {
@@ -32,12 +33,9 @@ void InferLayerNorm(InferContext& context) {
     }
   }
   const DType plain = context.has(1) ? context.dtype(1) : type;
-  const int64_t to = context.attributes().Int("to", static_cast<int64_t>(plain));
-  if (to <= 0 || to >= kDTypeCount) context.Fail("there is no element type {}", to);
-  if (!IsFloat(static_cast<DType>(to))) {
-    context.Fail("layer_norm gives floats, not {}", Name(static_cast<DType>(to)));
-  }
-  context.Set(0, static_cast<DType>(to), shape);
+  const DType to = ElementType(context.attributes(), "to", plain);
+  if (!IsFloat(to)) context.Fail("layer_norm gives floats, not {}", Name(to));
+  context.Set(0, to, shape);
   for (size_t i = 1; i < context.output_count(); ++i)
     context.Set(i, StatisticsType(type), statistics);
 }

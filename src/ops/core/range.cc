@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ops/core/core.h"
+#include "ops/core/element_type.h"
 #include "ops/core/fits.h"
 #include "ops/core/reference.h"
 
@@ -128,15 +129,13 @@ void ComputeConstantOfShape(ComputeContext& context) {
 }
 
 void InferEyeLike(InferContext& context) {
-  const int64_t given = context.attributes().Int("dtype", static_cast<int64_t>(context.dtype(0)));
-  if (given <= 0 || given >= kDTypeCount)
-    context.Fail("eye_like: there is no element type {}", given);
+  const DType type = ElementType(context.attributes(), "dtype", context.dtype(0));
   std::optional<Dims> shape;
   if (context.ranked(0)) {
     shape = context.shape(0);
     if (shape->size() != 2) context.Fail("eye_like takes a matrix, not {}", context.Print(*shape));
   }
-  context.Set(0, static_cast<DType>(given), std::move(shape));
+  context.Set(0, type, std::move(shape));
 }
 
 void ComputeEyeLike(ComputeContext& context) {

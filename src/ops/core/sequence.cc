@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ops/core/core.h"
+#include "ops/core/element_type.h"
 #include "ops/core/reference.h"
 
 namespace sardonyx::core {
@@ -62,8 +63,7 @@ int64_t Position(ComputeContext& context, size_t i, int64_t size, int64_t limit,
 
 // Attribute dtype: the element type of an empty sequence.
 void InferSequence(InferContext& context) {
-  Type element(
-      static_cast<DType>(context.attributes().Int("dtype", static_cast<int64_t>(DType::kFloat32))));
+  Type element(ElementType(context.attributes(), "dtype", DType::kFloat32));
   for (size_t i = 0; i < context.input_count(); ++i) {
     const Type& type = context.input(i).type;
     if (i > 0 && !(type == element)) {

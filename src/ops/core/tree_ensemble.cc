@@ -4,6 +4,7 @@
 #include <span>
 
 #include "ops/core/core.h"
+#include "ops/core/element_type.h"
 #include "ops/core/reference.h"
 #include "ops/core/tree_nodes.h"
 
@@ -17,7 +18,7 @@ constexpr int64_t kTreeBytes = 1 << 18;   // of trees that all rows of a block g
 constexpr int64_t kBlockBytes = 1 << 22;  // of a block of rows
 
 void InferTreeEnsemble(InferContext& context) {
-  const auto dtype = static_cast<DType>(context.attributes().Int("dtype"));
+  const DType dtype = ElementType(context.attributes(), "dtype");
   if (context.dtype(kX) != DType::kFloat32 && context.dtype(kX) != DType::kFloat64) {
     context.Fail("features are float or double, not {}", Name(context.dtype(kX)));
   }

@@ -1,5 +1,6 @@
 // BitCast: the same bits as elements of another type of the same width, an operation of its own.
 
+#include "ops/core/element_type.h"
 #include "ops/core/reference.h"
 #include "ops/lowering.h"
 
@@ -10,9 +11,7 @@ namespace {
 
 void InferBitCast(InferContext& context) {
   if (context.input_count() != 1) context.Fail("bit_cast takes one input");
-  const int64_t to = context.attributes().Int("to");
-  if (to <= 0 || to >= kDTypeCount) context.Fail("bit_cast to {}: no such element type", to);
-  const DType from = context.dtype(0), type = static_cast<DType>(to);
+  const DType from = context.dtype(0), type = ElementType(context.attributes(), "to");
   if (from == DType::kString || type == DType::kString) {
     context.Fail("cannot take the bits of {} as {}: strings have none", Name(from), Name(type));
   }
