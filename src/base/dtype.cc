@@ -62,6 +62,8 @@ bool IsInteger(DType type) {
 bool IsSigned(DType type) {
   return RowOf(type).family == Family::kSigned || RowOf(type).family == Family::kFloat;
 }
+bool IsPlainFloat(DType type) { return IsFloat(type) && BitWidth(type) >= 16; }
+bool IsHalf(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
 bool IsByte(DType type) { return type == DType::kInt8 || type == DType::kUInt8; }
 bool IsPacked(DType type) { return BitWidth(type) > 0 && BitWidth(type) < 8; }
 

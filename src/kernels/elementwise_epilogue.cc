@@ -36,7 +36,7 @@ std::string_view Lower(const Epilogue& epilogue, TileProgram* program) {
 
 bool IsRounding(const Instruction& first, const Instruction& second) {
   return first.fn == Fn::kCast && second.fn == Fn::kCast && second.type == DType::kFloat32 &&
-         (first.type == DType::kFloat16 || first.type == DType::kBFloat16);
+         IsHalf(first.type);
 }
 
 // Perhaps a rounding, additions, then a clamp, then a rounding.

@@ -37,6 +37,8 @@ HWY_EXPORT(NameOfThis);
 
 namespace {
 
+std::optional<bool> told_shares_wide_units;
+
 #if HWY_ARCH_X86
 constexpr int64_t kAvx512 = HWY_AVX3 | HWY_AVX3_DL;
 #endif
@@ -84,8 +86,11 @@ void ApplyTargetFromEnvironment() {
 
 std::string_view TargetName() { return HWY_DYNAMIC_DISPATCH(NameOfThis)(); }
 
+void SetSharesWideUnitsForTest(std::optional<bool> answer) { told_shares_wide_units = answer; }
+
 bool SharesWideUnits() {
 #if HWY_ARCH_X86
+  if (told_shares_wide_units) return *told_shares_wide_units;
   return __builtin_cpu_is("intel") != 0;
 #else
   return false;
@@ -94,7 +99,7 @@ bool SharesWideUnits() {
 
 bool MultipliesBf16Pairs() {
 #if HWY_ARCH_X86
-  return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_is("amd");
+  return __builtin_cpu_supports("avx512bf16") && !SharesWideUnits();
 #else
   return false;
 #endif

@@ -13,6 +13,7 @@
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #endif
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -33,10 +34,12 @@ SARDONYX_API std::string_view TargetName();
 // as much in the same time. AMD's Zen 4 multiplies one such vector in a cycle, or two halves, and
 // has other units for the rest.
 bool SharesWideUnits();
+// Answers so until told nullopt, whatever the processor: for tests of both kinds on either.
+void SetSharesWideUnitsForTest(std::optional<bool> answer);
 
 // Whether products of pairs of bfloat16 are the faster ones: the processor has the instruction, and
-// begins one in each cycle. AMD's do (Zen 4: twice the arithmetic of float32); Intel's take two
-// cycles for one (Emerald Rapids: half of it, 85 of 172 GFLOP/s).
+// begins one in each cycle. AMD's do (Zen 4: twice the arithmetic of float32); those that share
+// wide units take two cycles for one (Emerald Rapids: half of it, 85 of 172 GFLOP/s).
 bool MultipliesBf16Pairs();
 
 // All of this machine that the layout of packed operands and the choice of kernels may depend on:

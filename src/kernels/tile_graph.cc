@@ -11,7 +11,6 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-bool IsHalf(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
 DType ComputedType(DType type) { return IsHalf(type) ? DType::kFloat32 : type; }
 
 // Those of DispatchReal: no complex numbers, no floats of 8 bits, nothing below a byte.
@@ -43,7 +42,7 @@ int TileGraph::Constant(DType type, double value) {
 
 int TileGraph::Cast(int from, DType type) {
   if (nodes[from].type == type) return from;
-  if (IsConstant(from) && IsFloat(type) && type != DType::kFloat16 && type != DType::kBFloat16) {
+  if (IsConstant(from) && IsFloat(type) && !IsHalf(type)) {
     return Constant(type, nodes[from].value);
   }
   Node node{};

@@ -27,8 +27,7 @@ Val CastTo(Val x, DType to, bool saturate, std::string_view round_mode) {
 }
 
 Val Widen(Val x) {
-  const bool narrow = x.dtype() == DType::kFloat16 || x.dtype() == DType::kBFloat16;
-  return narrow ? Cast(x, DType::kFloat32) : x;
+  return IsHalf(x.dtype()) ? Cast(x, DType::kFloat32) : x;
 }
 
 Val CastLike(Val x, Val like) { return Cast(x, like.dtype()); }

@@ -12,8 +12,6 @@
 namespace sardonyx::passes {
 namespace {
 
-bool IsHalf(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
-
 // Casts of float32 to one type of 16 bits, forth and back perhaps, which round as one of them does.
 bool RoundsToHalf(const Node& node) {
   if (!IsElementwise(node) || node.inputs.size() != 1) return false;

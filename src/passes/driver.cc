@@ -183,7 +183,7 @@ bool IsConstantOf(const Value* value, double number) {
 
 bool IsComputedAsFloat32(const Value* value) {
   const DType type = value->fact.type.dtype;
-  return type == DType::kFloat32 || type == DType::kFloat16 || type == DType::kBFloat16;
+  return type == DType::kFloat32 || IsHalf(type);
 }
 
 bool SameShape(const Value* a, const Value* b) {

@@ -18,8 +18,7 @@ namespace {
 bool IsSimple(const Value* value) {
   const DType dtype = value->fact.type.dtype;
   return value->fact.type.is_tensor() && value->fact.ranked() && BitWidth(dtype) >= 8 &&
-         (IsInteger(dtype) || dtype == DType::kBool || dtype == DType::kFloat32 ||
-          dtype == DType::kFloat64 || dtype == DType::kFloat16 || dtype == DType::kBFloat16);
+         (IsInteger(dtype) || dtype == DType::kBool || IsPlainFloat(dtype));
 }
 
 bool IsFusable(const Node& node) {

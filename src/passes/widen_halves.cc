@@ -19,7 +19,6 @@
 namespace sardonyx::passes {
 namespace {
 
-bool IsHalf(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
 bool IsHalf(const Value* value) {
   return value != nullptr && value->fact.type.is_tensor() && IsHalf(value->fact.type.dtype);
 }

@@ -17,14 +17,21 @@
 
 namespace sardonyx {
 
-// Runs body once for each SIMD target that was compiled and that the machine has.
+// Runs body once for each SIMD target that was compiled and that the machine has, with AVX-512 for
+// processors that share wide units and for those that do not.
 template <typename Body>
 void ForEachTarget(Body&& body) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     hwy::SetSupportedTargetsForTest(target);
-    SCOPED_TRACE(std::string(TargetName()));
-    body();
+    const bool is_avx512 = TargetName() == "avx512";
+    for (const bool shares_wide_units : {false, true}) {
+      if (shares_wide_units && !is_avx512) continue;
+      SetSharesWideUnitsForTest(shares_wide_units);
+      SCOPED_TRACE(std::string(TargetName()) + (shares_wide_units ? ", shared units" : ""));
+      body();
+    }
   }
+  SetSharesWideUnitsForTest(std::nullopt);
   hwy::SetSupportedTargetsForTest(0);
 }
 

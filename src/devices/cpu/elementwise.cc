@@ -117,7 +117,7 @@ constexpr Implementation kList[] = {
 std::span<const Implementation> ElementwiseList() { return kList; }
 
 Tensor WidenedHalves(const Tensor& tensor) {
-  if (tensor.dtype() != DType::kFloat16 && tensor.dtype() != DType::kBFloat16) return tensor;
+  if (!IsHalf(tensor.dtype())) return tensor;
   Tensor wide(DType::kFloat32, tensor.dims());
   WidenHalves(tensor.dtype(), tensor.raw(), tensor.size(), wide.data<float>(), Parallel{});
   return wide;

@@ -83,7 +83,7 @@ BindResult BindRows(const BindRequest& request) {
 }
 
 bool IsHalfOrFloat(DType type) {
-  return type == DType::kFloat16 || type == DType::kBFloat16 || type == DType::kFloat32;
+  return IsHalf(type) || type == DType::kFloat32;
 }
 
 BindResult BindHalfRows(const BindRequest& request) {

@@ -107,10 +107,9 @@ std::string WeightsRefusal(const BindRequest& request) {
     if (!Given(request, i)) continue;
     const DType dtype = request.inputs[i].dtype;
     const bool is_matrix = i < kBias;
-    const bool is_half = dtype == DType::kFloat16 || dtype == DType::kBFloat16;
     const bool fits = is_matrix && IsOfBytes(request)
                           ? dtype == request.inputs[kWeights].dtype
-                          : dtype == DType::kFloat32 || (is_matrix && is_half);
+                          : dtype == DType::kFloat32 || (is_matrix && IsHalf(dtype));
     if (!fits) return fmt::format("weights are {}", Name(dtype));
   }
   return "";

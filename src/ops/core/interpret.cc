@@ -330,8 +330,7 @@ void Interpret(const Expression& expression, std::span<const Tensor> operands, T
 }
 
 bool Accepts(Fn fn, DType operand) {
-  const bool plain_float = operand == DType::kFloat32 || operand == DType::kFloat64 ||
-                           operand == DType::kFloat16 || operand == DType::kBFloat16;
+  const bool plain_float = IsPlainFloat(operand);
   const bool plain_integer = IsInteger(operand) && BitWidth(operand) >= 8;
   switch (fn) {
     case Fn::kCast: return operand != DType::kComplex64 && operand != DType::kComplex128;

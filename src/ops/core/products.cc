@@ -121,7 +121,7 @@ DType SumTypeOf(DType product_type) {
 }
 
 bool IsNarrowed(DType type, DType stored) {
-  return type == DType::kFloat32 && (stored == DType::kFloat16 || stored == DType::kBFloat16);
+  return type == DType::kFloat32 && IsHalf(stored);
 }
 
 Tensor ConvertedTo(const Tensor& x, DType type) {

@@ -37,7 +37,7 @@ Attended Attend(const Lowering& op, Val queries, Val keys, Val values, const Sco
   const DType precision = scoring.precision == DType::kUndefined ? type : scoring.precision;
   ShareHeads(op, queries, &keys, &values);
   Attended result;
-  if (type == DType::kFloat16 || type == DType::kBFloat16) {
+  if (IsHalf(type)) {
     // The root of the scale each, as the standard has it, lest the product overflow or lose digits.
     const double factor = std::sqrt(std::abs(scoring.scale));
     result.product =

@@ -66,8 +66,7 @@ void CheckAttention(const Lowering& op, bool flat) {
     op.Fail("attributes q_num_heads and kv_num_heads are for inputs of rank 3");
   }
   const DType precision = op.DTypeAttribute("softmax_precision", DType::kFloat32);
-  if (precision != DType::kFloat32 && precision != DType::kFloat64 &&
-      precision != DType::kFloat16 && precision != DType::kBFloat16) {
+  if (!IsPlainFloat(precision)) {
     op.Fail("attribute softmax_precision is {}, no type for it", op.Int("softmax_precision"));
   }
   const int64_t mode = op.Int("qk_matmul_output_mode");

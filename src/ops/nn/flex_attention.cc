@@ -9,8 +9,7 @@ DType FlexPrecision(const Attributes& attributes, DType type) {
   const DType otherwise = type == DType::kFloat64 ? type : DType::kFloat32;
   const auto given =
       static_cast<DType>(attributes.Int("softmax_precision", static_cast<int64_t>(otherwise)));
-  if (given != DType::kFloat32 && given != DType::kFloat64 && given != DType::kFloat16 &&
-      given != DType::kBFloat16) {
+  if (!IsPlainFloat(given)) {
     Fail(ErrorCode::kInvalidModel, "attribute softmax_precision is {}, no type for it",
          static_cast<int64_t>(given));
   }

@@ -8,13 +8,8 @@ namespace sardonyx {
 namespace ops {
 namespace {
 
-bool CanDraw(DType type) {
-  return type == DType::kFloat32 || type == DType::kFloat64 || type == DType::kFloat16 ||
-         type == DType::kBFloat16;
-}
-
 Val Draw(Lowering& op, std::string_view kind, Val shape, DType type) {
-  if (!CanDraw(type) || (type == DType::kBFloat16 && op.version() < 22)) {
+  if (!IsPlainFloat(type) || (type == DType::kBFloat16 && op.version() < 22)) {
     op.Fail("{}-{} cannot draw {}", op.op_type(), op.version(), Name(type));
   }
   const bool normal = kind == "normal";
@@ -84,7 +79,7 @@ namespace {
 
 void InferRandom(InferContext& context) {
   const DType type = static_cast<DType>(context.attributes().Int("dtype"));
-  if (!ops::CanDraw(type)) {
+  if (!IsPlainFloat(type)) {
     context.Fail("random numbers are float32, float64, float16 or bfloat16, not of type {}",
                  context.attributes().Int("dtype"));
   }
