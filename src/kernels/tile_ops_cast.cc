@@ -19,6 +19,8 @@ HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
 namespace {
 
+namespace hn = hwy::HWY_NAMESPACE;
+
 template <typename To, typename From>
 void Cast(const TileArgs& args) {
   const From* in = static_cast<const From*>(args.in[0]);
@@ -155,8 +157,27 @@ TileFn FindFill(int element_bytes) {
   }
 }
 
+// Rows of `count` times one value each. Short ones take whole vectors, whose excess the next row
+// writes over.
+template <typename Bits>
+Bits* FillRows(const Bits* in, int64_t rows, int64_t stride, int64_t count, Bits* out) {
+  const hn::ScalableTag<Bits> d;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t written = (count + lanes - 1) / lanes * lanes;
+  const Bits* const end = out + rows * count;
+  for (; end - out >= written; out += count, in += stride) {
+    const auto value = hn::Set(d, *in);
+    for (int64_t i = 0; i < count; i += lanes) hn::StoreU(value, d, out + i);
+  }
+  for (; out != end; out += count, in += stride) {
+    for (int64_t i = 0; i < count; ++i) out[i] = *in;
+  }
+  return out;
+}
+
 template <typename Bits>
 Bits* Gather(const Bits* in, const int64_t* dims, const int64_t* strides, int rank, Bits* out) {
+  if (rank == 2 && strides[1] == 0) return FillRows(in, dims[0], strides[0], dims[1], out);
   if (rank > 1) {
     for (int64_t i = 0; i < dims[0]; ++i) {
       out = Gather(in + i * strides[0], dims + 1, strides + 1, rank - 1, out);
