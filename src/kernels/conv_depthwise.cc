@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "kernels/conv_internal.h"
+#include "kernels/subnormals.h"
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -511,6 +512,7 @@ size_t PackedBytes(const ConvShape& s) {
 void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel&) {
   const int64_t row = s.cin / s.groups * s.KernelSize();
   TransposeCopy(weights, row, row, s.cout, packed, s.cout);
+  ZeroSubnormals(packed, row * s.cout);
 }
 
 // Single channels, 3 x 3 with strides of 1 or 2, 5 x 5 with such a stride of lines and 7 x 7 of

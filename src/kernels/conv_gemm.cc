@@ -7,6 +7,7 @@
 #include "kernels/conv_internal.h"
 #include "kernels/gemm.h"
 #include "kernels/scratch_slots.h"
+#include "kernels/subnormals.h"
 
 namespace sardonyx {
 namespace {
@@ -326,6 +327,7 @@ void Pack(const ConvShape& s, const float* weights, float* packed, const Paralle
       } else {
         PackPanel(from + n0 * k, channels, taps, std::min(panel, n - n0), to + n0 * k);
       }
+      ZeroSubnormals(to + n0 * k, k * RoundUp(std::min(panel, n - n0), kPanelGranule));
     }
   });
 }

@@ -10,6 +10,7 @@
 #include "kernels/conv_internal.h"
 #include "kernels/gemm.h"
 #include "kernels/scratch_slots.h"
+#include "kernels/subnormals.h"
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -352,6 +353,7 @@ void Pack(const ConvShape& s, const float* weights, float* packed, const Paralle
         alignas(64) float taps[kMostTaps * kWidest] = {};
         PackPanels(std::min(tiles.taps, line - first), columns, from + row * line + first,
                    s.cin * area, true, 0, columns, taps);
+        ZeroSubnormals(taps, tiles.taps * width);
         kernels.weights(taps, width, packed + kSide * n * cut.channels + (i * s.cin + c) * width,
                         cut.channels * width);
       }

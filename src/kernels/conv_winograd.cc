@@ -11,6 +11,7 @@
 #include "kernels/conv_internal.h"
 #include "kernels/gemm.h"
 #include "kernels/scratch_slots.h"
+#include "kernels/subnormals.h"
 #include "kernels/winograd_few.h"
 #include "kernels/winograd_transform.h"
 
@@ -243,6 +244,7 @@ void PackKernels(const ConvShape& s, const Cut& cut, const Panel& panel, const f
     const int64_t from = s.kernel[0] == 1 ? i : i % s.cin * s.kernel[0] + i / s.cin;
     PackPanels(together * area, panel.columns, weights + from * area, ld, true, 0, panel.columns,
                to);
+    ZeroSubnormals(to, together * area * panel.width);
   }
 }
 

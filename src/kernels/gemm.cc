@@ -10,6 +10,7 @@
 #include "kernels/gemv.h"
 #include "kernels/scratch_slots.h"
 #include "kernels/slices.h"
+#include "kernels/subnormals.h"
 
 namespace sardonyx {
 
@@ -265,8 +266,11 @@ void GemmPackB(int64_t k, int64_t n, const float* b, int64_t ldb, bool b_transpo
   const int64_t panel = GemmPanelWidth(), panels = CeilDiv(n, panel);
   const int64_t parts = std::clamp<int64_t>(k * n / 16384, 1, std::min<int64_t>(panels, 32));
   par.For(parts, [&](int64_t part) {
-    PackPanels(k, n, b, ldb, b_transposed, panels * part / parts * panel,
-               std::min(n, panels * (part + 1) / parts * panel), packed);
+    for (int64_t p = panels * part / parts; p < panels * (part + 1) / parts; ++p) {
+      const int64_t begin = p * panel, end = std::min(n, begin + panel);
+      PackPanels(k, n, b, ldb, b_transposed, begin, end, packed);
+      ZeroSubnormals(packed + begin * k, k * RoundUp(end - begin, kPanelGranule));
+    }
   });
 }
 
@@ -277,8 +281,10 @@ void GemmPackRows(int64_t k, int64_t n, int64_t first, int64_t count, const floa
   par.For(parts, [&](int64_t part) {
     for (int64_t p = panels * part / parts; p < panels * (part + 1) / parts; ++p) {
       const int64_t begin = p * panel, columns = std::min(panel, n - begin);
-      PackPanels(count, columns, rows + begin, ldb, false, 0, columns,
-                 packed + begin * k + first * RoundUp(columns, kPanelGranule));
+      const int64_t width = RoundUp(columns, kPanelGranule);
+      float* const to = packed + begin * k + first * width;
+      PackPanels(count, columns, rows + begin, ldb, false, 0, columns, to);
+      ZeroSubnormals(to, count * width);
     }
   });
 }
