@@ -79,7 +79,11 @@ void MappedFile::DropPages(std::string_view part) const {
   const size_t begin = offset / unit * unit;
   const size_t end = std::min((offset + part.size() + unit - 1) / unit * unit, size_);
   // Only advice: when it fails, nothing but memory is lost.
-  if (begin < end) madvise(const_cast<char*>(data_) + begin, end - begin, MADV_DONTNEED);
+  if (begin >= end) return;
+  char* const at = const_cast<char*>(data_) + begin;
+  madvise(at, end - begin, MADV_DONTNEED);
+  // Who reads some rows of these again, as of embeddings, shall not have 2 MiB around each.
+  madvise(at, end - begin, MADV_NOHUGEPAGE);
 }
 
 MappedFile::~MappedFile() {
