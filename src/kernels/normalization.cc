@@ -70,9 +70,29 @@ HWY_INLINE void Apply(const T* x, const T* scale, const T* bias, T* y, int64_t n
   StorePart(v, d, y + i, n - i);
 }
 
+// The same with numbers for each run of elements, those of `first` and behind it.
+template <typename T>
+HWY_INLINE void ApplyRuns(const RowNorm<T>& norm, int64_t first, const T* x, T* y, T mean, T inv) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto m = hn::Set(d, mean);
+  for (const T* const end = x + norm.n; x < end; x += norm.run, y += norm.run, ++first) {
+    const int64_t at = first % norm.runs;
+    const auto f = hn::Set(d, norm.scale != nullptr ? inv * norm.scale[at] : inv);
+    const auto b = hn::Set(d, norm.bias != nullptr ? norm.bias[at] : T{0});
+    const auto apply = [&](auto v) HWY_ATTR { return hn::MulAdd(hn::Sub(v, m), f, b); };
+    int64_t i = 0;
+    for (; i + lanes <= norm.run; i += lanes) {
+      hn::StoreU(apply(hn::LoadU(d, x + i)), d, y + i);
+    }
+    const int64_t rest = norm.run - i;
+    if (rest > 0) StorePart(apply(LoadPart(d, x + i, rest)), d, y + i, rest);
+  }
+}
+
 // Short rows go through each step some at a time, for a row alone waits for the end of each.
 template <typename T>
-HWY_INLINE void Normalize(const RowNorm<T> norm) {  // a copy, which no store can change
+HWY_INLINE void Normalize(const RowNorm<T> norm, int64_t first_row) {  // a copy: stores change none
   constexpr int64_t kTogether = 4, kShortBytes = 4096;
   const int64_t n = norm.n;
   const int64_t together = n * static_cast<int64_t>(sizeof(T)) <= kShortBytes ? kTogether : 1;
@@ -89,15 +109,24 @@ HWY_INLINE void Normalize(const RowNorm<T> norm) {  // a copy, which no store ca
       inv[r] = static_cast<T>(1.0 / std::sqrt(variance + norm.epsilon));
     }
     for (int64_t r = 0; r < rows; ++r) {
-      Apply(x + r * n, norm.scale, norm.bias, norm.y + (begin + r) * n, n, mean[r], inv[r]);
+      T* const y = norm.y + (begin + r) * n;
+      const int64_t first = (first_row + begin + r) * (n / norm.run);
+      if (norm.run > 1) {
+        ApplyRuns(norm, first, x + r * n, y, mean[r], inv[r]);
+        continue;
+      }
+      const int64_t offset = norm.runs == 0 ? 0 : first % norm.runs;
+      Apply(x + r * n, norm.scale == nullptr ? nullptr : norm.scale + offset,
+            norm.bias == nullptr ? nullptr : norm.bias + offset, y, n, mean[r], inv[r]);
     }
     if (norm.mean != nullptr) std::copy_n(mean, rows, norm.mean + begin);
     if (norm.inv_std_dev != nullptr) std::copy_n(inv, rows, norm.inv_std_dev + begin);
   }
 }
 
-void NormalizeFloats(const RowNorm<float>& norm) { Normalize(norm); }
-void NormalizeDoubles(const RowNorm<double>& norm) { Normalize(norm); }
+// Row 0 is row `first` of all.
+void NormalizeFloats(const RowNorm<float>& norm, int64_t first) { Normalize(norm, first); }
+void NormalizeDoubles(const RowNorm<double>& norm, int64_t first) { Normalize(norm, first); }
 
 }  // namespace
 }  // namespace sardonyx::HWY_NAMESPACE
@@ -125,17 +154,21 @@ void ForParts(const RowNorm<T>& norm, const Parallel& par, Run&& run) {
     part.rows = slices.End(task, norm.rows) - begin;
     if (norm.mean != nullptr) part.mean += begin;
     if (norm.inv_std_dev != nullptr) part.inv_std_dev += begin;
-    run(part);
+    run(part, begin);
   });
 }
 
 }  // namespace
 
 void NormalizeRows(const RowNorm<float>& norm, const Parallel& par) {
-  ForParts(norm, par, [](const auto& part) { HWY_DYNAMIC_DISPATCH(NormalizeFloats)(part); });
+  ForParts(norm, par, [](const auto& part, int64_t first) {
+    HWY_DYNAMIC_DISPATCH(NormalizeFloats)(part, first);
+  });
 }
 void NormalizeRows(const RowNorm<double>& norm, const Parallel& par) {
-  ForParts(norm, par, [](const auto& part) { HWY_DYNAMIC_DISPATCH(NormalizeDoubles)(part); });
+  ForParts(norm, par, [](const auto& part, int64_t first) {
+    HWY_DYNAMIC_DISPATCH(NormalizeDoubles)(part, first);
+  });
 }
 
 size_t HalfRowsScratchBytes(int64_t n, int threads) {
@@ -165,7 +198,7 @@ void NormalizeHalfRows(const RowNorm<float>& norm, const HalfRows& rows, void* s
       if (norm.mean != nullptr) part.mean += row;
       if (norm.inv_std_dev != nullptr) part.inv_std_dev += row;
       if (widens) widen(TileArgs{{x}, lease.floats(), part.rows * n});
-      HWY_DYNAMIC_DISPATCH(NormalizeFloats)(part);
+      HWY_DYNAMIC_DISPATCH(NormalizeFloats)(part, row);
       if (rounds) round(TileArgs{{lease.floats()}, y, part.rows * n});
     }
   });

@@ -13,12 +13,16 @@ namespace sardonyx {
 template <typename T>
 struct RowNorm {
   const T* x;
-  const T *scale, *bias;  // [n] or null
+  const T *scale, *bias;  // [n] or null; see `run`
   T* y;
   int64_t rows, n;
   T epsilon;
   bool rms = false;
   T *mean = nullptr, *inv_std_dev = nullptr;  // outputs [rows] or null
+  // If `runs` is not 0, scale and bias are [runs]: a number for each `run` elements of x, first to
+  // last, that begin anew behind the last. Channels of an image are such runs. `run` divides n; if
+  // it is 1, n divides `runs`.
+  int64_t run = 1, runs = 0;
 };
 void NormalizeRows(const RowNorm<float>& norm, const Parallel& par);
 void NormalizeRows(const RowNorm<double>& norm, const Parallel& par);

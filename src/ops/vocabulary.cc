@@ -139,11 +139,6 @@ Val Repeat(Val x, int64_t axis, Val count) {
   return Reshape(copies, Concat({before, size * count, after}, 0), true);
 }
 
-Val Standardize(Val x, int64_t axis, double epsilon) {
-  return x.builder->Make(core::layer_norm, {x},
-                         {{"axis", axis}, {"epsilon", epsilon}, {"rms", int64_t{0}}});
-}
-
 Val ToChannelsLast(Val x) { return ToChannelsLast(x, x.rank()); }
 
 Val ToChannelsLast(Val x, int rank) {

@@ -122,8 +122,6 @@ Val GatherElements(Val x, Val indices, int64_t axis);
 Val ScatterElements(Val x, Val indices, Val updates, int64_t axis);
 // Each slice along `axis` `count` times in a row: [a,b] -> [a,a,b,b].
 Val Repeat(Val x, int64_t axis, Val count);
-// (x - mean) / sqrt(variance + epsilon) over the axes from `axis` on.
-Val Standardize(Val x, int64_t axis, double epsilon);
 Val ToChannelsLast(Val x);            // [N,C,spatial...] -> [N,spatial...,C]
 Val ToChannelsLast(Val x, int rank);  // where x may not know its rank
 Val ToChannelsFirst(Val x);           // and back

@@ -61,6 +61,45 @@ TEST(LayerNorm, AgreesWithDouble) {
   });
 }
 
+// Channels of images, alone or in groups, and rows that have numbers of their own for each element.
+TEST(LayerNorm, ScalesRuns) {
+  struct Case {
+    int64_t rows, n, run, runs;
+  };
+  test::ForEachTarget([] {
+    for (const Case& c : std::vector<Case>{{6, 35, 35, 3},
+                                           {4, 16, 16, 4},
+                                           {6, 300, 100, 9},
+                                           {5, 33, 3, 11},
+                                           {4, 7, 7, 1},
+                                           {6, 20, 1, 40},
+                                           {900, 70, 35, 4}}) {
+      const auto x = test::RandomFloats(c.rows * c.n, 1);
+      const auto scale = test::RandomFloats(c.runs, 2), bias = test::RandomFloats(c.runs, 3);
+      std::vector<double> expected(x.size());
+      for (int64_t r = 0; r < c.rows; ++r) {
+        const auto n = static_cast<double>(c.n);
+        double mean = 0, variance = 0;
+        for (int64_t i = 0; i < c.n; ++i) mean += x[r * c.n + i] / n;
+        for (int64_t i = 0; i < c.n; ++i) variance += std::pow(x[r * c.n + i] - mean, 2) / n;
+        for (int64_t i = r * c.n; i < (r + 1) * c.n; ++i) {
+          const int64_t at = i / c.run % c.runs;
+          expected[i] = (x[i] - mean) / std::sqrt(variance + kEpsilon) * scale[at] + bias[at];
+        }
+      }
+      std::vector<float> y(x.size()), two(x.size());
+      RowNorm<float> norm{x.data(), scale.data(), bias.data(), y.data(), c.rows, c.n, kEpsilon};
+      norm.run = c.run;
+      norm.runs = c.runs;
+      NormalizeRows(norm, test::Threads(1));
+      ExpectNear(y, expected);
+      norm.y = two.data();
+      NormalizeRows(norm, test::Threads(2));
+      EXPECT_TRUE(test::SameBits(y, two));
+    }
+  });
+}
+
 TEST(LayerNorm, OfDoubles) {
   test::ForEachTarget([] {
     for (int64_t n : {1, 3, 8, 31, 77, 1000}) {

@@ -7,9 +7,10 @@
 namespace sardonyx::cpu {
 namespace {
 
-// What the node says, as rows of n elements.
+// What the node says, as rows of n elements, and how far numbers of scale and bias reach.
 struct Rows {
   int64_t rows = 1, n = 1;
+  int64_t run = 1, runs = 0;
   bool rms = false;
   double epsilon = 0;
 
@@ -37,19 +38,42 @@ struct Rows {
             .epsilon = static_cast<T>(epsilon),
             .rms = rms,
             .mean = out(1),
-            .inv_std_dev = out(2)};
+            .inv_std_dev = out(2),
+            .run = run,
+            .runs = runs};
   }
 };
 
-// Why scale and bias, or the statistics, are not what a kernel of that type takes, if so.
-std::optional<std::string> WhyNot(const BindRequest& request, DType type, int64_t n) {
+// Sets rows->run and rows->runs to what they are in RowNorm for a scale or bias that broadcasts to x;
+// false if the kernels have no such.
+bool FindRuns(const std::vector<int64_t>& parameter, const std::vector<int64_t>& x, Rows* rows) {
+  const size_t lacking = x.size() - parameter.size();
+  const auto size = [&](size_t i) { return i < lacking ? 1 : parameter[i - lacking]; };
+  rows->run = rows->runs = 1;
+  size_t d = x.size();
+  for (; d > 0 && size(d - 1) == 1 && rows->run < rows->n; --d) rows->run *= x[d - 1];
+  for (; d > 0 && size(d - 1) == x[d - 1]; --d) rows->runs *= x[d - 1];
+  for (; d > 0; --d) {
+    if (size(d - 1) != 1) return false;
+  }
+  if (rows->n % rows->run != 0) return false;
+  return rows->run > 1 || rows->runs % rows->n == 0;
+}
+
+// Takes in scale and bias; why these, or the statistics, are not what a kernel of that type takes,
+// if so.
+std::optional<std::string> WhyNot(const BindRequest& request, DType type, Rows* rows) {
+  std::optional<std::pair<int64_t, int64_t>> first;
   for (size_t i = 1; i < request.inputs.size(); ++i) {
     const Operand& parameter = request.inputs[i];
     if (!parameter.present()) continue;
-    if (parameter.dtype != type || parameter.size() != n) {
-      return fmt::format("scale or bias is {}{}, not {} of {} elements", Name(parameter.dtype),
-                         PrintDims(parameter.dims), Name(type), n);
+    const bool fits = FindRuns(parameter.dims, request.inputs[0].dims, rows);
+    const std::pair runs(rows->run, rows->runs);
+    if (parameter.dtype != type || !fits || runs != first.value_or(runs)) {
+      return fmt::format("scale or bias is {}{}, not {} by runs of {}", Name(parameter.dtype),
+                         PrintDims(parameter.dims), Name(type), PrintDims(request.inputs[0].dims));
     }
+    first = runs;
   }
   for (size_t i = 1; i < request.outputs.size(); ++i) {
     const DType given = request.outputs[i].dtype;
@@ -67,8 +91,8 @@ BindResult BindRows(const BindRequest& request) {
     return Refuse("an output is {}", Name(request.outputs[0].dtype));
   }
   if (x.size() == 0) return Refuse("no elements");
-  const Rows rows(request);
-  if (const auto why = WhyNot(request, x.dtype, rows.n)) return *why;
+  Rows rows(request);
+  if (const auto why = WhyNot(request, x.dtype, &rows)) return *why;
   Bound bound;
   bound.inplace = 1;
   const auto with = [&](auto tag) -> BindResult {
@@ -82,9 +106,7 @@ BindResult BindRows(const BindRequest& request) {
   return x.dtype == DType::kFloat32 ? with(TypeTag<float>{}) : with(TypeTag<double>{});
 }
 
-bool IsHalfOrFloat(DType type) {
-  return IsHalf(type) || type == DType::kFloat32;
-}
+bool IsHalfOrFloat(DType type) { return IsHalf(type) || type == DType::kFloat32; }
 
 BindResult BindHalfRows(const BindRequest& request) {
   const Operand& x = request.inputs[0];
@@ -93,8 +115,8 @@ BindResult BindHalfRows(const BindRequest& request) {
     return Refuse("element types are {} and {}", Name(x.dtype), Name(y_type));
   }
   if (x.size() == 0) return Refuse("no elements");
-  const Rows rows(request);
-  if (const auto why = WhyNot(request, DType::kFloat32, rows.n)) return *why;
+  Rows rows(request);
+  if (const auto why = WhyNot(request, DType::kFloat32, &rows)) return *why;
   Bound bound;
   bound.inplace = x.dtype == y_type ? 1 : 0;
   bound.scratch_bytes = static_cast<int64_t>(HalfRowsScratchBytes(rows.n, request.threads));

@@ -6,29 +6,32 @@ namespace sardonyx::ops {
 
 namespace {
 
-// Groups of channels of x [N,C,spatial...], each with mean 0 and variance 1.
-Val StandardizeGroups(Val x, int64_t groups, double epsilon) {
-  const Val rows = Reshape(x, std::vector<int64_t>{0, groups, -1});
-  return Reshape(Standardize(rows, 2, epsilon), ShapeOf(x), true);
-}
-
-Val ScaleChannels(Val x, Val scale, Val bias) {
-  return x * AlongChannels(scale, x.rank()) + AlongChannels(bias, x.rank());
+// The rows [N,groups,...] of x [N,C,spatial...], normalised over axis 2 and behind; scale and bias
+// broadcast to them.
+Outputs NormalizeGroups(Lowering& op, Val rows, Val scale, Val bias) {
+  const Val y = op.builder().Make(
+      core::layer_norm, {rows, scale, bias},
+      {{"axis", int64_t{2}}, {"epsilon", op.Float("epsilon", 1e-5)}, {"rms", int64_t{0}}});
+  return Reshape(y, ShapeOf(op.in(0)), true);
 }
 
 }  // namespace
 
 Outputs LowerInstanceNormalization(Lowering& op) {
-  // 0 groups copies the size of the axis: a group a channel.
-  return ScaleChannels(StandardizeGroups(op.in(0), 0, op.Float("epsilon", 1e-5)), op.in(1),
-                       op.in(2));
+  // 0 copies the size of the axis: a group a channel.
+  const Val rows = Reshape(op.in(0), std::vector<int64_t>{0, 0, -1});
+  return NormalizeGroups(op, rows, Unsqueeze(op.in(1), {1}), Unsqueeze(op.in(2), {1}));
 }
 
 Outputs LowerGroupNormalization(Lowering& op) {
   const int64_t groups = op.Int("num_groups");
   if (groups < 1) op.Fail("attribute num_groups is {}, less than 1", groups);
-  return ScaleChannels(StandardizeGroups(op.in(0), groups, op.Float("epsilon", 1e-5)), op.in(1),
-                       op.in(2));
+  const Val x = op.in(0);
+  const Val channels = SizeOf(x, 1) / static_cast<double>(groups);
+  const Val rows = Reshape(
+      x, Concat({ShapeOf(x, 0, 1), x.builder->Ints({groups}), channels, x.builder->Ints({-1})}, 0));
+  const std::vector<int64_t> dims = {groups, -1, 1};
+  return NormalizeGroups(op, rows, Reshape(op.in(1), dims), Reshape(op.in(2), dims));
 }
 
 // GroupNormalization-18 has a scale and a bias for each group, not for each channel.
