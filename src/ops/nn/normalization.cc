@@ -27,6 +27,9 @@ Outputs LowerGroupNormalization(Lowering& op) {
   const int64_t groups = op.Int("num_groups");
   if (groups < 1) op.Fail("attribute num_groups is {}, less than 1", groups);
   const Val x = op.in(0);
+  if (x.rank() > 1 && x.shape()[1].known() && x.size(1) % groups != 0) {
+    op.Fail("{} channels cannot be cut into {} groups", x.size(1), groups);
+  }
   const Val channels = SizeOf(x, 1) / static_cast<double>(groups);
   const Val rows = Reshape(
       x, Concat({ShapeOf(x, 0, 1), x.builder->Ints({groups}), channels, x.builder->Ints({-1})}, 0));

@@ -131,7 +131,8 @@ def group_normalization(request: Request) -> list[Case]:
         return [(y * _columns(s, 4) + _columns(b, 4)).astype(x.dtype)]
 
     return [
-        Case([x, scale, bias], {"num_groups": groups}, expected=expected, rtol=loose, atol=loose)
+        Case([x, scale, bias], {"num_groups": groups}, expected=expected, rtol=loose, atol=loose),
+        Case([x, scale, bias], {"num_groups": 3}, refused="4 channels cannot be cut into 3 groups"),
     ]
 
 
