@@ -103,13 +103,13 @@ struct Session::State {
     SetOptions(given, {});
     metadata = Metadata(file->model);
     for (const auto& output : file->model.graph->output) outputs.push_back(DescribeValue(output));
-    packs = std::make_shared<PackCache>([this](const Tensor& constant) { ReleasePages(constant); });
+    packs = std::make_shared<PackCache>([this](const Tensor& tensor) { return FileOf(tensor); });
     for (const auto& input : file->model.graph->input) {
       declared[std::string(input.name.Get())] = DescribeValue(input);
     }
     messages = std::move(model_file->model);
     main = Compile({}, {});
-    onnx::ReleasePages(*file, file->bytes.data(), static_cast<int64_t>(file->bytes.size()));
+    onnx::DropPages(*file);
     for (const std::string& name : main->input_names) inputs.push_back(declared.at(name));
   }
 
@@ -157,11 +157,10 @@ struct Session::State {
     return file;
   }
 
-  // Packed weights are not read from the file again: its pages may go back to the system. They come
-  // back from the file if they are read after all.
-  void ReleasePages(const Tensor& constant) const {
-    if (engine != nullptr) return;  // other processes may be using them
-    onnx::ReleasePages(*file, constant.raw(), constant.bytes());
+  // The file of the model in which a tensor lies; null without one, and for an engine file, whose
+  // pages other processes may be using.
+  std::shared_ptr<const MappedFile> FileOf(const Tensor& tensor) const {
+    return engine != nullptr ? nullptr : onnx::MappedFileOf(*file, tensor.raw(), tensor.bytes());
   }
 
   onnx::ImportedModel Import(const std::vector<std::string>& wanted,
@@ -196,7 +195,8 @@ struct Session::State {
       auto results =
           FoldOnDevice(node, arguments, CpuDevice(), options.threads, options.winograd, folded);
       for (const Tensor& argument : arguments) {
-        if (argument.defined()) ReleasePages(argument);
+        const auto mapped = argument.defined() ? FileOf(argument) : nullptr;
+        if (mapped != nullptr) mapped->DropPages(argument.raw(), argument.bytes());
       }
       return results;
     };
@@ -212,8 +212,7 @@ struct Session::State {
   bool IsExternal(const Tensor& tensor) const {
     if (for_engine) return false;
     if (engine != nullptr) return engine->Holds(tensor);
-    return tensor.owner() == file->owner ||
-           file->external_files->Holds(tensor.raw(), tensor.bytes());
+    return tensor.owner() == file->owner || FileOf(tensor) != nullptr;
   }
 
   std::shared_ptr<Compiled> Compile(const std::vector<std::string>& wanted,

@@ -65,19 +65,27 @@ std::shared_ptr<const MappedFile> MappedFile::FromDescriptor(int descriptor,
     }
     data = static_cast<const char*>(address);
   }
-  return std::shared_ptr<const MappedFile>(new MappedFile(data, size, path));
+  return std::shared_ptr<const MappedFile>(
+      new MappedFile(data, size, path, IdentityOf(file.value())));
 }
 
-MappedFile::MappedFile(const char* data, size_t size, std::string path)
-    : data_(data), size_(size), path_(std::move(path)) {}
+MappedFile::MappedFile(const char* data, size_t size, std::string path, Identity identity)
+    : data_(data), size_(size), path_(std::move(path)), identity_(identity) {}
 
-void MappedFile::DropPages(std::string_view part) const {
-  // A page that is read brings its neighbours with it, 64 KiB in all: they go together, too.
-  const auto unit = std::max<size_t>(static_cast<size_t>(sysconf(_SC_PAGESIZE)), 64 << 10);
+MappedFile::Identity MappedFile::IdentityOf(int descriptor) {
+  struct stat status = {};
+  if (fstat(descriptor, &status) != 0) return {};
+  return {.device = status.st_dev, .number = status.st_ino};
+}
+
+void MappedFile::DropPages(const void* part, int64_t size, bool is_followed) const {
+  // A page that is read brings those with it that the system cached together, up to 2 MiB, which
+  // begin at multiples of their size: they go together, too.
+  constexpr size_t kUnit = 2 << 20;
   // The mapping begins at a page, so offsets tell where the others begin.
-  const auto offset = static_cast<size_t>(part.data() - data_);
-  const size_t begin = offset / unit * unit;
-  const size_t end = std::min((offset + part.size() + unit - 1) / unit * unit, size_);
+  const auto offset = static_cast<size_t>(static_cast<const char*>(part) - data_);
+  const size_t begin = offset / kUnit * kUnit, last = offset + static_cast<size_t>(size);
+  const size_t end = std::min((is_followed ? last : last + kUnit - 1) / kUnit * kUnit, size_);
   // Only advice: when it fails, nothing but memory is lost.
   if (begin >= end) return;
   char* const at = const_cast<char*>(data_) + begin;
@@ -86,7 +94,29 @@ void MappedFile::DropPages(std::string_view part) const {
   madvise(at, end - begin, MADV_NOHUGEPAGE);
 }
 
+void MappedFile::Read(const void* part, int64_t size, void* to) const {
+  // Opened when needed and not before: a model may have a file for each of hundreds of weights.
+  std::call_once(opened_, [&] {
+    descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor_ < 0 || IdentityOf(descriptor_) == identity_) return;
+    close(descriptor_);
+    descriptor_ = -1;
+  });
+  const auto* const from = static_cast<const char*>(part);
+  auto* const bytes = static_cast<char*>(to);
+  int64_t done = 0;
+  while (descriptor_ >= 0 && done < size) {
+    const ssize_t count =
+        pread(descriptor_, bytes + done, static_cast<size_t>(size - done), from - data_ + done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    done += count;
+  }
+  std::copy(from + done, from + size, bytes + done);
+}
+
 MappedFile::~MappedFile() {
+  if (descriptor_ >= 0) close(descriptor_);
   if (data_ != nullptr) munmap(const_cast<char*>(data_), size_);
 }
 

@@ -2,7 +2,9 @@
 // Read-only views of whole files through the page cache.
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 
@@ -25,16 +27,31 @@ class MappedFile {
   std::string_view bytes() const { return {data_, size_}; }
   const std::string& path() const { return path_; }
 
-  // Gives the memory of the pages in and around `part` (of bytes()) back; they are read again when
-  // touched. For parts that were copied elsewhere, which would otherwise count twice.
-  void DropPages(std::string_view part) const;
+  // Gives the memory of the pages in and around a part of bytes() back; they are read again when
+  // touched. For parts that were copied elsewhere, which would otherwise count twice. With
+  // `is_followed` what lies behind is read next: pages that it shares are left to it.
+  void DropPages(const void* part, int64_t size, bool is_followed = false) const;
+
+  // Copies a part of bytes() by reading the file, which maps nothing: to touch a page maps all that
+  // the system cached with it, up to 2 MiB, and that counts as memory of the process. Takes it from
+  // the mapping if the path no longer leads to this file.
+  void Read(const void* part, int64_t size, void* to) const;
 
  private:
-  MappedFile(const char* data, size_t size, std::string path);
+  // What tells a file from others: those of stat.
+  struct Identity {
+    unsigned long device = 0, number = 0;  // NOLINT: as the system has them
+    bool operator==(const Identity&) const = default;
+  };
+  MappedFile(const char* data, size_t size, std::string path, Identity identity);
+  static Identity IdentityOf(int descriptor);
 
   const char* data_;
   size_t size_;
   std::string path_;
+  Identity identity_;
+  mutable std::once_flag opened_;
+  mutable int descriptor_ = -1;  // opened by the first Read; -1 also where that failed
 };
 
 }  // namespace sardonyx

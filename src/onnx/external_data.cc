@@ -186,20 +186,12 @@ std::shared_ptr<const MappedFile> ExternalFiles::Open(std::string_view location)
   return file;
 }
 
-bool ExternalFiles::Holds(const void* data, int64_t size) {
-  const std::string_view part(static_cast<const char*>(data), static_cast<size_t>(size));
+std::shared_ptr<const MappedFile> ExternalFiles::FileOf(std::string_view part) {
   const std::lock_guard lock(mutex_);
   for (const auto& [location, file] : files_) {
-    if (Contains(*file, part)) return true;
+    if (Contains(*file, part)) return file;
   }
-  return false;
-}
-
-void ExternalFiles::DropPages(std::string_view part) {
-  const std::lock_guard lock(mutex_);
-  for (const auto& [location, file] : files_) {
-    if (Contains(*file, part)) file->DropPages(part);
-  }
+  return nullptr;
 }
 
 }  // namespace sardonyx::onnx

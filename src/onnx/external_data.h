@@ -53,10 +53,8 @@ class ExternalFiles {
     const std::lock_guard lock(mutex_);
     return files_;
   }
-  // Whether the bytes lie in one of the files opened.
-  bool Holds(const void* data, int64_t size);
-  // Gives the memory of these bytes back if they lie in one of the files opened.
-  void DropPages(std::string_view part);
+  // The one of the files opened in which the bytes lie, or null.
+  std::shared_ptr<const MappedFile> FileOf(std::string_view part);
 
  private:
   std::string folder_, model_;

@@ -349,7 +349,9 @@ std::shared_ptr<ModelFile> ReadModel(std::string name, std::string_view bytes,
     Fail(ErrorCode::kInvalidModel, "{}: not an ONNX model: it has no graph{}", file->name, guess);
   }
   // Lists were copied; names, which were not, come back when they are read.
-  if (file->mapping != nullptr) file->mapping->DropPages(bytes);
+  if (file->mapping != nullptr) {
+    file->mapping->DropPages(bytes.data(), static_cast<int64_t>(bytes.size()));
+  }
   return file;
 }
 
@@ -373,13 +375,19 @@ ModelProto ParseAgain(const ModelFile& file) {
   return Parse<ModelProto>(file.bytes, file.options, file.name + ": not a readable ONNX model");
 }
 
-void ReleasePages(const ModelFile& file, const void* data, int64_t size) {
+std::shared_ptr<const MappedFile> MappedFileOf(const ModelFile& file, const void* data,
+                                               int64_t size) {
   const std::string_view part(static_cast<const char*>(data), static_cast<size_t>(size));
-  if (file.mapping != nullptr && Contains(*file.mapping, part)) {
-    file.mapping->DropPages(part);
-  } else {
-    file.external_files->DropPages(part);
-  }
+  if (file.mapping != nullptr && Contains(*file.mapping, part)) return file.mapping;
+  return file.external_files->FileOf(part);
+}
+
+void DropPages(const ModelFile& file) {
+  const auto drop = [](const MappedFile& mapped) {
+    mapped.DropPages(mapped.bytes().data(), static_cast<int64_t>(mapped.bytes().size()));
+  };
+  if (file.mapping != nullptr) drop(*file.mapping);
+  for (const auto& [location, mapped] : file.external_files->opened()) drop(*mapped);
 }
 
 ModelProto ParseModelProto(std::string_view bytes, std::string_view what) {

@@ -46,9 +46,13 @@ std::shared_ptr<ModelFile> ParseModel(std::string_view bytes, std::shared_ptr<co
 // The messages of a file whose own were given away.
 ModelProto ParseAgain(const ModelFile& file);
 
-// Lets the system take back the memory of these bytes if they lie in a file that the model is
-// mapped from, external data included; they are read again when touched. Does nothing otherwise.
-void ReleasePages(const ModelFile& file, const void* data, int64_t size);
+// The file that the model is mapped from, external data included, in which these bytes lie, or
+// null.
+std::shared_ptr<const MappedFile> MappedFileOf(const ModelFile& file, const void* data,
+                                               int64_t size);
+
+// Gives the memory of the pages of all these files back; they are read again when touched.
+void DropPages(const ModelFile& file);
 
 // Single messages from memory; the result points into `bytes`. `what` names them in errors.
 ModelProto ParseModelProto(std::string_view bytes, std::string_view what);

@@ -65,13 +65,17 @@ Tensor FromBytes(DType type, const std::vector<int64_t>& dims, std::string_view 
   // and never read as they are; whoever reads them element by element calls Aligned()
   // (ir/tensor.h).
   const bool large = bytes.size() >= kInPlaceBytes;
-  // Tensors do not write through memory they do not own, so the const_cast is never a write.
-  if ((aligned || large) && !rewrite && !bytes.empty()) {
+  // Small ones of a file are copied: they lie between large ones, and each that a run reads would
+  // map up to 2 MiB around it. Tensors do not write through memory they do not own, so the
+  // const_cast is never a write.
+  if ((large || (aligned && mapping == nullptr)) && !rewrite && !bytes.empty()) {
     return Tensor(type, dims, const_cast<char*>(bytes.data()), owner);
   }
   Tensor copy(type, dims);
   if (!bytes.empty()) std::memcpy(copy.raw(), bytes.data(), bytes.size());
-  if (mapping != nullptr && large) mapping->DropPages(bytes);
+  if (mapping != nullptr && large) {
+    mapping->DropPages(bytes.data(), static_cast<int64_t>(bytes.size()));
+  }
   if (rewrite) {
     auto* values = copy.data<uint8_t>();
     for (int64_t i = 0; i < copy.size(); ++i) values[i] = values[i] != 0;

@@ -26,9 +26,7 @@ Val CastTo(Val x, DType to, bool saturate, std::string_view round_mode) {
   return x.builder->Make(core::Elementwise(Fn::kCast), {x}, attributes);
 }
 
-Val Widen(Val x) {
-  return IsHalf(x.dtype()) ? Cast(x, DType::kFloat32) : x;
-}
+Val Widen(Val x) { return IsHalf(x.dtype()) ? Cast(x, DType::kFloat32) : x; }
 
 Val CastLike(Val x, Val like) { return Cast(x, like.dtype()); }
 

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/mapped_file.h"
 #include "ir/lasting_tensor.h"
 
 namespace sardonyx {
@@ -38,11 +39,17 @@ class PackCache {
   };
   using Packs = std::map<std::pair<ConstantId, std::string>, Pack>;
 
-  // `release` is told of constants that were packed, so that pages of a mapped file can be given
-  // back. `check` is told of constants before their elements are read; it throws if they are not
-  // what they were.
-  explicit PackCache(Watch release = nullptr, Watch check = nullptr)
-      : release_(std::move(release)), check_(std::move(check)) {}
+  // The mapped file in which a constant lies, or null.
+  using Files = std::function<std::shared_ptr<const MappedFile>(const Tensor&)>;
+
+  // `check` is told of constants before their elements are read; it throws if they are not what
+  // they were. The pages of `files` are given back once what lies in them was packed.
+  explicit PackCache(Files files = nullptr, Watch check = nullptr)
+      : files_(std::move(files)), check_(std::move(check)) {}
+
+  std::shared_ptr<const MappedFile> FileOf(const Tensor& constant) const {
+    return files_ ? files_(constant) : nullptr;
+  }
 
   // Reads a constant by parts of its rows, aligned for their elements; for a `pack` of the
   // functions below. A part is valid until the next is asked for, of any reader; then its pages are
@@ -66,7 +73,12 @@ class PackCache {
 
    private:
     void GiveBack() {
-      if (part_.defined() && gives_back_ && cache_.release_) cache_.release_(part_);
+      if (!part_.defined() || !gives_back_) return;
+      const auto end = [](const Tensor& t) { return static_cast<char*>(t.raw()) + t.bytes(); };
+      const bool is_followed = end(part_) < end(constant_);
+      if (const auto file = cache_.FileOf(part_)) {
+        file->DropPages(part_.raw(), part_.bytes(), is_followed);
+      }
     }
     PackCache& cache_;
     Tensor constant_, part_;
@@ -147,7 +159,8 @@ class PackCache {
   }
 
   mutable std::mutex mutex_;
-  Watch release_, check_;
+  Files files_;
+  Watch check_;
   // Guarded by mutex_.
   LastingMemory memory_;
   StagingMemory staging_;

@@ -9,7 +9,10 @@ namespace {
 
 TEST(PackCache, ByRows) {
   std::vector<int64_t> released;
-  PackCache packs([&](const Tensor& part) { released.push_back(part.dims()[0]); });
+  PackCache packs([&](const Tensor& part) {
+    released.push_back(part.dims()[0]);
+    return std::shared_ptr<const MappedFile>();
+  });
   std::mt19937 random(1);
   const Tensor matrix = RandomTensor(DType::kFloat32, {7, 5}, random);
   // As a model file may hold it: not aligned to its elements.

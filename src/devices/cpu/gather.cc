@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/mapped_file.h"
 #include "devices/cpu/families.h"
+#include "kernels/slices.h"
 #include "kernels/strided_copy.h"
 
 namespace sardonyx::cpu {
@@ -32,6 +34,38 @@ auto WithIndices(DType dtype, const void* indices, Body&& body) {
                                 : body(static_cast<const int64_t*>(indices));
 }
 
+// Rows of a large table in a mapped file are read from the file, where those that are wanted are
+// few: touched, each would map up to 2 MiB around it.
+constexpr int64_t kLargeTable = 4 << 20;
+
+struct FileTable {
+  std::shared_ptr<const MappedFile> file;
+  Tensor table;
+  int64_t size, row_bytes, count;
+
+  template <typename Index>
+  void Gather(const Index* indices, void* out, const Parallel& par) const {
+    for (int64_t i = 0; i < count; ++i) {
+      if (indices[i] < -size || indices[i] >= size) Check(indices, i);
+    }
+    const auto* const bytes = static_cast<const char*>(table.raw());
+    const Slices slices = Slice(count, row_bytes / 4 + 1000);
+    par.For(slices.tasks, [&](int64_t task) {
+      for (int64_t i = slices.Begin(task); i < slices.End(task, count); ++i) {
+        const int64_t at = indices[i] + (indices[i] < 0 ? size : 0);
+        file->Read(bytes + at * row_bytes, row_bytes, static_cast<char*>(out) + i * row_bytes);
+      }
+    });
+  }
+};
+
+// Null where the table does not lie in a file, or many of its rows are read.
+std::shared_ptr<const MappedFile> FileToReadFrom(const BindRequest& request, int64_t gathered) {
+  const Tensor* const table = request.inputs[0].constant;
+  if (table == nullptr || table->raw() == nullptr || table->bytes() < kLargeTable) return nullptr;
+  return gathered <= table->bytes() / 4 ? request.packs.FileOf(*table) : nullptr;
+}
+
 BindResult BindGather(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Operand& indices = request.inputs[1];
@@ -42,7 +76,17 @@ BindResult BindGather(const BindRequest& request) {
   for (int64_t i = 0; i < axis; ++i) outer *= x.dims[i];
   for (int64_t i = axis + 1; i < x.rank(); ++i) inner *= x.dims[i];
   Bound bound;
-  bound.run = [=, size = x.dims[axis], bytes = ByteSize(x.dtype, inner), count = indices.size(),
+  const int64_t row_bytes = ByteSize(x.dtype, inner);
+  const auto file = outer == 1 ? FileToReadFrom(request, row_bytes * indices.size()) : nullptr;
+  if (file != nullptr) {
+    const FileTable table{file, *x.constant, x.dims[axis], row_bytes, indices.size()};
+    bound.run = [table, type = indices.dtype](const StepArgs& args) {
+      WithIndices(type, args.in[1],
+                  [&](const auto* at) { table.Gather(at, args.out[0], args.parallel); });
+    };
+    return bound;
+  }
+  bound.run = [=, size = x.dims[axis], bytes = row_bytes, count = indices.size(),
                type = indices.dtype](const StepArgs& args) {
     WithIndices(type, args.in[1], [&](const auto* at) {
       Check(at, GatherRows(args.in[0], at, args.out[0], outer, size, bytes, count, args.parallel));

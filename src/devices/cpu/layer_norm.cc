@@ -44,8 +44,8 @@ struct Rows {
   }
 };
 
-// Sets rows->run and rows->runs to what they are in RowNorm for a scale or bias that broadcasts to x;
-// false if the kernels have no such.
+// Sets rows->run and rows->runs to what they are in RowNorm for a scale or bias that broadcasts to
+// x; false if the kernels have no such.
 bool FindRuns(const std::vector<int64_t>& parameter, const std::vector<int64_t>& x, Rows* rows) {
   const size_t lacking = x.size() - parameter.size();
   const auto size = [&](size_t i) { return i < lacking ? 1 : parameter[i - lacking]; };

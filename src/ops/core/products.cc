@@ -120,9 +120,7 @@ DType SumTypeOf(DType product_type) {
   }
 }
 
-bool IsNarrowed(DType type, DType stored) {
-  return type == DType::kFloat32 && IsHalf(stored);
-}
+bool IsNarrowed(DType type, DType stored) { return type == DType::kFloat32 && IsHalf(stored); }
 
 Tensor ConvertedTo(const Tensor& x, DType type) {
   if (x.dtype() == type) return x;

@@ -1,0 +1,69 @@
+"""Rows of large tables, which are read from the model's file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import sardonyx
+
+ROWS, WIDTH = 40000, 100  # 16 MB
+TABLE = np.random.default_rng(0).standard_normal((ROWS, WIDTH)).astype(np.float32)
+
+
+def save(folder: Path, external: bool, index_type: int = TensorProto.INT64) -> Path:
+    """A model of one Gather from TABLE, in the model's file or in one of its own."""
+    table = numpy_helper.from_array(TABLE, "table")
+    graph = helper.make_graph(
+        [helper.make_node("Gather", ["table", "rows"], ["y"], name="embed")],
+        "g",
+        [helper.make_tensor_value_info("rows", index_type, ["a", "b"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["a", "b", WIDTH])],
+        [table],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    path = folder / "table.onnx"
+    onnx.save(model, path, save_as_external_data=external, location="table.bin")
+    return path
+
+
+def resident_kib() -> int:
+    """Pages of files that count as memory of this process."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("RssFile:")[1].split()[0])
+
+
+@pytest.mark.parametrize("external", [False, True])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_rows(tmp_path: Path, external: bool, threads: int) -> None:
+    session = sardonyx.load(save(tmp_path, external), threads=threads)
+    rng = np.random.default_rng(1)
+    # The last are so many that the table itself is read.
+    for shape in ((1, 1), (2, 3), (1, 0), (3, 700), (4, 9000)):
+        rows = rng.integers(-ROWS, ROWS, shape)
+        np.testing.assert_array_equal(session.run({"rows": rows})["y"], TABLE[rows])
+
+
+def test_rows_by_int32(tmp_path: Path) -> None:
+    session = sardonyx.load(save(tmp_path, True, TensorProto.INT32))
+    rows = np.array([[0, -1, ROWS - 1, -ROWS]], np.int32)
+    np.testing.assert_array_equal(session.run({"rows": rows})["y"], TABLE[rows])
+
+
+@pytest.mark.parametrize("bad", [ROWS, -ROWS - 1])
+def test_index_out_of_range(tmp_path: Path, bad: int) -> None:
+    session = sardonyx.load(save(tmp_path, True))
+    with pytest.raises(sardonyx.InvalidArgumentError, match=f"embed.*index {bad} .element 2"):
+        session.run({"rows": np.array([[0, 1, bad]])})
+
+
+def test_few_rows_take_little_memory(tmp_path: Path) -> None:
+    session = sardonyx.load(save(tmp_path, True))
+    session.run({"rows": np.array([[0]])})
+    before = resident_kib()
+    session.run({"rows": np.arange(0, ROWS, 500)[None]})
+    assert resident_kib() - before < 4096
