@@ -66,17 +66,11 @@ std::shared_ptr<const MappedFile> MappedFile::FromDescriptor(int descriptor,
     data = static_cast<const char*>(address);
   }
   return std::shared_ptr<const MappedFile>(
-      new MappedFile(data, size, path, IdentityOf(file.value())));
+      new MappedFile(data, size, path, {status.st_dev, status.st_ino}));
 }
 
 MappedFile::MappedFile(const char* data, size_t size, std::string path, Identity identity)
     : data_(data), size_(size), path_(std::move(path)), identity_(identity) {}
-
-MappedFile::Identity MappedFile::IdentityOf(int descriptor) {
-  struct stat status = {};
-  if (fstat(descriptor, &status) != 0) return {};
-  return {.device = status.st_dev, .number = status.st_ino};
-}
 
 void MappedFile::DropPages(const void* part, int64_t size, bool is_followed) const {
   // A page that is read brings those with it that the system cached together, up to 2 MiB, which
@@ -87,18 +81,18 @@ void MappedFile::DropPages(const void* part, int64_t size, bool is_followed) con
   const size_t begin = offset / kUnit * kUnit, last = offset + static_cast<size_t>(size);
   const size_t end = std::min((is_followed ? last : last + kUnit - 1) / kUnit * kUnit, size_);
   // Only advice: when it fails, nothing but memory is lost.
-  if (begin >= end) return;
-  char* const at = const_cast<char*>(data_) + begin;
-  madvise(at, end - begin, MADV_DONTNEED);
-  // Who reads some rows of these again, as of embeddings, shall not have 2 MiB around each.
-  madvise(at, end - begin, MADV_NOHUGEPAGE);
+  if (begin < end) madvise(const_cast<char*>(data_) + begin, end - begin, MADV_DONTNEED);
 }
 
 void MappedFile::Read(const void* part, int64_t size, void* to) const {
   // Opened when needed and not before: a model may have a file for each of hundreds of weights.
   std::call_once(opened_, [&] {
     descriptor_ = open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor_ < 0 || IdentityOf(descriptor_) == identity_) return;
+    struct stat status = {};
+    if (descriptor_ < 0 ||
+        (fstat(descriptor_, &status) == 0 && Identity{status.st_dev, status.st_ino} == identity_)) {
+      return;
+    }
     close(descriptor_);
     descriptor_ = -1;
   });

@@ -1,6 +1,8 @@
 #pragma once
 // Read-only views of whole files through the page cache.
 
+#include <sys/types.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -38,13 +40,13 @@ class MappedFile {
   void Read(const void* part, int64_t size, void* to) const;
 
  private:
-  // What tells a file from others: those of stat.
+  // What tells a file from others, as stat has it.
   struct Identity {
-    unsigned long device = 0, number = 0;  // NOLINT: as the system has them
+    dev_t device;
+    ino_t number;
     bool operator==(const Identity&) const = default;
   };
   MappedFile(const char* data, size_t size, std::string path, Identity identity);
-  static Identity IdentityOf(int descriptor);
 
   const char* data_;
   size_t size_;

@@ -32,8 +32,10 @@ struct Extremes {
   }
 };
 
+}  // namespace
+
 template <typename Index>
-int64_t FirstBad(const Index* indices, int64_t count, int64_t axis) {
+int64_t FirstBadIndex(const Index* indices, int64_t count, int64_t axis) {
   // Blocks are checked as a whole, which vectorises.
   constexpr int64_t kBlock = 256;
   for (int64_t begin = 0; begin < count; begin += kBlock) {
@@ -46,6 +48,8 @@ int64_t FirstBad(const Index* indices, int64_t count, int64_t axis) {
   }
   return -1;
 }
+
+namespace {
 
 // The first of `count` tuples' indices that is outside of its dimension, or -1.
 int64_t FirstBadOf(const int64_t* indices, int64_t count, std::span<const int64_t> dims) {
@@ -210,7 +214,7 @@ void WithReduction(ScatterReduction reduction, Body&& body) {
 template <typename Index>
 int64_t GatherRows(const void* data, const Index* indices, void* out, int64_t outer, int64_t axis,
                    int64_t row_bytes, int64_t count, const Parallel& par) {
-  const int64_t bad = FirstBad(indices, count, axis);
+  const int64_t bad = FirstBadIndex(indices, count, axis);
   if (bad >= 0) return bad;
   const char* from = static_cast<const char*>(data);
   char* to = static_cast<char*>(out);
@@ -468,6 +472,7 @@ int64_t ScatterNd(T* out, const int64_t* indices, const T* updates, std::span<co
 }
 
 #define SARDONYX_GATHER(Index)                                                                    \
+  template int64_t FirstBadIndex<Index>(const Index*, int64_t, int64_t);                          \
   template int64_t GatherRows<Index>(const void*, const Index*, void*, int64_t, int64_t, int64_t, \
                                      int64_t, const Parallel&);                                   \
   template int64_t GatherElements<Index>(const void*, const Index*, void*,                        \

@@ -11,7 +11,11 @@
 
 namespace sardonyx {
 
-// out[o, i, :] = data[o, indices[i], :] for data [outer, axis, row_bytes bytes].
+// The position of the first index outside of [-axis, axis), or -1: for who reads the data himself.
+template <typename Index>
+int64_t FirstBadIndex(const Index* indices, int64_t count, int64_t axis);
+
+// out[o, i, :] = data[o, indices[i], :] for data [outer, axis, row_bytes bytes] at any address.
 template <typename Index>
 int64_t GatherRows(const void* data, const Index* indices, void* out, int64_t outer, int64_t axis,
                    int64_t row_bytes, int64_t count, const Parallel& par);

@@ -158,8 +158,10 @@ void Columns(const T* x, A* y, int64_t n, int64_t inner, int64_t count) {
   if (count > 8 * lanes) {
     c = count / lanes * lanes;
     WideColumns<kKind>(x, y, n, inner, c);
+  } else if (count == 8 * lanes) {
+    c = count;
+    ColumnBlock<kKind, 8>(x, y, n, inner);
   }
-  for (; c + 8 * lanes <= count; c += 8 * lanes) ColumnBlock<kKind, 8>(x + c, y + c, n, inner);
   for (; c + lanes <= count; c += lanes) ColumnBlock<kKind, 1>(x + c, y + c, n, inner);
   for (; c < count; ++c) {
     A total = StartReduce<A, A>(kKind);

@@ -36,8 +36,8 @@ struct Operand {
 };
 
 // Where the operands of one run of a step are. Inputs and outputs are dense, row-major, aligned to
-// the element at least; outputs do not overlap inputs but as `inplace` allowed. Scratch is aligned
-// to 64 bytes.
+// the element at least (see Bound::unaligned); outputs do not overlap inputs but as `inplace`
+// allowed. Scratch is aligned to 64 bytes.
 struct StepArgs {
   const void* const* in;
   void* const* out;
@@ -53,6 +53,8 @@ struct Bound {
   uint32_t inplace = 0;
   // Bit i: constant input i was packed and is not read when the step runs.
   uint32_t packed = 0;
+  // Bit i: constant input i may lie at any address, as a model's file may have it.
+  uint32_t unaligned = 0;
 };
 
 struct BindRequest {

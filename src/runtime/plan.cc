@@ -329,7 +329,8 @@ class PlanMaker {
     choice->binding = std::move(binding);
   }
 
-  // Weights that a step reads as they are must be aligned for their type; a copy serves all plans.
+  // Weights that a step reads as they are must be aligned for their type, unless it says otherwise;
+  // a copy serves all plans.
   void AlignConstants(const Step& step) {
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       const int id = step.inputs[i];
@@ -338,7 +339,8 @@ class PlanMaker {
       const Tensor constant = memo_.values[id].constant;
       if (constant.raw() == nullptr) throw ConstantDropped{};
       program_.packs().Check(constant);
-      if (IsAligned(constant)) continue;
+      if (IsAligned(constant) || (i < 32 && ((step.binding->bound.unaligned >> i) & 1) != 0))
+        continue;
       auto copy = program_.packs().Get(
           constant, memo_.constant_ids[id], "aligned", constant.bytes(),
           [](const Tensor& source, void* to) { std::memcpy(to, source.raw(), source.bytes()); });

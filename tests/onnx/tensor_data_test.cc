@@ -73,6 +73,25 @@ TEST_F(TensorData, KeepsLargeDataOfAFileInPlace) {
   }
 }
 
+TEST_F(TensorData, UsesAlignedRawDataOfAModelInMemoryInPlace) {
+  ModelFile file;  // mapped from nothing
+  file.external_files = std::make_shared<ExternalFiles>("");
+  alignas(8) static const char bytes[] = "\0\0\x80\x3f\0\0\0\x40pad";
+  TensorProto tensor = MakeTensor(DType::kFloat32, {2});
+  tensor.raw_data = std::string_view(bytes, 8);
+  const Tensor value = ReadTensor(tensor, file);
+  EXPECT_EQ(value.raw(), bytes);
+  EXPECT_EQ(value.data<float>()[1], 2.0f);
+
+  static const char shifted[] = "-\0\0\x80\x3f\0\0\0\x40";
+  alignas(8) static char storage[16];
+  std::memcpy(storage, shifted, 9);
+  tensor.raw_data = std::string_view(storage + 1, 8);
+  const Tensor copy = ReadTensor(tensor, file);
+  EXPECT_NE(copy.raw(), storage + 1);
+  EXPECT_EQ(copy.data<float>()[1], 2.0f);
+}
+
 TEST_F(TensorData, OutlivesTheModelFile) {
   const std::string content(100000, 'a');
   TensorProto tensor = MakeTensor(DType::kUInt8, {100000});

@@ -45,9 +45,7 @@ struct FileTable {
 
   template <typename Index>
   void Gather(const Index* indices, void* out, const Parallel& par) const {
-    for (int64_t i = 0; i < count; ++i) {
-      if (indices[i] < -size || indices[i] >= size) Check(indices, i);
-    }
+    Check(indices, FirstBadIndex(indices, count, size));
     const auto* const bytes = static_cast<const char*>(table.raw());
     const Slices slices = Slice(count, row_bytes / 4 + 1000);
     par.For(slices.tasks, [&](int64_t task) {
@@ -76,6 +74,7 @@ BindResult BindGather(const BindRequest& request) {
   for (int64_t i = 0; i < axis; ++i) outer *= x.dims[i];
   for (int64_t i = axis + 1; i < x.rank(); ++i) inner *= x.dims[i];
   Bound bound;
+  bound.unaligned = 1u << 0;
   const int64_t row_bytes = ByteSize(x.dtype, inner);
   const auto file = outer == 1 ? FileToReadFrom(request, row_bytes * indices.size()) : nullptr;
   if (file != nullptr) {

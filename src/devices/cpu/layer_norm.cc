@@ -7,10 +7,16 @@
 namespace sardonyx::cpu {
 namespace {
 
-// What the node says, as rows of n elements, and how far numbers of scale and bias reach.
+// How far each number of a scale or bias reaches, as RowNorm has it.
+struct Runs {
+  int64_t run = 1, runs = 0;
+  bool operator==(const Runs&) const = default;
+};
+
+// What the node says, as rows of n elements.
 struct Rows {
   int64_t rows = 1, n = 1;
-  int64_t run = 1, runs = 0;
+  Runs runs;  // of scale and bias
   bool rms = false;
   double epsilon = 0;
 
@@ -39,41 +45,42 @@ struct Rows {
             .rms = rms,
             .mean = out(1),
             .inv_std_dev = out(2),
-            .run = run,
-            .runs = runs};
+            .run = runs.run,
+            .runs = runs.runs};
   }
 };
 
-// Sets rows->run and rows->runs to what they are in RowNorm for a scale or bias that broadcasts to
-// x; false if the kernels have no such.
-bool FindRuns(const std::vector<int64_t>& parameter, const std::vector<int64_t>& x, Rows* rows) {
+// Those of a scale or bias that broadcasts to x, in rows of n elements; none if the kernels have no
+// such.
+std::optional<Runs> RunsOf(const std::vector<int64_t>& parameter, const std::vector<int64_t>& x,
+                           int64_t n) {
   const size_t lacking = x.size() - parameter.size();
   const auto size = [&](size_t i) { return i < lacking ? 1 : parameter[i - lacking]; };
-  rows->run = rows->runs = 1;
+  Runs found{1, 1};
   size_t d = x.size();
-  for (; d > 0 && size(d - 1) == 1 && rows->run < rows->n; --d) rows->run *= x[d - 1];
-  for (; d > 0 && size(d - 1) == x[d - 1]; --d) rows->runs *= x[d - 1];
+  for (; d > 0 && size(d - 1) == 1 && found.run < n; --d) found.run *= x[d - 1];
+  for (; d > 0 && size(d - 1) == x[d - 1]; --d) found.runs *= x[d - 1];
   for (; d > 0; --d) {
-    if (size(d - 1) != 1) return false;
+    if (size(d - 1) != 1) return std::nullopt;
   }
-  if (rows->n % rows->run != 0) return false;
-  return rows->run > 1 || rows->runs % rows->n == 0;
+  const bool fits = n % found.run == 0 && (found.run > 1 || found.runs % n == 0);
+  return fits ? std::optional(found) : std::nullopt;
 }
 
 // Takes in scale and bias; why these, or the statistics, are not what a kernel of that type takes,
 // if so.
 std::optional<std::string> WhyNot(const BindRequest& request, DType type, Rows* rows) {
-  std::optional<std::pair<int64_t, int64_t>> first;
+  const std::vector<int64_t>& x = request.inputs[0].dims;
   for (size_t i = 1; i < request.inputs.size(); ++i) {
     const Operand& parameter = request.inputs[i];
     if (!parameter.present()) continue;
-    const bool fits = FindRuns(parameter.dims, request.inputs[0].dims, rows);
-    const std::pair runs(rows->run, rows->runs);
-    if (parameter.dtype != type || !fits || runs != first.value_or(runs)) {
+    const auto runs = RunsOf(parameter.dims, x, rows->n);
+    const bool differs = rows->runs != Runs() && runs != rows->runs;
+    if (parameter.dtype != type || !runs || differs) {
       return fmt::format("scale or bias is {}{}, not {} by runs of {}", Name(parameter.dtype),
-                         PrintDims(parameter.dims), Name(type), PrintDims(request.inputs[0].dims));
+                         PrintDims(parameter.dims), Name(type), PrintDims(x));
     }
-    first = runs;
+    rows->runs = *runs;
   }
   for (size_t i = 1; i < request.outputs.size(); ++i) {
     const DType given = request.outputs[i].dtype;
