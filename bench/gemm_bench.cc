@@ -60,6 +60,12 @@ void Shapes(benchmark::internal::Benchmark* bench) {
     bench->Args({128, 64, 128, 12, threads, 1});
     bench->Args({1, 128, 64, 12, threads, 2});
     bench->Args({1, 64, 128, 12, threads, 1});
+    // Panels that are not full.
+    for (const int columns : {8, 16, 24, 40, 56}) {
+      bench->Args({3136, columns, 27, 1, threads, 0});
+      bench->Args({3136, columns, 96, 1, threads, 0});
+      bench->Args({784, columns, 240, 1, threads, 0});
+    }
   }
 }
 BENCHMARK(BM_Gemm)->Apply(Shapes);

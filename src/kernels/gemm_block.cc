@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <utility>
 
 #include "kernels/targets.h"
@@ -42,8 +43,7 @@ constexpr int64_t kLongestSum = HWY_NATIVE_FMA ? 512 : 448;
 // Rows that an activation sweeps over at a time, for it takes a while to begin and to end; tiles of
 // 12 short vectors cost it half of its speed.
 constexpr int64_t kSweptRows = HWY_TARGET == HWY_AVX3 ? 1 : 48;
-// Of panels of 24 columns as three vectors of 8. Two of 16 do a fourth for nothing, but where they
-// take no longer than shorter ones: 24 columns of 96 channels in 0.7 of the time (Emerald Rapids).
+// Of panels of 24 columns, as three vectors of 8 or of pairs.
 constexpr int kRows24 = 9;
 // Of panels of 8, which wait for loads, of B as well. For more rows there are too few pointers.
 constexpr int kRows8 = kLanes == 16 ? 21 : 12;
@@ -130,17 +130,13 @@ HWY_INLINE void AddRow(D d, const float* a, [[maybe_unused]] bool in_memory, con
 // acc += column s of A * row b. Every third row of A has a pointer, every second is an operand in
 // memory: of all rows, these would be more loads than there are products, and so take longer where
 // as many of both begin in a cycle (Emerald Rapids: 176 instead of 163 GFLOP/s).
-template <int kPanel, size_t kThirds, int kM, int kNV, class D, class V>
+template <size_t kThirds, int kM, int kNV, class D, class V>
 HWY_INLINE void AddStep(D d, const float* const (&at)[kThirds], int64_t lda, int64_t s,
                         const float* HWY_RESTRICT b, V (&acc)[kM][kNV]) {
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
   V bv[kNV];
 #pragma GCC unroll 4
-  for (int v = 0; v < kPanel / kL; ++v) bv[v] = hn::LoadU(d, b + v * kL);
-  if constexpr (kPanel < kNV * kL) {
-    constexpr int64_t kLast = (kNV - 1) * kL;
-    bv[kNV - 1] = hn::MaskedLoad(hn::FirstN(d, kPanel - kLast), d, b + kLast);
-  }
+  for (int v = 0; v < kNV; ++v) bv[v] = hn::LoadU(d, b + v * kL);
 #pragma GCC unroll 24
   for (int r = 0; r < kM; ++r) {
     AddRow(d, at[r / 3] + r % 3 * lda + s, r % 2 == 0, bv, acc[r]);
@@ -148,9 +144,10 @@ HWY_INLINE void AddStep(D d, const float* const (&at)[kThirds], int64_t lda, int
 }
 
 // acc += a[kM, steps] * b.
-template <int kPanel, int kM, int kNV, int kSplit, class D, class V>
+template <int kM, int kNV, int kSplit, class D, class V>
 HWY_INLINE void AddProducts(D d, const float* a, int64_t lda, int64_t steps,
                             const float* HWY_RESTRICT b, Ahead& ahead, V (&acc)[kSplit][kM][kNV]) {
+  constexpr int64_t kPanel = kNV * static_cast<int64_t>(hn::MaxLanes(D()));
   // A line of cache is two vectors of the shorter kinds.
   constexpr int kFetch = kLanes == 16 ? 1 : 2, kSteps = std::max(kSplit, kFetch);
   // One for each row are more than there are general registers.
@@ -174,21 +171,20 @@ HWY_INLINE void AddProducts(D d, const float* a, int64_t lda, int64_t steps,
           ahead.at[i] += kFetch * ahead.step[i];
         }
       }
-      AddStep<kPanel>(d, at, lda, s, b + s * kPanel, acc[s % kSplit]);
+      AddStep(d, at, lda, s, b + s * kPanel, acc[s % kSplit]);
     }
     advance(kSteps);
   }
   if constexpr (kSteps > 1) {
     for (int64_t left = steps % kSteps; left > 0; --left) {
-      AddStep<kPanel>(d, at, lda, 0, b, acc[0]);
+      AddStep(d, at, lda, 0, b, acc[0]);
       advance(1);
     }
   }
 }
 
-// C[kM, kNV vectors] = A * panel of kPanel columns, or as many as the vectors have: in others the
-// last ones are zeros.
-template <int kM, int kNV, int kPanel, bool kHardSwish, class D>
+// C[kM, kNV vectors] = A * panel of as many columns.
+template <int kM, int kNV, bool kHardSwish, class D>
 void Tile(const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t ldc,
           const TileStore& store) {
   constexpr D d;
@@ -208,12 +204,119 @@ void Tile(const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t ldc,
   const float* a = rows.a;
   for (int64_t left = rows.k; left > 0; left -= rows.run, a += rows.step) {
     const int64_t steps = std::min(rows.run, left);
-    AddProducts<kPanel>(d, a, rows.ld, steps, b, ahead, acc);
-    b += steps * kPanel;
+    AddProducts(d, a, rows.ld, steps, b, ahead, acc);
+    b += steps * kNV * kL;
   }
   JoinSplits(acc);
   StoreTile<kHardSwish>(d, acc[0], c, ldc, store);
 }
+
+#if HWY_TARGET == HWY_AVX3
+// The next two rows of a panel of 8 or 24 columns side by side, value by value: in vectors 0 and 1
+// of three those of the first 16 columns, as they lie in blocks of 4, in the last vector those of
+// the last 8 in order. The second row is zeros if there is only one.
+template <bool kBoth, class D, class V, int kNV>
+HWY_INLINE void LoadPairs(D d, const float* HWY_RESTRICT b, V (&pairs)[kNV]) {
+  if constexpr (kNV == 1) {
+    HWY_ALIGN static constexpr int32_t kFrom[] = {0, 8,  1, 9,  2, 10, 3, 11,
+                                                  4, 12, 5, 13, 6, 14, 7, 15};
+    const V rows = kBoth ? hn::LoadU(d, b) : hn::MaskedLoad(hn::FirstN(d, 8), d, b);
+    pairs[0] = hn::TableLookupLanes(rows, hn::SetTableIndices(d, kFrom));
+  } else {
+    HWY_ALIGN static constexpr int32_t kFrom[] = {8,  24, 9,  25, 10, 26, 11, 27,
+                                                  12, 28, 13, 29, 14, 30, 15, 31};
+    const auto row = [&](int64_t k, int64_t column) HWY_ATTR {
+      return k == 0 || kBoth ? hn::LoadU(d, b + k * 24 + column) : hn::Zero(d);
+    };
+    pairs[0] = hn::InterleaveLower(d, row(0, 0), row(1, 0));
+    pairs[1] = hn::InterleaveUpper(d, row(0, 0), row(1, 0));
+    pairs[2] = V{_mm512_permutex2var_ps(row(0, 8).raw, _mm512_load_si512(kFrom), row(1, 8).raw)};
+  }
+}
+
+// acc += a[kM, 2 or 1] * pairs of rows of B.
+template <bool kBoth, size_t kThirds, int kM, int kNV, class D, class V>
+HWY_INLINE void AddPair(D d, const float* const (&at)[kThirds], int64_t lda, const V (&pairs)[kNV],
+                        V (&acc)[kM][kNV]) {
+  const hn::Repartition<double, D> d64;
+#pragma GCC unroll 24
+  for (int r = 0; r < kM; ++r) {
+    const float* const a = at[r / 3] + r % 3 * lda;
+    V values;
+    if constexpr (kBoth) {
+      double two;
+      std::memcpy(&two, a, sizeof two);
+      values = hn::BitCast(d, hn::Set(d64, two));
+    } else {
+      values = V{_mm512_maskz_broadcastss_ps(0x5555, _mm_load_ss(a))};
+    }
+#pragma GCC unroll 4
+    for (int v = 0; v < kNV; ++v) acc[r][v] = hn::MulAdd(values, pairs[v], acc[r][v]);
+  }
+}
+
+// As Tile, for 8 or 24 columns where whole vectors take no longer than shorter ones: each has 8
+// columns for two values of K, and one load brings two values of A. Two vectors of 16 columns would
+// do a fourth of 24 for nothing (118 instead of 140 GFLOP/s, Emerald Rapids), short ones wait for
+// loads of A (8 columns: 84 instead of 137).
+template <int kM, int kPanel>
+void PairTile(const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t ldc,
+              const TileStore& store) {
+  constexpr FullTag d;
+  using V = hn::Vec<FullTag>;
+  constexpr int kNV = kPanel / 8, kSplit = std::clamp(8 / (kM * kNV), 1, 4);  // as in Tile
+  V acc[kSplit][kM][kNV], pairs[kNV];
+  Clear(d, acc);
+  Ahead ahead = rows.ahead;
+  const float* a = rows.a;
+  const float* at[(kM + 2) / 3];
+  const auto add_pair = [&](V(&sums)[kM][kNV]) HWY_ATTR {
+    for (int i = 0; i < 2 && kNV > 1; ++i) {
+      __builtin_prefetch(ahead.at[i], 0, 2);
+      __builtin_prefetch(ahead.at[i] + ahead.step[i], 0, 2);
+      ahead.at[i] += 2 * ahead.step[i];
+    }
+    LoadPairs<true>(d, b, pairs);
+    AddPair<true>(d, at, rows.ld, pairs, sums);
+#pragma GCC unroll 7
+    for (const float*& third : at) third = Kept(third + 2);
+    b += 2 * kPanel;
+  };
+  for (int64_t left = rows.k; left > 0; left -= rows.run, a += rows.step) {
+    const float* row = a;
+#pragma GCC unroll 7
+    for (const float*& third : at) {
+      third = Kept(row);
+      row += 3 * rows.ld;
+    }
+    const int64_t steps = std::min(rows.run, left);
+    int64_t p = steps / 2;
+    for (; p >= kSplit; p -= kSplit) {
+#pragma GCC unroll 4
+      for (int s = 0; s < kSplit; ++s) add_pair(acc[s]);
+    }
+    for (; kSplit > 1 && p > 0; --p) add_pair(acc[0]);
+    if (steps % 2 == 1) {
+      LoadPairs<false>(d, b, pairs);
+      AddPair<false>(d, at, rows.ld, pairs, acc[0]);
+      b += kPanel;
+    }
+  }
+  JoinSplits(acc);
+  V sums[kM][(kNV + 1) / 2];
+#pragma GCC unroll 24
+  for (int r = 0; r < kM; ++r) {
+    const V(&of)[kNV] = acc[0][r];
+    if constexpr (kNV == 3) {
+      sums[r][0] = hn::Add(V{_mm512_shuffle_ps(of[0].raw, of[1].raw, _MM_SHUFFLE(2, 0, 2, 0))},
+                           V{_mm512_shuffle_ps(of[0].raw, of[1].raw, _MM_SHUFFLE(3, 1, 3, 1))});
+    }
+    const V twice = hn::Add(of[kNV - 1], hn::Shuffle2301(of[kNV - 1]));
+    sums[r][kNV / 2] = hn::ConcatEven(d, twice, twice);
+  }
+  StoreTile(d, sums, c, ldc, store);
+}
+#endif
 
 using TileFunction = void (*)(const Rows&, const float*, float*, int64_t, const TileStore&);
 
@@ -238,12 +341,18 @@ HWY_NOINLINE void ChainTile(TileFunction tile, int64_t chain, Rows rows, const f
   tile(rows, b, c, ldc, store);
 }
 
-template <int kNV, class D, int kPanel = kNV * static_cast<int>(hn::MaxLanes(D())),
-          bool kHardSwish = false, int... kMinusOne>
+template <int kNV, class D, bool kHardSwish = false, int... kMinusOne>
 constexpr auto TilesOf(std::integer_sequence<int, kMinusOne...>) {
   return std::array<TileFunction, sizeof...(kMinusOne)>{
-      &Tile<kMinusOne + 1, kNV, kPanel, kHardSwish, D>...};
+      &Tile<kMinusOne + 1, kNV, kHardSwish, D>...};
 }
+
+#if HWY_TARGET == HWY_AVX3
+template <int kPanel, int... kMinusOne>
+constexpr auto PairTilesOf(std::integer_sequence<int, kMinusOne...>) {
+  return std::array<TileFunction, sizeof...(kMinusOne)>{&PairTile<kMinusOne + 1, kPanel>...};
+}
+#endif
 
 // Tiles of all heights up to `most` for a panel of some width.
 struct Tiles {
@@ -256,22 +365,28 @@ Tiles TilesFor(int64_t width) {
   using Heights = std::make_integer_sequence<int, kRows>;
   static constexpr auto kFull = TilesOf<2, FullTag>(Heights());
   if (width == kWidth) return {kFull.data(), kRows, width};
-  if constexpr (kLanes == 16) {
-    static constexpr auto k24 = TilesOf<3, NarrowTag>(std::make_integer_sequence<int, kRows24>());
-    static constexpr auto k24Wide = TilesOf<2, FullTag, 24>(Heights());
-    static constexpr auto k16 = TilesOf<1, FullTag>(Heights());
-    if (width == 24 && SharesWideUnits()) return {k24Wide.data(), kRows, kWidth};
-    if (width == 24) return {k24.data(), kRows24, width};
-    if (width == 16) return {k16.data(), kRows, width};
+  using Heights8 = std::make_integer_sequence<int, kRows8>;
+#if HWY_TARGET == HWY_AVX3
+  using Heights24 = std::make_integer_sequence<int, kRows24>;
+  static constexpr auto k16 = TilesOf<1, FullTag>(Heights());
+  if (width == 16) return {k16.data(), kRows, width};
+  if (SharesWideUnits()) {
+    static constexpr auto k24 = PairTilesOf<24>(Heights24());
+    static constexpr auto k8 = PairTilesOf<8>(Heights8());
+    if (width == 24) return {k24.data(), kRows24, kWidth};
+    return {k8.data(), kRows8, kWidth / 2};
   }
-  static constexpr auto k8 = TilesOf<1, NarrowTag>(std::make_integer_sequence<int, kRows8>());
+  static constexpr auto k24 = TilesOf<3, NarrowTag>(Heights24());
+  if (width == 24) return {k24.data(), kRows24, width};
+#endif
+  static constexpr auto k8 = TilesOf<1, NarrowTag>(Heights8());
   return {k8.data(), kRows8, width};
 }
 
 // Full tiles that apply HardSwish to their sums, where it comes as it mostly does: it is short.
 // Other activations sweep over what was stored.
 constexpr auto kHardSwishTiles =
-    TilesOf<2, FullTag, kWidth, true>(std::make_integer_sequence<int, kRows>());
+    TilesOf<2, FullTag, true>(std::make_integer_sequence<int, kRows>());
 bool ActivatesInRegisters(const TileEpilogue& e) {
   return e.activation.kind == Activation::Kind::kHardSwish && e.residual == nullptr && !e.clamp &&
          e.sum_rounding == DType::kFloat32 && e.rounding == DType::kFloat32 &&
