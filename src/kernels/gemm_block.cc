@@ -43,8 +43,6 @@ constexpr int64_t kLongestSum = HWY_NATIVE_FMA ? 512 : 448;
 // Rows that an activation sweeps over at a time, for it takes a while to begin and to end; tiles of
 // 12 short vectors cost it half of its speed.
 constexpr int64_t kSweptRows = HWY_TARGET == HWY_AVX3 ? 1 : 48;
-// Of panels of 24 columns, as three vectors of 8 or of pairs.
-constexpr int kRows24 = 9;
 // Of panels of 8, which wait for loads, of B as well. For more rows there are too few pointers.
 constexpr int kRows8 = kLanes == 16 ? 21 : 12;
 
@@ -367,6 +365,7 @@ Tiles TilesFor(int64_t width) {
   if (width == kWidth) return {kFull.data(), kRows, width};
   using Heights8 = std::make_integer_sequence<int, kRows8>;
 #if HWY_TARGET == HWY_AVX3
+  constexpr int kRows24 = 9;  // of three vectors
   using Heights24 = std::make_integer_sequence<int, kRows24>;
   static constexpr auto k16 = TilesOf<1, FullTag>(Heights());
   if (width == 16) return {k16.data(), kRows, width};
