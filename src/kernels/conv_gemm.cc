@@ -195,6 +195,7 @@ void RunLines(const Work& work, int64_t begin, int64_t end, int64_t w0, int64_t 
   inner.b = edge.b = work.packed;
   inner.k_total = edge.k_total = edge.kc = cut.k;
   inner.n_total = inner.n1 = edge.n_total = edge.n1 = cut.n;
+  inner.is_all = edge.is_all = cut.n <= GemmPanelWidth();
   inner.c = work.y;
   inner.ldc = s.y_stride;
   edge.a = slot;
@@ -261,6 +262,7 @@ void RunPart(const Work& work, int64_t row_part, int64_t column, float* slot) {
   args.b = work.packed + group * PackedFloats(cut);
   args.k_total = cut.k;
   args.n_total = cut.n;
+  args.is_all = cut.n <= GemmPanelWidth();
   args.n0 = n0;
   args.n1 = n1;
   args.ldc = s.y_stride;

@@ -109,6 +109,7 @@ void RunLine(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, int6
     args.lda = x_ld;
     args.k_total = cut.channels;
     args.n_total = cut.n;
+    args.is_all = cut.n <= GemmPanelWidth();
     args.n0 = n0;
     args.n1 = n1;
     const int64_t pixel = y_line + phase + begin * s.stride[2];

@@ -136,6 +136,7 @@ void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
     args.b = packed;
     args.k_total = s.cin;
     args.n_total = args.n1 = cut.columns;
+    args.is_all = cut.columns <= GemmPanelWidth();
     args.c = lease.floats();
     args.ldc = cut.ld;
     const int64_t depth = GemmDepth(s.cin);

@@ -199,6 +199,7 @@ struct Work {
           args.b = weights + (form.WeightAt(i) * form.Weights() + form.WeightAt(j)) * w_stride;
           args.k_total = args.kc = kc;
           args.n_total = args.n1 = args.ldc = panel.width;
+          args.is_all = cut.cout <= panel.width;
           args.c = products + t * out.t_stride + (row0 - first - begin) * panel.width;
           args.accumulate = k0 > 0;
           waiting.next = args.b;

@@ -206,6 +206,7 @@ void RunPart(const Context& x, int64_t item, int64_t row_part, int64_t column_pa
   GemmBlockArgs args{};
   args.k_total = s.k;
   args.n_total = n1 - n0;
+  args.is_all = s.n <= GemmPanelWidth();
   args.n0 = 0;
   args.n1 = n1 - n0;
   args.ldc = s.ldc;

@@ -55,9 +55,13 @@ struct GemmBlockArgs {
   float* c;        // element (0, 0)
   int64_t ldc;
   bool accumulate;               // add to what C holds
+  bool is_all;                   // one panel is all of B
   const float* next;             // of a panel alone: one of its size that follows; may be null
   const TileEpilogue* epilogue;  // with the last range of K; may be null; indexed as c is
 };
+// A panel that is all of B may be summed in another order than wider ones. Beside these it must
+// not: of equal columns a softmax behind large sums would choose some (the suite of ONNX has a
+// SqueezeNet all of whose weights are equal).
 void GemmBlock(const GemmBlockArgs& args);
 
 // How much of K to take at a time: all, or even ranges whose rows and panels stay in the cache.

@@ -267,6 +267,27 @@ TEST(Gemm, PacksSomeRowsAtATime) {
   });
 }
 
+// A softmax behind large sums would choose among columns that are summed in different orders.
+TEST(Gemm, EqualColumnsGiveEqualSums) {
+  ForEachTarget([] {
+    for (const int64_t n : {8, 21, 24, 33, 40, 56, 1000}) {
+      GemmShape s;
+      s.m = 23;
+      s.k = s.lda = 67;
+      s.n = s.ldb = s.ldc = n;
+      const Floats a = Floats::Random(s.m * s.k, 1), column = Floats::Random(s.k, 2), c(s.m * n);
+      const Floats b(s.k * n), packed(static_cast<int64_t>(GemmPackedBytes(s.k, n) / 4));
+      for (int64_t k = 0; k < s.k; ++k) std::fill_n(b.get() + k * n, n, column[k]);
+      GemmPackB(s.k, n, b.get(), n, false, packed.get(), OneThread());
+      const Floats scratch(static_cast<int64_t>(GemmScratchBytes(s, true, 1) / 4));
+      Gemm(s, a.get(), nullptr, packed.get(), c.get(), {}, scratch.get(), OneThread());
+      for (int64_t i = 0; i < s.m * n; ++i) {
+        ASSERT_EQ(c[i], c[i / n * n]) << n << " columns, row " << i / n;
+      }
+    }
+  });
+}
+
 TEST(Gemm, NotANumberPassesThroughClamp) {
   ForEachTarget([] {
     GemmShape s;
