@@ -425,8 +425,12 @@ void Block(const GemmBlockArgs& args) {
     const int64_t row_step =
         fetches_rows ? std::min<int64_t>(64, args.lda * 4 * (least + 1) / args.kc) : panel_step;
     const int64_t c_step = is_named ? 64 : args.ldc * 4;
-    const char* ahead = reinterpret_cast<const char*>(
-        is_named ? args.next : panel + (tiles > 1 ? args.k_total * width : kSoon));
+    // Behind the last panel, and the last tile's rows, may be what another thread writes: it would
+    // wait for each line that this one looks at.
+    const float* const following = tiles == 1             ? panel + kSoon
+                                   : n + kWidth < args.n1 ? panel + args.k_total * width
+                                                          : panel;
+    const char* ahead = reinterpret_cast<const char*>(is_named ? args.next : following);
     rows.ahead.step[0] = is_short ? c_step : panel_step;
     rows.ahead.step[1] = is_short ? (is_named ? panel_step : c_step) : row_step;
     TileStore store = StoreOf(args.accumulate, args.epilogue, n);
@@ -442,8 +446,9 @@ void Block(const GemmBlockArgs& args) {
       const int64_t height = least + (t < taller ? 1 : 0);
       rows.a = args.a + begin * args.lda;
       rows.ahead.at[0] = ahead;
-      rows.ahead.at[1] =
-          fetches_rows ? reinterpret_cast<const char*>(rows.a + height * args.lda) : ahead + 64;
+      rows.ahead.at[1] = fetches_rows && t + 1 < tiles
+                             ? reinterpret_cast<const char*>(rows.a + height * args.lda)
+                             : ahead + 64;
       float* c = args.c + begin * args.ldc + n;
       if (is_short) {
         rows.ahead.at[0] = reinterpret_cast<const char*>(c + height * args.ldc);

@@ -165,7 +165,7 @@ void RunBlock(const Context& x, int64_t row_part, int64_t part, const float* a, 
   GemmBlockArgs args{};
   args.rows = std::min(cut.rows, x.m - row);
   args.ldc = x.ldc;
-  args.b = slot;
+  args.b = args.next = slot;  // behind it is another thread's
   args.lda = lda;
   for (int64_t k0 = 0; k0 < b.k; k0 += cut.kc) {
     args.kc = args.k_total = std::min(cut.kc, b.k - k0);
