@@ -13,6 +13,9 @@ namespace {
 // Shape arithmetic: what is computed while the plan is made.
 constexpr int64_t kFoldedElements = 1024;
 
+// Whether one of Bound's sets of inputs has this one.
+bool Has(uint32_t inputs, size_t i) { return i < 32 && ((inputs >> i) & 1) != 0; }
+
 bool IsControl(const CoreOp* op) {
   return op == &core::if_ || op == &core::loop || op == &core::scan || op == &core::deferred;
 }
@@ -335,12 +338,12 @@ class PlanMaker {
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       const int id = step.inputs[i];
       if (id < 0 || !memo_.values[id].constant.defined()) continue;
-      if (i < 32 && ((step.binding->bound.packed >> i) & 1) != 0) continue;
+      const Bound& bound = step.binding->bound;
+      if (Has(bound.packed, i)) continue;
       const Tensor constant = memo_.values[id].constant;
       if (constant.raw() == nullptr) throw ConstantDropped{};
       program_.packs().Check(constant);
-      if (IsAligned(constant) || (i < 32 && ((step.binding->bound.unaligned >> i) & 1) != 0))
-        continue;
+      if (IsAligned(constant) || Has(bound.unaligned, i)) continue;
       auto copy = program_.packs().Get(
           constant, memo_.constant_ids[id], "aligned", constant.bytes(),
           [](const Tensor& source, void* to) { std::memcpy(to, source.raw(), source.bytes()); });
@@ -351,9 +354,9 @@ class PlanMaker {
 
   // Weights that are only used packed need no memory of their own any more.
   void DropPacked(const Step& step) {
-    for (size_t i = 0; i < step.inputs.size() && i < 32; ++i) {
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
       const int id = step.inputs[i];
-      if (id < 0 || ((step.binding->bound.packed >> i) & 1) == 0) continue;
+      if (id < 0 || !Has(step.binding->bound.packed, i)) continue;
       if (!program_.Drop(id, *step.node, i)) continue;
       memo_.facts[id] = program_.values()[id]->fact;
       SetConstant(id, memo_.facts[id].constant);
@@ -462,16 +465,16 @@ class PlanMaker {
   }
 
   bool ShareInput(const Step& step, int s, int output, int64_t bytes) {
-    for (size_t i = 0; i < step.inputs.size() && i < 32; ++i) {
+    for (size_t i = 0; i < step.inputs.size(); ++i) {
       const int input = step.inputs[i];
-      if (input < 0 || ((step.binding->bound.inplace >> i) & 1) == 0) continue;
+      if (input < 0 || !Has(step.binding->bound.inplace, i)) continue;
       const int root = Root(input);
       Block& block = blocks_[root];
       if (block.placed || block.last != s || block.bytes != bytes || offsets_[input] != 0) continue;
       bool alone = true;
       for (size_t j = 0; j < step.inputs.size(); ++j) {
         const int other = step.inputs[j];
-        const bool may = other == input && j < 32 && ((step.binding->bound.inplace >> j) & 1) != 0;
+        const bool may = other == input && Has(step.binding->bound.inplace, j);
         alone = alone && (other < 0 || may || Root(other) != root);
       }
       if (!alone) continue;

@@ -1,7 +1,7 @@
 // Layer normalisation over the axes [axis, rank), or its root-mean-square form, which does not
-// subtract the mean. ONNX LayerNormalization-17 and RMSNormalization-23; with images
-// as rows and a scale and bias for each channel InstanceNormalization and GroupNormalization. `to`:
-// the type of the result, if it is not the scale's or, without one, the input's.
+// subtract the mean. ONNX LayerNormalization-17 and RMSNormalization-23; with images as rows and a
+// scale and bias for each channel InstanceNormalization and GroupNormalization. `to`: the type of
+// the result, if it is not the scale's or, without one, the input's.
 
 #include <cmath>
 
