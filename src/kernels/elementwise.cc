@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <vector>
 
 #include "base/dtype.h"
@@ -20,6 +21,8 @@ constexpr int64_t kLongRowBytes = 8 << 10;
 // Elements of a tile if nothing is kept between operations; else the L1 cache bounds it.
 constexpr int64_t kBareTile = 8192;
 constexpr int kMostRank = 40;
+// A tile of an output whose rows lie apart is made here, then copied row by row.
+constexpr int64_t kStagingBytes = 8 << 10;
 
 int64_t Product(const std::vector<int64_t>& values, size_t from) {
   int64_t product = 1;
@@ -30,7 +33,8 @@ int64_t Product(const std::vector<int64_t>& values, size_t from) {
 }  // namespace
 
 // The output's dimensions are cut into outer ones, one that tiles take `rows` indices of, and inner
-// ones that lie within a tile; a tile is dense in the output.
+// ones that lie within a tile; a tile is dense in the output, but
+// for rows that lie apart there.
 struct ElementwiseKernel::Impl {
   struct Operand {
     int64_t element_bytes;
@@ -44,6 +48,8 @@ struct ElementwiseKernel::Impl {
   TileProgram program;
   int64_t elements = 0;
   int64_t out_bytes = 0;  // of an element
+  // Of a row of the output and from one to the next, if they lie apart; else 0.
+  int64_t row_bytes = 0, row_step_bytes = 0;
   std::vector<int64_t> outer;
   int64_t cut = 1;    // size of the cut dimension
   int64_t rows = 1;   // indices of it in a full tile
@@ -61,6 +67,7 @@ struct ElementwiseKernel::Impl {
   void RunTiles(int64_t begin, int64_t end, const void* const* in, std::byte* out) const;
   void RunRange(int64_t block, int64_t outer_index, int64_t count, const void* const* in,
                 std::byte* out) const;
+  void StoreRows(const std::byte* from, int64_t at, int64_t bytes, std::byte* out) const;
 };
 
 namespace {
@@ -153,7 +160,8 @@ void ChooseCut(const std::vector<int64_t>& dims, const std::vector<std::vector<i
 }  // namespace
 
 ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<const int64_t> dims_in,
-                                     std::span<const int64_t> strides_in, std::string* why) {
+                                     std::span<const int64_t> strides_in, std::string* why,
+                                     int64_t out_row_stride) {
   const size_t inputs = expression.inputs.size();
   const size_t rank = dims_in.size();
   assert(strides_in.size() == inputs * rank);
@@ -175,7 +183,13 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
   for (const DType type : expression.inputs) widest = std::max<int64_t>(widest, BitWidth(type) / 8);
   std::vector<TileInput> tile_inputs(inputs);
   size_t cut = 0;
-  for (int64_t most = kBareTile;;) {
+  impl->out_bytes = BitWidth(expression.ResultType()) / 8;
+  const bool is_apart = out_row_stride > 0 && out_row_stride != dims_in.back();
+  if (is_apart) {
+    impl->row_bytes = dims_in.back() * impl->out_bytes;
+    impl->row_step_bytes = out_row_stride * impl->out_bytes;
+  }
+  for (int64_t most = is_apart ? kStagingBytes / impl->out_bytes : kBareTile;;) {
     ChooseCut(dims, strides, most, widest, &cut, &impl->rows);
     impl->blocks = (dims[cut] + impl->rows - 1) / impl->rows;
     impl->by_block = SharesBlocks(dims, strides, cut, impl->rows);
@@ -198,7 +212,6 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
   impl->inner_dims.assign(dims.begin() + static_cast<int64_t>(cut) + 1, dims.end());
   impl->inner = Product(dims, cut + 1);
   impl->tiles = Product(impl->outer, 0) * impl->blocks;
-  impl->out_bytes = BitWidth(expression.ResultType()) / 8;
   impl->operands.resize(inputs);
   float bytes = static_cast<float>(impl->out_bytes);
   for (size_t i = 0; i < inputs; ++i) {
@@ -275,7 +288,9 @@ void ElementwiseKernel::Impl::RunRange(int64_t block, int64_t outer_index, int64
     rest /= outer[d];
     for (size_t i = 0; i < operands.size(); ++i) from[i] += index[d] * operands[i].outer_bytes[d];
   }
-  out += (outer_index * cut + block * rows) * inner * out_bytes;
+  int64_t at = (outer_index * cut + block * rows) * inner * out_bytes;  // as if out were dense
+  const bool is_apart = row_bytes > 0;
+  alignas(64) std::byte staging[kStagingBytes];
   for (int64_t tile = 0; tile < count; ++tile) {
     const int64_t tile_rows = std::min(rows, cut - block * rows);
     for (size_t i = 0; i < operands.size(); ++i) runner.SetInput(static_cast<int>(i), from[i]);
@@ -286,8 +301,7 @@ void ElementwiseKernel::Impl::RunRange(int64_t block, int64_t outer_index, int64
                  operands[expansion.input].tile_strides.data(), tile_rank, expansion.element_bytes,
                  runner.PlacePointer(expansion.place));
     }
-    runner.SetOutput(out);
-    out += (by_block ? cut : tile_rows) * inner * out_bytes;
+    runner.SetOutput(is_apart ? staging : out + at);
     Advance(block, index, from);
     // Between the operations of a chain memory would rest.
     if (program.ops.size() > 1 && tile + 1 < count) {
@@ -296,6 +310,21 @@ void ElementwiseKernel::Impl::RunRange(int64_t block, int64_t outer_index, int64
       }
     }
     runner.Run(tile_rows * inner, full);
+    if (is_apart) StoreRows(staging, at, tile_rows * inner * out_bytes, out);
+    at += (by_block ? cut : tile_rows) * inner * out_bytes;
+  }
+}
+
+// `at` and `bytes` are as if the output were dense.
+void ElementwiseKernel::Impl::StoreRows(const std::byte* from, int64_t at, int64_t bytes,
+                                        std::byte* out) const {
+  int64_t column = at % row_bytes;
+  out += at / row_bytes * row_step_bytes;
+  for (const std::byte* const end = from + bytes; from < end; out += row_step_bytes) {
+    const int64_t count = std::min<int64_t>(row_bytes - column, end - from);
+    std::memcpy(out + column, from, static_cast<size_t>(count));
+    from += count;
+    column = 0;
   }
 }
 

@@ -29,13 +29,15 @@ class ElementwiseKernel {
   std::shared_ptr<const Impl> impl_;
 };
 
-// Prepares `expression` for a dense row-major output of shape `dims`. Input i's element for the
-// output index (x0, x1, ...) is in[i][x0 * strides[i * rank] + x1 * strides[i * rank + 1] + ...],
-// with strides in elements, 0 along broadcast dimensions; negative ones are allowed. On refusal
-// returns an empty kernel and, in *why if given, the reason: an element type that is not a real
-// number or bool, or more registers than the engine holds.
+// Prepares `expression` for a row-major output of shape `dims`, dense, or with out_row_stride
+// elements from one row, of the last axis, to the next. Input i's element for the output index (x0,
+// x1, ...) is in[i][x0 * strides[i * rank] + x1 * strides[i * rank + 1] + ...], with strides in
+// elements, 0 along broadcast dimensions; negative ones are allowed. On refusal returns an empty
+// kernel and, in *why if given, the reason: an element type that is not a real number or bool, or
+// more registers than the engine holds.
 ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<const int64_t> dims,
-                                     std::span<const int64_t> strides, std::string* why = nullptr);
+                                     std::span<const int64_t> strides, std::string* why = nullptr,
+                                     int64_t out_row_stride = 0);
 
 // in[i] points at the element of output index 0. No alignment is needed beyond the element's own.
 // `out` may be in[i] if that input is as dense and as wide as the output; other overlap is not

@@ -90,7 +90,7 @@ template <bool kMax>
 HWY_INLINE void PoolRow(const PoolShape& shape, const float* x, float* y, int64_t row,
                         bool include_pad) {
   PoolRowWindows windows(shape, row);
-  for (int64_t o = 0; o < shape.out[2]; ++o, y += shape.channels) {
+  for (int64_t o = 0; o < shape.out[2]; ++o, y += shape.YStride()) {
     const PoolWindow& window = windows.At(o, include_pad);
     const float factor = window.counted == 0 ? 0.0f : 1.0f / static_cast<float>(window.counted);
     const float* from = x + window.offset;
@@ -177,7 +177,7 @@ void MaxPool<float>(const PoolShape& shape, const float* x, float* y, int64_t* i
     return MaxPoolElements(shape, x, y, indices, order, par);
   }
   ForEachPoolRow(shape, 4, par, [&](int64_t row) {
-    const int64_t at = row * shape.out[2] * shape.channels;
+    const int64_t at = row * shape.out[2] * shape.YStride();
     if (indices == nullptr) return HWY_DYNAMIC_DISPATCH(MaxPoolRow)(shape, x, y + at, row);
     HWY_DYNAMIC_DISPATCH(IndexedMaxRow)(shape, x, y + at, indices + at, order, row);
   });
@@ -188,7 +188,7 @@ void AveragePool<float>(const PoolShape& shape, const float* x, float* y, bool c
                         const Parallel& par) {
   ForEachPoolRow(shape, 4, par, [&](int64_t row) {
     HWY_DYNAMIC_DISPATCH(AveragePoolRow)
-    (shape, x, y + row * shape.out[2] * shape.channels, row, count_include_pad);
+    (shape, x, y + row * shape.out[2] * shape.YStride(), row, count_include_pad);
   });
 }
 

@@ -8,14 +8,20 @@
 
 namespace sardonyx {
 
-// x is [batch, in[0], in[1], in[2], channels], y [batch, out[0], out[1], out[2], channels], both
-// contiguous and apart. With one or two spatial axes the leading entries are the defaults below.
+// x is [batch, in[0], in[1], in[2], channels], y [batch, out[0], out[1], out[2], channels]; they do
+// not overlap. With one or two spatial axes the leading entries are the defaults below.
 // Output sizes are the caller's (ceil mode is his); every window must begin before the end of the
 // padded input.
 struct PoolShape {
   int64_t batch = 1, channels = 1;
   std::array<int64_t, 3> in = {1, 1, 1}, out = {1, 1, 1}, kernel = {1, 1, 1}, stride = {1, 1, 1},
                          dilation = {1, 1, 1}, pad_begin = {0, 0, 0}, pad_end = {0, 0, 0};
+  // Elements from one pixel to the next where these lie apart, in MaxPool and AveragePool of float
+  // without indices; 0 where they are dense.
+  int64_t x_stride = 0, y_stride = 0;
+
+  int64_t XStride() const { return x_stride > 0 ? x_stride : channels; }
+  int64_t YStride() const { return y_stride > 0 ? y_stride : channels; }
 };
 
 enum class PoolIndexOrder : uint8_t {

@@ -46,9 +46,9 @@ class PoolRowWindows {
  public:
   PoolRowWindows(const PoolShape& shape, int64_t row) : shape_(shape) {
     const int64_t plane = shape.in[0] * shape.in[1] * shape.in[2];
-    image_ = row / (shape.out[0] * shape.out[1]) * plane * shape.channels;
-    stride_ = {shape.in[1] * shape.in[2] * shape.channels, shape.in[2] * shape.channels,
-               shape.channels};
+    const int64_t pixel = shape.XStride();
+    image_ = row / (shape.out[0] * shape.out[1]) * plane * pixel;
+    stride_ = {shape.in[1] * shape.in[2] * pixel, shape.in[2] * pixel, pixel};
     for (int axis = 0; axis < 3; ++axis) window_.step[axis] = stride_[axis] * shape.dilation[axis];
     Place(0, row / shape.out[1] % shape.out[0]);
     Place(1, row % shape.out[1]);

@@ -68,9 +68,12 @@ const float* MixRows(const ResizePlan& plan, const T* plane, int64_t d, int64_t 
 
 template <typename T>
 void ResizeRows(const ResizePlan& plan, const T* x, T* y, int64_t planes, int64_t channels,
-                void* scratch, const Parallel& par) {
+                int64_t y_stride, void* scratch, const Parallel& par) {
   const auto& [depth, height, width] = plan.axes;
-  const int64_t in_row = width.in * channels, out_row = width.out * channels;
+  const int64_t in_row = width.in * channels, out_row = width.out * y_stride;
+  const auto extrapolate = [&](float* pixel) {
+    std::fill_n(pixel, channels, plan.extrapolation_value);
+  };
   const int64_t rows = planes * depth.out * height.out;
   const Slices slices = RowSlices(plan, planes, channels);
   par.For(slices.tasks, [&](int64_t task) {
@@ -84,12 +87,12 @@ void ResizeRows(const ResizePlan& plan, const T* x, T* y, int64_t planes, int64_
         to = mixed + RoundUp(in_row);
       }
       if (Outside(height, h) || Outside(depth, d)) {
-        std::fill_n(to, out_row, plan.extrapolation_value);
+        for (int64_t o = 0; o < width.out; ++o) extrapolate(to + o * y_stride);
       } else {
         const T* plane = x + row / height.out / depth.out * depth.in * height.in * in_row;
-        ResizeRow(width, MixRows(plan, plane, d, h, in_row, mixed), to, channels);
+        ResizeRow(width, MixRows(plan, plane, d, h, in_row, mixed), to, channels, y_stride);
         for (int64_t o = 0; o < static_cast<int64_t>(width.outside.size()); ++o) {
-          if (Outside(width, o)) std::fill_n(to + o * channels, channels, plan.extrapolation_value);
+          if (Outside(width, o)) extrapolate(to + o * y_stride);
         }
       }
       if constexpr (!std::is_same_v<T, float>) RoundRow(to, y + row * out_row, out_row);
@@ -104,12 +107,14 @@ size_t ResizeScratchBytes(const ResizePlan& plan, int64_t planes, int64_t channe
 }
 
 void Resize(const ResizePlan& plan, const float* x, float* y, int64_t planes, int64_t channels,
-            void* scratch, const Parallel& par) {
+            void* scratch, const Parallel& par, int64_t y_stride) {
+  if (y_stride == 0) y_stride = channels;
   if (plan.nearest) {
-    ResizeNearestBytes(plan, x, y, planes, channels * 4, &plan.extrapolation_value, 4, par);
+    ResizeNearestBytes(plan, x, y, planes, channels * 4, &plan.extrapolation_value, 4, par,
+                       y_stride * 4);
     return;
   }
-  ResizeRows(plan, x, y, planes, channels, scratch, par);
+  ResizeRows(plan, x, y, planes, channels, y_stride, scratch, par);
 }
 
 size_t ResizeBytesScratchBytes(const ResizePlan& plan, int64_t planes, int64_t channels) {
@@ -119,7 +124,7 @@ size_t ResizeBytesScratchBytes(const ResizePlan& plan, int64_t planes, int64_t c
 template <typename T>
 void ResizeBytes(const ResizePlan& plan, const T* x, T* y, int64_t planes, int64_t channels,
                  void* scratch, const Parallel& par) {
-  ResizeRows(plan, x, y, planes, channels, scratch, par);
+  ResizeRows(plan, x, y, planes, channels, channels, scratch, par);
 }
 template void ResizeBytes(const ResizePlan&, const uint8_t*, uint8_t*, int64_t, int64_t, void*,
                           const Parallel&);
@@ -128,14 +133,15 @@ template void ResizeBytes(const ResizePlan&, const int8_t*, int8_t*, int64_t, in
 
 void ResizeNearestBytes(const ResizePlan& plan, const void* x, void* y, int64_t planes,
                         int64_t pixel_bytes, const void* extrapolation, int element_bytes,
-                        const Parallel& par) {
+                        const Parallel& par, int64_t y_stride) {
+  if (y_stride == 0) y_stride = pixel_bytes;
   const auto& [depth, height, width] = plan.axes;
-  const int64_t in_row = width.in * pixel_bytes, out_row = width.out * pixel_bytes;
+  const int64_t in_row = width.in * pixel_bytes, out_row = width.out * y_stride;
   const int64_t rows = planes * depth.out * height.out;
   const Slices slices = Slice(rows, width.out * (pixel_bytes / 16 + 1));
-  const auto fill = [&](char* to, int64_t bytes) {
-    for (int64_t i = 0; i < bytes; i += element_bytes) {
-      std::memcpy(to + i, extrapolation, static_cast<size_t>(element_bytes));
+  const auto extrapolate = [&](char* pixel) {
+    for (int64_t i = 0; i < pixel_bytes; i += element_bytes) {
+      std::memcpy(pixel + i, extrapolation, static_cast<size_t>(element_bytes));
     }
   };
   par.For(slices.tasks, [&](int64_t task) {
@@ -152,7 +158,7 @@ void ResizeNearestBytes(const ResizePlan& plan, const void* x, void* y, int64_t 
       char* to = static_cast<char*>(y) + row * out_row;
       same = 1;
       if (Outside(height, h) || Outside(depth, d)) {
-        fill(to, out_row);
+        for (int64_t o = 0; o < width.out; ++o) extrapolate(to + o * y_stride);
         continue;
       }
       const char* from =
@@ -162,10 +168,10 @@ void ResizeNearestBytes(const ResizePlan& plan, const void* x, void* y, int64_t 
              height.index[h + same] == height.index[h] && !Outside(height, h + same)) {
         ++same;
       }
-      CopyPixels(width, from, to, pixel_bytes, same);
+      CopyPixels(width, from, to, pixel_bytes, y_stride, same);
       for (int64_t o = 0; o < static_cast<int64_t>(width.outside.size()); ++o) {
         for (int64_t i = 0; i < same && Outside(width, o); ++i) {
-          fill(to + i * out_row + o * pixel_bytes, pixel_bytes);
+          extrapolate(to + i * out_row + o * y_stride);
         }
       }
     }

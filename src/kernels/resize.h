@@ -60,25 +60,26 @@ struct ResizePlan {
 // axes: one to three, outermost first.
 ResizePlan PrepareResize(std::span<const ResizeAxis> axes, const ResizeOptions& options);
 
-// x [planes, in0, in1, in2, channels] to y [planes, out0, out1, out2, channels], contiguous.
+// x [planes, in0, in1, in2, channels] to y [planes, out0, out1, out2, channels], contiguous but
+// that a pixel of y may come y_stride floats behind the one before (0: it is channels).
 // Channels-last: planes is the batch. NCHW: planes is batch * channels, and channels is 1.
 // Scratch: ResizeScratchBytes, 64-byte aligned. y may not overlap x.
 size_t ResizeScratchBytes(const ResizePlan& plan, int64_t planes, int64_t channels);
 void Resize(const ResizePlan& plan, const float* x, float* y, int64_t planes, int64_t channels,
-            void* scratch, const Parallel& par);
+            void* scratch, const Parallel& par, int64_t y_stride = 0);
 
-// The same for bytes, signed or not, rounded to the nearest, ties to even. The plan's mode is
-// linear: no result leaves the range.
+// The same, contiguous, for bytes, signed or not, rounded to the nearest, ties to even. The plan's
+// mode is linear: no result leaves the range.
 size_t ResizeBytesScratchBytes(const ResizePlan& plan, int64_t planes, int64_t channels);
 template <typename T>
 void ResizeBytes(const ResizePlan& plan, const T* x, T* y, int64_t planes, int64_t channels,
                  void* scratch, const Parallel& par);
 
 // Nearest for elements of any type: pixel_bytes is channels * the size of an element. The plan's
-// mode must be nearest; `extrapolation` is one element of element_bytes, or null without
-// kTfCropAndResize.
+// mode must be nearest; y_stride is in bytes; `extrapolation` is one element of element_bytes, or
+// null without kTfCropAndResize.
 void ResizeNearestBytes(const ResizePlan& plan, const void* x, void* y, int64_t planes,
                         int64_t pixel_bytes, const void* extrapolation, int element_bytes,
-                        const Parallel& par);
+                        const Parallel& par, int64_t y_stride = 0);
 
 }  // namespace sardonyx

@@ -100,11 +100,11 @@ void ResizeSingle(const ResizeTable& table, const float* in, float* out) {
 // kTaps: the table's, or 0 if it has another number.
 template <int kTaps>
 HWY_INLINE void ResizePixels(const ResizeTable& table, const float* in, float* out,
-                             int64_t channels) {
+                             int64_t channels, int64_t out_stride) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int taps = kTaps == 0 ? table.taps : kTaps;
-  for (int64_t o = 0; o < table.out; ++o, out += channels) {
+  for (int64_t o = 0; o < table.out; ++o, out += out_stride) {
     int64_t c = 0;
     for (; c < channels; c += lanes) {
       const int64_t left = channels - c;
@@ -123,12 +123,13 @@ HWY_INLINE void ResizePixels(const ResizeTable& table, const float* in, float* o
   }
 }
 
-void ResizeRowImpl(const ResizeTable& table, const float* in, float* out, int64_t channels) {
-  if (channels == 1) return ResizeSingle(table, in, out);
+void ResizeRowImpl(const ResizeTable& table, const float* in, float* out, int64_t channels,
+                   int64_t out_stride) {
+  if (channels == 1 && out_stride == 1) return ResizeSingle(table, in, out);
   switch (table.taps) {
-    case 2: return ResizePixels<2>(table, in, out, channels);
-    case 4: return ResizePixels<4>(table, in, out, channels);
-    default: return ResizePixels<0>(table, in, out, channels);
+    case 2: return ResizePixels<2>(table, in, out, channels, out_stride);
+    case 4: return ResizePixels<4>(table, in, out, channels, out_stride);
+    default: return ResizePixels<0>(table, in, out, channels, out_stride);
   }
 }
 
@@ -207,18 +208,23 @@ void RoundRow(const float* in, uint8_t* out, int64_t count) {
 void RoundRow(const float* in, int8_t* out, int64_t count) {
   HWY_DYNAMIC_DISPATCH(RoundSigned)(in, out, count);
 }
-void ResizeRow(const ResizeTable& table, const float* in, float* out, int64_t channels) {
-  HWY_DYNAMIC_DISPATCH(ResizeRowImpl)(table, in, out, channels);
+void ResizeRow(const ResizeTable& table, const float* in, float* out, int64_t channels,
+               int64_t out_stride) {
+  HWY_DYNAMIC_DISPATCH(ResizeRowImpl)(table, in, out, channels, out_stride);
 }
 
 void CopyPixels(const ResizeTable& table, const char* in, char* out, int64_t pixel_bytes,
-                int64_t rows) {
-  if (pixel_bytes == 4) return HWY_DYNAMIC_DISPATCH(SpreadWords)(table, in, out, rows);
+                int64_t out_stride, int64_t rows) {
   const auto copy = [&](auto bytes) {
     for (int64_t o = 0; o < table.out; ++o) {
-      std::memcpy(out + o * bytes, in + table.index[o] * bytes, static_cast<size_t>(bytes));
+      std::memcpy(out + o * out_stride, in + table.index[o] * bytes, static_cast<size_t>(bytes));
     }
   };
+  if (out_stride != pixel_bytes) {
+    for (; rows > 0; --rows, out += table.out * out_stride) copy(pixel_bytes);
+    return;
+  }
+  if (pixel_bytes == 4) return HWY_DYNAMIC_DISPATCH(SpreadWords)(table, in, out, rows);
   switch (pixel_bytes) {
     case 1: copy(std::integral_constant<int64_t, 1>{}); break;
     case 2: copy(std::integral_constant<int64_t, 2>{}); break;

@@ -16,11 +16,14 @@ void AddRow(const int8_t* in, float weight, float* out, int64_t count, bool accu
 void RoundRow(const float* in, uint8_t* out, int64_t count);
 void RoundRow(const float* in, int8_t* out, int64_t count);
 
-// out[o, :] = sum over the taps of weight * in[index, :], for pixels of `channels` floats.
-void ResizeRow(const ResizeTable& table, const float* in, float* out, int64_t channels);
+// out[o, :] = sum over the taps of weight * in[index, :], for pixels of `channels` floats, which
+// are out_stride floats apart in `out`.
+void ResizeRow(const ResizeTable& table, const float* in, float* out, int64_t channels,
+               int64_t out_stride);
 
-// out[o] = in[index of o's first tap], for pixels of pixel_bytes, in `rows` equal rows.
+// out[o] = in[index of o's first tap], for pixels of pixel_bytes, in `rows` equal rows; pixels are
+// out_stride bytes apart in `out`.
 void CopyPixels(const ResizeTable& table, const char* in, char* out, int64_t pixel_bytes,
-                int64_t rows);
+                int64_t out_stride, int64_t rows);
 
 }  // namespace sardonyx

@@ -25,7 +25,11 @@ struct Operand {
   // then only the PackCache knows it, under its id.
   const Tensor* constant = nullptr;
   ConstantId id = {};
+  // Elements from one row, of the last axis, to the next where rows lie apart, between those of
+  // other values; 0 where all is dense.
+  int64_t row_stride = 0;
 
+  int64_t RowStride() const { return row_stride > 0 ? row_stride : dims.back(); }
   bool present() const { return dtype != DType::kUndefined; }
   int rank() const { return static_cast<int>(dims.size()); }
   int64_t size() const {
@@ -35,9 +39,9 @@ struct Operand {
   }
 };
 
-// Where the operands of one run of a step are. Inputs and outputs are dense, row-major, aligned to
-// the element at least (see Bound::unaligned); outputs do not overlap inputs but as `inplace`
-// allowed. Scratch is aligned to 64 bytes.
+// Where the operands of one run of a step are. Inputs and outputs are row-major, dense but for the
+// rows that BindRequest said to lie apart, aligned to the element at least (see Bound::unaligned);
+// outputs do not overlap inputs but as `inplace` allowed. Scratch is aligned to 64 bytes.
 struct StepArgs {
   const void* const* in;
   void* const* out;
@@ -55,6 +59,10 @@ struct Bound {
   uint32_t packed = 0;
   // Bit i: constant input i may lie at any address, as a model's file may have it.
   uint32_t unaligned = 0;
+  // Bit i: the rows of input i may lie apart, if it is bound again to such (Operand::row_stride).
+  // No other operand of a request ever has such rows.
+  uint32_t apart = 0;
+  bool apart_output = false;  // output 0 the same
 };
 
 struct BindRequest {

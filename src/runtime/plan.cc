@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/core/core.h"
+#include "runtime/joins.h"
 #include "runtime/memory_planner.h"
 #include "runtime/program.h"
 
@@ -45,6 +46,7 @@ class PlanMaker {
     memo_.is_valid = true;
     plan_->values = memo_.values;
     AddOutputs();
+    JoinInPlace(plan_.get(), {&roots_, &offsets_}, [this](const Step& s) { return BindApart(s); });
     FindLastUses();
     PlaceValues();
     FillAddresses();
@@ -267,7 +269,7 @@ class PlanMaker {
     if (id < 0) return {};
     const PlannedValue& value = memo_.values[id];
     return {value.dtype, value.dims, value.constant.defined() ? &value.constant : nullptr,
-            memo_.constant_ids[id]};
+            memo_.constant_ids[id], plan_->values.empty() ? 0 : plan_->values[id].row_stride};
   }
 
   bool FindViews(const Node& node, const Program::NodeIds& ids, PlanMemo::Choice* choice) const {
@@ -330,6 +332,23 @@ class PlanMaker {
       binding->refusals.emplace_back(candidate.name, std::move(std::get<std::string>(result)));
     }
     choice->binding = std::move(binding);
+  }
+
+  // The step bound by its implementation to rows as they lie now; null if it refuses.
+  std::shared_ptr<const Binding> BindApart(const Step& step) {
+    FindOperands(step.inputs, step.outputs);
+    BindRequest request = RequestOf(*step.node);
+    request.wanted = step.binding->implementation;
+    for (const Implementation& candidate : program_.device().Implementations(*step.node->op)) {
+      if (candidate.name != request.wanted) continue;
+      BindResult result = candidate.bind(request);
+      Bound* bound = std::get_if<Bound>(&result);
+      if (bound == nullptr) return nullptr;
+      auto binding = std::make_shared<Binding>(*step.binding);
+      binding->bound = std::move(*bound);
+      return binding;
+    }
+    return nullptr;
   }
 
   // Weights that a step reads as they are must be aligned for their type, unless it says otherwise;
@@ -411,9 +430,7 @@ class PlanMaker {
       const int id = plan_->outputs[i].value;
       if (!plan_->values[id].is_static || plan_->values[id].constant.defined()) continue;
       Block& block = blocks_[Root(id)];
-      const PlannedValue& value = plan_->values[id];
-      if (block.placed || block.output >= 0 || offsets_[id] != 0 ||
-          block.bytes != ByteSize(value.dtype, ElementCount(value.dims))) {
+      if (block.placed || block.output >= 0 || offsets_[id] != 0 || block.bytes != BytesOf(id)) {
         continue;
       }
       block.output = static_cast<int>(i);
@@ -455,12 +472,13 @@ class PlanMaker {
     if (step.kind == Step::Kind::kDynamic || step.kind == Step::Kind::kControl) return;
     for (size_t o = 0; o < step.outputs.size(); ++o) {
       const int id = step.outputs[o];
-      const PlannedValue& value = plan_->values[id];
-      const int64_t bytes = ByteSize(value.dtype, ElementCount(value.dims));
-      if (o == 0 && ShareInput(step, s, id, bytes)) continue;
-      Block& block = blocks_[id];
+      const int64_t bytes = BytesOf(id);
+      const int root = Root(id);
+      if (o == 0 && root == id && ShareInput(step, s, id, bytes)) continue;
+      Block& block = blocks_[root];
+      if (block.first >= 0) continue;  // another part of it was written before
       block.first = s;
-      block.bytes = bytes;
+      block.bytes = root == id ? bytes : BytesOf(root);
     }
   }
 
@@ -470,7 +488,10 @@ class PlanMaker {
       if (input < 0 || !Has(step.binding->bound.inplace, i)) continue;
       const int root = Root(input);
       Block& block = blocks_[root];
-      if (block.placed || block.last != s || block.bytes != bytes || offsets_[input] != 0) continue;
+      if (block.placed || block.last != s || block.bytes != bytes || offsets_[input] != 0 ||
+          plan_->values[input].row_stride != 0) {
+        continue;
+      }
       bool alone = true;
       for (size_t j = 0; j < step.inputs.size(); ++j) {
         const int other = step.inputs[j];
@@ -483,6 +504,11 @@ class PlanMaker {
       return true;
     }
     return false;
+  }
+
+  int64_t BytesOf(int id) const {
+    const PlannedValue& value = plan_->values[id];
+    return ByteSize(value.dtype, ElementCount(value.dims));
   }
 
   int32_t OutputBase(int output) const {

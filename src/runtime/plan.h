@@ -35,6 +35,7 @@ struct PlannedValue {
   Address address;
   DType dtype = DType::kUndefined;
   std::vector<int64_t> dims;
+  int64_t row_stride = 0;  // as an Operand's
   bool is_static = false;
   int dynamic = -1;  // index among the dynamic values: a Datum that a step produces
   Tensor constant;

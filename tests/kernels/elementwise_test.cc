@@ -81,6 +81,29 @@ Operand RandomOperand(DType type, const std::vector<int64_t>& dims, std::mt19937
   return operand;
 }
 
+// Runs the expression into rows that lie apart and compares them with those of the dense result.
+void CheckApart(const Expression& expression, const std::vector<int64_t>& dims,
+                const std::vector<int64_t>& strides, const std::vector<const void*>& in,
+                const std::vector<uint8_t>& dense) {
+  if (dims.empty()) return;
+  const int64_t width = BitWidth(expression.ResultType()) / 8;
+  const int64_t rows = Count(dims) / dims.back(), row = dims.back() * width;
+  const int64_t step = row + 3 * width;
+  const ElementwiseKernel kernel =
+      PrepareElementwise(expression, dims, strides, nullptr, dims.back() + 3);
+  ASSERT_TRUE(kernel);
+  for (const int threads : {1, 2}) {
+    std::vector<uint8_t> out(static_cast<size_t>(rows * step), 0xab);
+    RunElementwise(kernel, in.data(), out.data(), Parallel{&ThreadPool::Process(), threads});
+    for (int64_t r = 0; r < rows; ++r) {
+      ASSERT_EQ(std::memcmp(&out[r * step], &dense[r * row], row), 0) << "row " << r;
+      for (int64_t i = row; i < step; ++i) {
+        ASSERT_EQ(out[r * step + i], 0xab) << "wrote beyond row " << r;
+      }
+    }
+  }
+}
+
 // Runs the expression and compares each element with the interpreter's; float results whose way was
 // not exact in float32 only have to be near.
 void Check(const Expression& expression, const std::vector<int64_t>& dims,
@@ -105,6 +128,7 @@ void Check(const Expression& expression, const std::vector<int64_t>& dims,
   std::vector<uint8_t> again(out.size(), 0xab);
   RunElementwise(kernel, in.data(), again.data(), Parallel{&ThreadPool::Process(), 2});
   ASSERT_EQ(out, again) << "depends on the number of threads";
+  ASSERT_NO_FATAL_FAILURE(CheckApart(expression, dims, strides, in, out));
 
   std::vector<int64_t> index(dims.size(), 0);
   for (int64_t i = 0; i < count; ++i) {

@@ -134,6 +134,41 @@ std::vector<PoolShape> Shapes(int64_t channels) {
   return shapes;
 }
 
+// Pixels that lie apart, against the same dense.
+void CheckApart(PoolShape s, const std::vector<float>& x) {
+  constexpr int64_t kIn = 3, kOut = 5;
+  const auto pixels = [&](const std::array<int64_t, 3>& sizes) {
+    return s.batch * sizes[0] * sizes[1] * sizes[2];
+  };
+  const auto run = [](const PoolShape& shape, int kind, const float* from, float* to) {
+    if (kind == 0) {
+      MaxPool<float>(shape, from, to, nullptr, PoolIndexOrder::kRowMajor, test::Threads(2));
+    } else {
+      AveragePool<float>(shape, from, to, kind == 2, test::Threads(2));
+    }
+  };
+  PoolShape apart = s;
+  apart.x_stride = s.channels + kIn;
+  apart.y_stride = s.channels + kOut;
+  std::vector<float> x_apart(pixels(s.in) * apart.x_stride, std::nanf(""));
+  for (int64_t i = 0; i < pixels(s.in); ++i) {
+    std::copy_n(&x[i * s.channels], s.channels, &x_apart[i * apart.x_stride]);
+  }
+  for (const int kind : {0, 1, 2}) {
+    std::vector<float> y(Elements(s, s.out)), y_apart(pixels(s.out) * apart.y_stride, 77);
+    run(s, kind, x.data(), y.data());
+    run(apart, kind, x_apart.data(), y_apart.data());
+    for (int64_t i = 0; i < pixels(s.out); ++i) {
+      for (int64_t c = 0; c < s.channels; ++c) {
+        ASSERT_EQ(y_apart[i * apart.y_stride + c], y[i * s.channels + c]) << i;
+      }
+      for (int64_t c = 0; c < kOut; ++c) {
+        ASSERT_EQ(y_apart[i * apart.y_stride + s.channels + c], 77) << "wrote beyond " << i;
+      }
+    }
+  }
+}
+
 TEST(Pool, FloatAgreesWithDouble) {
   test::ForEachTarget([] {
     for (int64_t channels : {1, 3, 8, 17, 64, 75}) {
@@ -141,6 +176,7 @@ TEST(Pool, FloatAgreesWithDouble) {
         const auto x = test::RandomFloats(Elements(shape, shape.in), 2);
         CheckMax(shape, x);
         CheckSums(shape, x);
+        CheckApart(shape, x);
       }
     }
   });

@@ -120,6 +120,15 @@ void Check(const std::vector<ResizeAxis>& axes, const ResizeOptions& options, in
   ASSERT_TRUE(test::SameBits(one, two));
   ASSERT_TRUE(scratch.Intact());
   for (int64_t i = 0; i < out; ++i) ASSERT_NEAR(one[i], expected[i], 2e-6) << "at " << i;
+  const int64_t stride = channels + 3;
+  std::vector<float> apart(out / channels * stride, 77);
+  Resize(plan, x.data(), apart.data(), planes, channels, scratch.get(), TwoThreads(), stride);
+  ASSERT_TRUE(scratch.Intact());
+  for (int64_t i = 0; i < static_cast<int64_t>(apart.size()); ++i) {
+    const int64_t pixel = i / stride, channel = i % stride;
+    ASSERT_NEAR(apart[i], channel < channels ? expected[pixel * channels + channel] : 77, 2e-6)
+        << "at " << i << ", pixels apart";
+  }
 }
 
 void CheckShapes(const ResizeOptions& options) {

@@ -44,8 +44,8 @@ std::string ConvShapeOf(const BindRequest& request, bool transposed, ConvShape* 
     shape->dilation[to] = number(dilations, i, 1);
     shape->pad_begin[to] = number(pads, i, 0);
   }
-  shape->x_stride = shape->cin;
-  shape->y_stride = shape->cout;
+  shape->x_stride = shape->x_planes ? shape->cin : x.RowStride();
+  shape->y_stride = y.RowStride();
   if (x.size() == 0 || y.size() == 0) return "no elements";
   return "";
 }
@@ -117,6 +117,9 @@ Bound BindKernel(const BindRequest& request, const ConvShape& shape, const ConvK
   if (residual >= 0 && request.inputs[residual].dims == request.outputs[0].dims) {
     bound.inplace = 1u << residual;
   }
+  constexpr uint32_t kAddends = ~0u << 2;  // operands of the epilogue
+  bound.apart = shape.x_planes ? kAddends : kAddends | 1u << 0;
+  bound.apart_output = epilogue->fused();
   bound.run = [shape, packed, own, epilogue, pack = kernel.pack,
                run = kernel.run](const StepArgs& args) {
     const float* weights = static_cast<const float*>(packed.get());

@@ -24,8 +24,9 @@ Bound RunMoves(std::vector<Move> moves) {
   Bound bound;
   bound.run = [moves = std::move(moves)](const StepArgs& args) {
     for (const Move& move : moves) {
-      StridedCopy(move.plan, static_cast<const char*>(args.in[move.input]) + move.from,
-                  static_cast<char*>(args.out[move.output]) + move.to, args.parallel);
+      const char* from = static_cast<const char*>(args.in[move.input]) + move.from;
+      char* to = static_cast<char*>(args.out[move.output]) + move.to;
+      if (from != to) StridedCopy(move.plan, from, to, args.parallel);  // else it is in place
     }
   };
   return bound;
@@ -127,7 +128,15 @@ BindResult BindParts(const BindRequest& request, std::span<const Operand> parts,
   std::vector<int64_t> row_bytes;
   for (const Operand& part : parts) row_bytes.push_back(split(part).second * width);
   const int64_t rows = split(whole).first;
-  if (rows >= kManyRows && std::ranges::min(row_bytes) >= kLongRow) {
+  const auto is_apart = [](const Operand& x) { return x.row_stride > 0; };
+  const bool apart = is_apart(whole) || std::ranges::any_of(parts, is_apart);
+  const bool takes_apart = joins && axis + 1 == whole.dims.size();
+  const auto takes = [&](Bound bound) {
+    bound.apart = takes_apart ? ~0u : 0;
+    bound.apart_output = takes_apart;
+    return bound;
+  };
+  if (!apart && rows >= kManyRows && std::ranges::min(row_bytes) >= kLongRow) {
     Bound bound;
     bound.run = [row_bytes, rows, joins](const StepArgs& args) {
       if (joins) {
@@ -136,21 +145,24 @@ BindResult BindParts(const BindRequest& request, std::span<const Operand> parts,
         SplitRows(row_bytes, rows, args.in[0], args.out, args.parallel);
       }
     };
-    return bound;
+    return takes(std::move(bound));
   }
+  const auto row_stride = [&](const Operand& x) {
+    return is_apart(x) ? x.row_stride : split(x).second;
+  };
   std::vector<Move> moves;
   int64_t at = 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     const auto [outer, inner] = split(parts[i]);
     const int64_t dims[] = {outer, inner};
-    const int64_t dense[] = {inner, 1}, wide[] = {split(whole).second, 1};
+    const int64_t dense[] = {row_stride(parts[i]), 1}, wide[] = {row_stride(whole), 1};
     Move move{PrepareStridedCopy(dims, joins ? dense : wide, joins ? wide : dense, width)};
     (joins ? move.input : move.output) = static_cast<int>(i);
     (joins ? move.to : move.from) = at;
     moves.push_back(move);
     at += inner * width;
   }
-  return RunMoves(std::move(moves));
+  return takes(RunMoves(std::move(moves)));
 }
 
 BindResult BindConcat(const BindRequest& request) {

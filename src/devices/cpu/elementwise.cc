@@ -22,11 +22,12 @@ BindResult BindTiles(const BindRequest& request) {
   const Operand& output = request.outputs[0];
   std::vector<int64_t> strides;
   for (const Operand& input : request.inputs) {
-    const std::vector<int64_t> own = BroadcastStrides(input.dims, output.dims);
+    const std::vector<int64_t> own = BroadcastStrides(input, output.dims);
     strides.insert(strides.end(), own.begin(), own.end());
   }
   std::string why;
-  const ElementwiseKernel kernel = PrepareElementwise(expression, output.dims, strides, &why);
+  const ElementwiseKernel kernel =
+      PrepareElementwise(expression, output.dims, strides, &why, output.row_stride);
   if (!kernel) return why;
   Bound bound;
   bound.run = [kernel](const StepArgs& args) {
@@ -36,6 +37,8 @@ BindResult BindTiles(const BindRequest& request) {
     const Operand& input = request.inputs[i];
     if (input.dtype == output.dtype && input.size() == output.size()) bound.inplace |= 1u << i;
   }
+  bound.apart = ~0u;
+  bound.apart_output = true;
   return bound;
 }
 
@@ -131,6 +134,16 @@ std::vector<int64_t> BroadcastStrides(const std::vector<int64_t>& operand,
     const size_t from_end = operand.size() - 1 - i;
     if (operand[from_end] != 1) strides[dims.size() - 1 - i] = stride;
     stride *= operand[from_end];
+  }
+  return strides;
+}
+
+std::vector<int64_t> BroadcastStrides(const Operand& operand, std::span<const int64_t> dims) {
+  std::vector<int64_t> strides = BroadcastStrides(operand.dims, dims);
+  if (operand.row_stride == 0) return strides;
+  // All but those of the last axis count in rows.
+  for (size_t i = 0; i + 1 < strides.size(); ++i) {
+    strides[i] = strides[i] / operand.dims.back() * operand.row_stride;
   }
   return strides;
 }

@@ -38,7 +38,7 @@ EpilogueBinding::EpilogueBinding(const BindRequest& request, size_t first_operan
               request.inputs.size() - first_ <= kMaxOperands;
   std::vector<int64_t> sweep_strides = BroadcastStrides(dims, dims);
   for (size_t i = first_; i < request.inputs.size(); ++i) {
-    const std::vector<int64_t> strides = BroadcastStrides(request.inputs[i].dims, dims);
+    const std::vector<int64_t> strides = BroadcastStrides(request.inputs[i], dims);
     sweep_strides.insert(sweep_strides.end(), strides.begin(), strides.end());
     EpilogueOperand operand;
     operand.type = request.inputs[i].dtype;

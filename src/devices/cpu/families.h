@@ -62,6 +62,8 @@ std::span<const Implementation> Col2ImList();
 // dimensions of size 1 and those that the operand lacks.
 std::vector<int64_t> BroadcastStrides(const std::vector<int64_t>& operand,
                                       std::span<const int64_t> dims);
+// The same where the operand's rows may lie apart.
+std::vector<int64_t> BroadcastStrides(const Operand& operand, std::span<const int64_t> dims);
 
 // The geometry of a convolution of channels-last operands; a reason if kernels lack it.
 std::string ConvShapeOf(const BindRequest& request, bool transposed, ConvShape* shape);

@@ -23,6 +23,8 @@ std::string MakeShape(const BindRequest& request, PoolShape* shape) {
   if (spatial > 3) return fmt::format("{} spatial dimensions, more than 3", spatial);
   shape->batch = x.dims[0] * (joins ? x.dims[1] : 1);
   shape->channels = x.dims.back();
+  shape->x_stride = x.row_stride;
+  shape->y_stride = request.outputs[0].row_stride;
   for (int i = 0; i < spatial; ++i) {
     const int to = 3 - spatial + i;
     const int from = skip + i;
@@ -59,6 +61,9 @@ BindResult BindPlanes(const BindRequest& request) {
 template <typename T>
 Bound BoundMax(const PoolShape& shape, PoolIndexOrder order, bool indices) {
   Bound bound;
+  const bool takes_apart = std::is_same_v<T, float> && !indices;
+  bound.apart = takes_apart ? 1u << 0 : 0;
+  bound.apart_output = takes_apart;
   bound.run = [shape, order, indices](const StepArgs& args) {
     MaxPool<T>(shape, static_cast<const T*>(args.in[0]), static_cast<T*>(args.out[0]),
                indices ? static_cast<int64_t*>(args.out[1]) : nullptr, order, args.parallel);
@@ -85,6 +90,8 @@ BindResult BindMax(const BindRequest& request) {
 template <typename T>
 Bound BoundAverage(const PoolShape& shape, bool include_pad) {
   Bound bound;
+  bound.apart = std::is_same_v<T, float> ? 1u << 0 : 0;
+  bound.apart_output = std::is_same_v<T, float>;
   bound.run = [shape, include_pad](const StepArgs& args) {
     AveragePool<T>(shape, static_cast<const T*>(args.in[0]), static_cast<T*>(args.out[0]),
                    include_pad, args.parallel);

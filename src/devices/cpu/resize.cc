@@ -113,12 +113,16 @@ BindResult BindSeparable(const BindRequest& request) {
   if (geometry.axes.size() > 3) return Refuse("more than three dimensions change");
   const int64_t planes = geometry.planes, channels = geometry.channels;
   auto plan = std::make_shared<const ResizePlan>(PrepareResize(geometry.axes, options));
+  // Pixels are rows if the channels are all that comes behind the axes, the last dimension.
+  const bool has_rows = geometry.channels == y.dims.back() && geometry.channels > 1;
+  const int64_t y_stride = y.row_stride;
   Bound bound;
+  bound.apart_output = has_rows && !bytes;
   if (options.mode == ResizeMode::kNearest && !(options.antialias && x.dtype == DType::kFloat32)) {
     const int width = BitWidth(x.dtype) / 8;
-    bound.run = [plan, planes, channels, width](const StepArgs& args) {
+    bound.run = [plan, planes, channels, width, y_stride](const StepArgs& args) {
       ResizeNearestBytes(*plan, args.in[0], args.out[0], planes, channels * width, nullptr, width,
-                         args.parallel);
+                         args.parallel, y_stride * width);
     };
     return bound;
   }
@@ -135,9 +139,9 @@ BindResult BindSeparable(const BindRequest& request) {
     return x.dtype == DType::kUInt8 ? with(TypeTag<uint8_t>{}) : with(TypeTag<int8_t>{});
   }
   bound.scratch_bytes = static_cast<int64_t>(ResizeScratchBytes(*plan, planes, channels));
-  bound.run = [plan, planes, channels](const StepArgs& args) {
+  bound.run = [plan, planes, channels, y_stride](const StepArgs& args) {
     Resize(*plan, static_cast<const float*>(args.in[0]), static_cast<float*>(args.out[0]), planes,
-           channels, args.scratch, args.parallel);
+           channels, args.scratch, args.parallel, y_stride);
   };
   return bound;
 }

@@ -1,0 +1,28 @@
+#pragma once
+// Concat without copies: its parts are written where they lie in the whole.
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "runtime/plan.h"
+
+namespace sardonyx {
+
+// Where values lie, by id: in the memory of a root, so many bytes behind its begin. -1: in none.
+struct Places {
+  std::vector<int>* roots;
+  std::vector<int64_t>* offsets;
+};
+
+// Binds a step again, by the same implementation, to rows as PlannedValue::row_stride has them;
+// null if it refuses.
+using BindAgain = std::function<std::shared_ptr<const Binding>(const Step&)>;
+
+// For a plan whose steps are bound, before memory is given to them. A part of a concat moves into
+// the whole if it has memory of its own and is no output of the plan. Where more than one row is
+// joined, rows of the part then lie apart, which the step that writes it and all that read it must
+// take. A concat all of whose parts are in place is no step any more.
+void JoinInPlace(Plan* plan, Places places, const BindAgain& bind);
+
+}  // namespace sardonyx
