@@ -1,8 +1,10 @@
 #include "kernels/trees.h"
 
 #include <algorithm>
+#include <deque>
 #include <limits>
 
+#include "base/round.h"
 #include "devices/cpu/families.h"
 #include "ops/core/tree_nodes.h"
 
@@ -11,8 +13,14 @@ namespace {
 
 enum Input { kX, kNodes, kTrees, kLeaves, kOffsets, kTargets, kWeights, kTables };
 
-// What the kernel reads, one array behind the other: trees, nodes, weights, offsets, listed
-// targets.
+// Nodes that a cache line has.
+constexpr int64_t kLineNodes = 64 / sizeof(TreeNode);
+
+// Of a tree of so many nodes: beside the root one is left out, and the last line is a whole one.
+int64_t PlacesOf(int64_t nodes) { return RoundUp(nodes + 1, kLineNodes); }
+
+// What the kernel reads, one array behind the other: trees, nodes (from a cache line on), weights,
+// offsets, listed targets.
 struct Packed {
   Votes votes;
   int32_t trees, nodes, weights, offsets;  // sizes
@@ -20,7 +28,9 @@ struct Packed {
 
   const Tree* tree_data() const { return reinterpret_cast<const Tree*>(this + 1); }
   const TreeNode* node_data() const {
-    return reinterpret_cast<const TreeNode*>(tree_data() + trees);
+    const auto before = static_cast<int64_t>(sizeof(Packed)) + trees * int64_t{sizeof(Tree)};
+    return reinterpret_cast<const TreeNode*>(reinterpret_cast<const char*>(this) +
+                                             AlignBytes(before));
   }
   const float* weight_data() const { return reinterpret_cast<const float*>(node_data() + nodes); }
   const int32_t* offset_data() const {
@@ -30,9 +40,10 @@ struct Packed {
 };
 
 int64_t PackedBytes(std::span<const Operand> inputs) {
-  return static_cast<int64_t>(sizeof(Packed)) + inputs[kTrees].size() / 2 * sizeof(Tree) +
-         inputs[kNodes].dims[0] * sizeof(TreeNode) + 8 * inputs[kWeights].size() +
-         4 * inputs[kOffsets].size();
+  const int64_t trees = inputs[kTrees].size() / 2;
+  return AlignBytes(static_cast<int64_t>(sizeof(Packed)) + trees * int64_t{sizeof(Tree)}) +
+         (inputs[kNodes].dims[0] + trees * kLineNodes) * int64_t{sizeof(TreeNode)} +
+         8 * inputs[kWeights].size() + 4 * inputs[kOffsets].size();
 }
 
 // Reads the tables of the node, whose constants must all be in memory.
@@ -59,17 +70,23 @@ class Packer {
     auto* packed = static_cast<Packed*>(to);
     const Votes votes = Choose();
     const bool by_leaf = votes != Votes::kTree, lists = votes == Votes::kLists;
+    int64_t places = 0;
+    for (int64_t tree = 0; tree < tree_count_; ++tree) {
+      places += PlacesOf(First(tree + 1) - First(tree));
+    }
     *packed = {votes,
                static_cast<int32_t>(tree_count_),
-               static_cast<int32_t>(node_count_),
+               static_cast<int32_t>(places),
                static_cast<int32_t>(by_leaf ? weight_count_ : 0),
                static_cast<int32_t>(lists ? leaf_count_ + 1 : 0),
                0};
     auto* trees = const_cast<Tree*>(packed->tree_data());
     auto* nodes = const_cast<TreeNode*>(packed->node_data());
-    for (int64_t tree = 0; tree < tree_count_; ++tree) {
-      trees[tree] = WriteTree(tree, votes, nodes + First(tree));
+    for (int64_t tree = 0, at = 0; tree < tree_count_; ++tree) {
+      trees[tree] = WriteTree(tree, votes, nodes + at);
+      trees[tree].first = static_cast<int32_t>(at);
       packed->steps += trees[tree].depth;
+      at += PlacesOf(First(tree + 1) - First(tree));
     }
     if (by_leaf) {
       auto* weights = const_cast<float*>(packed->weight_data());
@@ -108,27 +125,81 @@ class Packer {
     return by_tree ? Votes::kTree : dense ? Votes::kDense : Votes::kLists;
   }
 
-  // Children stand behind their parents.
+  // Where the nodes of a tree go, from `first` on. Children stand behind their parents, siblings
+  // side by side. A line has a pair of these and of their descendants as many as it takes, nearest
+  // first, so a walk finds the next step or two in the line that it has waited for.
+  std::vector<int32_t> Places(int64_t first, int64_t count) const {
+    const auto children = [&](int32_t node) {
+      return IsLeaf(first, first + node) ? 0 : static_cast<int32_t>(nodes_[first + node].next());
+    };
+    std::vector<int32_t> below(count, 0);  // pairs below a node
+    for (int64_t i = count; i-- > 0;) {
+      if (const int32_t next = children(static_cast<int32_t>(i)); next != 0) {
+        below[i] = 1 + below[next] + below[next + 1];
+      }
+    }
+    std::vector<int32_t> places(count, 0);
+    std::deque<int32_t> family, heads;  // pairs that wait: of those in this line, and of others
+    int64_t at = 0;
+    const auto place = [&](int32_t node) {
+      if (at > count) Fail(ErrorCode::kInvalidModel, "nodes of a tree have two parents");
+      places[node] = static_cast<int32_t>(at++);
+      if (const int32_t next = children(node); next != 0) family.push_back(next);
+    };
+    place(0);
+    ++at;
+    while (!family.empty() || !heads.empty()) {
+      const int64_t free = (kLineNodes - at % kLineNodes) / 2;
+      if (free == kLineNodes / 2) {
+        heads.insert(heads.end(), family.begin(), family.end());
+        family.clear();
+      }
+      if (family.empty()) TakeHead(below, free, &heads, &family);
+      const int32_t pair = family.front();
+      family.pop_front();
+      place(pair);
+      place(pair + 1);
+    }
+    return places;
+  }
+
+  // The one that waits longest begins a line; the rest of one takes what fits best with all that is
+  // below it, of those that wait longest.
+  static void TakeHead(const std::vector<int32_t>& below, int64_t free, std::deque<int32_t>* heads,
+                       std::deque<int32_t>* family) {
+    constexpr size_t kLooks = 16;
+    size_t best = 0;
+    int64_t most = 0;
+    for (size_t i = 0; free < kLineNodes / 2 && i < std::min(heads->size(), kLooks); ++i) {
+      const int64_t pairs = 1 + below[(*heads)[i]] + below[(*heads)[i] + 1];
+      if (pairs <= free && pairs > most) best = i, most = pairs;
+    }
+    family->push_back((*heads)[best]);
+    heads->erase(heads->begin() + static_cast<int64_t>(best));
+  }
+
   Tree WriteTree(int64_t tree, Votes votes, TreeNode* to) const {
     const int64_t first = First(tree), count = First(tree + 1) - first;
-    Tree result{static_cast<int32_t>(first), trees_[2 * tree + 1], trees_[2 * tree + 1], 0};
+    Tree result{0, trees_[2 * tree + 1], trees_[2 * tree + 1], 0};
+    const std::vector<int32_t> places = Places(first, count);
+    std::fill(to, to + PlacesOf(count), TreeNode::Leaf(0, features_));
     std::vector<int32_t> level(count, 0);
     for (int64_t i = 0; i < count; ++i) {
       const core::NarrowNode& node = nodes_[first + i];
       if (!IsLeaf(first, first + i)) {
-        const auto step = node.next() - static_cast<uint32_t>(i);
-        to[i] = TreeNode::Branch(node.threshold, node.feature(), node.missing(), step);
+        const auto step = static_cast<uint32_t>(places[node.next()] - places[i]);
+        to[places[i]] = TreeNode::Branch(node.threshold, node.feature(), node.missing(), step);
         level[node.next()] = level[node.next() + 1] = level[i] + 1;
         continue;
       }
       result.nearest = std::min(result.nearest, level[i]);
       if (votes != Votes::kTree) {
-        to[i] = TreeNode::Leaf(leaves_[first + i], features_);
+        to[places[i]] = TreeNode::Leaf(leaves_[first + i], features_);
         continue;
       }
       const int64_t vote = one_vote_ ? first + i : offsets_[leaves_[first + i]];
       if (!one_vote_) result.target = listed_[vote];
-      to[i] = TreeNode::Leaf(static_cast<float>(weights_[vote]), features_);
+      to[places[i]] = TreeNode::Leaf(static_cast<float>(weights_[vote]), features_);
     }
     return result;
   }
@@ -148,7 +219,8 @@ bool IsSound(const Packed& packed, std::span<const Operand> inputs, int64_t feat
              int64_t targets) {
   const bool by_leaf = packed.votes != Votes::kTree, lists = packed.votes == Votes::kLists;
   if (packed.votes > Votes::kLists || packed.votes < Votes::kTree ||
-      packed.trees != inputs[kTrees].size() / 2 || packed.nodes != inputs[kNodes].dims[0] ||
+      packed.trees != inputs[kTrees].size() / 2 || packed.nodes < inputs[kNodes].dims[0] ||
+      packed.nodes > inputs[kNodes].dims[0] + packed.trees * kLineNodes ||
       packed.weights != (by_leaf ? inputs[kWeights].size() : 0) ||
       packed.offsets != (lists ? inputs[kOffsets].size() : 0)) {
     return false;
@@ -215,7 +287,7 @@ BindResult BindNarrow(const BindRequest& request) {
     }
   }
   const auto pack = request.packs.Get(
-      *request.inputs[kNodes].constant, request.inputs[kNodes].id, "trees",
+      *request.inputs[kNodes].constant, request.inputs[kNodes].id, "trees by lines",
       PackedBytes(request.inputs), [&](const Tensor&, void* to) {
         Packer(request.inputs, attributes.Int("one_vote") != 0, features, targets).Write(to);
       });
