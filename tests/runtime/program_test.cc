@@ -584,22 +584,6 @@ output c
   EXPECT_EQ(run(7, 7), "");
 }
 
-// Two branches go on to the same leaves, which no importer makes.
-TEST(Program, NodesOfATreeHaveOneParent) {
-  const auto program = MakeProgram(R"(graph g
-input x: float[2,3]
-const nodes: uint8[5,8] = {0, 0, 0, 63, 0, 16, 0, 0, 0, 0, 0, 63, 1, 48, 0, 0, 0, 0, 0, 63, 1, 48, 0, 0, 0, 0, 192, 127, 0, 48, 0, 0, 0, 0, 192, 127, 0, 64, 0, 0}
-const trees: int32[2] = {0, 2}
-const none: int32[0] = {}
-const offsets: int64[0] = {}
-const weights: double[5] = {0, 0, 0, 2, 1}
-y = tree_ensemble(x, nodes, trees, none, offsets, none, weights) {absent_is_nan=0, aggregate=1, any=0, dtype=1, features=2, float_votes=1, missing=0, one_vote=1, targets=1}
-output y
-)");
-  EXPECT_NE(ErrorOf([&] { program->PlanFor({{2, 3}}); }).find("nodes of a tree have two parents"),
-            std::string::npos);
-}
-
 TEST(Plan, ExplainShowsStepsAndRefusals) {
   std::shared_ptr<Graph> graph = Parse(kNetwork);
   const auto program = MakeProgram(graph);
