@@ -56,7 +56,7 @@ class Joiner {
   // True if all parts are in place.
   bool Join(Step& step) {
     const PlannedValue& whole = plan_.values[step.outputs[0]];
-    if (IsPacked(whole.dtype)) return false;
+    if (IsPacked(whole.dtype) || BytesOf(step.outputs[0]) == 0) return false;
     const int64_t given = step.node->attributes.Int("axis");
     const size_t axis = static_cast<size_t>(given < 0 ? given + std::ssize(whole.dims) : given);
     const bool is_one_row =
@@ -66,6 +66,7 @@ class Joiner {
     int64_t at = offsets_[step.outputs[0]];
     for (size_t i = 0; i < step.inputs.size(); ++i) {
       const PlannedValue& part = plan_.values[step.inputs[i]];
+      if (BytesOf(step.inputs[i]) == 0) continue;  // nothing to copy, and no row to lie apart
       const bool moves =
           is_one_row ? MoveOneRow(step, step.inputs[i], at) : MoveRows(step, step.inputs[i], at);
       all &= moves;

@@ -192,6 +192,30 @@ output j
         1);
 }
 
+// Parts without elements, beside others and alone.
+TEST(Joins, Empty) {
+  Check(R"(graph g
+input x: float[2,3,0]
+input y: float[2,3,4]
+a = relu(x)
+s = sigmoid(a)
+b = exp(y)
+j = concat(a, b) {axis=2}
+output s
+output j
+)",
+        0);
+  Check(R"(graph g
+input x: float[0,3,4]
+a = relu(x)
+b = exp(x)
+j = concat(a, b) {axis=2}
+y = tanh(j)
+output y
+)",
+        0);
+}
+
 // A part is the residual operand of a convolution.
 TEST(Joins, Residuals) {
   Check(R"(graph g
