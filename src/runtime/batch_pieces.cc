@@ -225,7 +225,7 @@ int64_t PieceSize(const Plan& plan, int64_t batch) {
     for (int output : step.outputs) {
       if (output >= 0) {
         const PlannedValue& value = plan.values[output];
-        written += ByteSize(value.dtype, ElementCount(value.dims));
+        written += value.bytes();
       }
     }
   }

@@ -65,6 +65,9 @@ struct Bound {
   bool apart_output = false;  // output 0 the same
 };
 
+// Whether one of Bound's sets of inputs has this one.
+inline bool Has(uint32_t inputs, size_t i) { return i < 32 && ((inputs >> i) & 1) != 0; }
+
 struct BindRequest {
   const Node& node;
   std::span<const Operand> inputs;

@@ -170,7 +170,7 @@ void Executor::AllocateArena() {
       for (int id : step.outputs) {
         const PlannedValue& value = plan_.values[id];
         if (value.address.base != kBaseArena) continue;
-        const int64_t bytes = ByteSize(value.dtype, ElementCount(value.dims));
+        const int64_t bytes = value.bytes();
         if (bytes > most) most = bytes, largest = &step;
       }
     }

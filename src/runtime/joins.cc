@@ -119,8 +119,7 @@ class Joiner {
     for (Step* reader : readers_[part]) {
       if (reader == &step || IsDone(reader)) continue;
       for (size_t i = 0; i < reader->inputs.size(); ++i) {
-        const bool takes = i < 32 && ((reader->binding->bound.apart >> i) & 1) != 0;
-        if (reader->inputs[i] == part && !takes) return false;
+        if (reader->inputs[i] == part && !Has(reader->binding->bound.apart, i)) return false;
       }
       others.push_back(reader);
     }
@@ -150,10 +149,7 @@ class Joiner {
     }
   }
 
-  int64_t BytesOf(int id) const {
-    const PlannedValue& value = plan_.values[id];
-    return ByteSize(value.dtype, ElementCount(value.dims));
-  }
+  int64_t BytesOf(int id) const { return plan_.values[id].bytes(); }
 
   Plan& plan_;
   std::vector<int>& roots_;

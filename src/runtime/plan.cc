@@ -14,9 +14,6 @@ namespace {
 // Shape arithmetic: what is computed while the plan is made.
 constexpr int64_t kFoldedElements = 1024;
 
-// Whether one of Bound's sets of inputs has this one.
-bool Has(uint32_t inputs, size_t i) { return i < 32 && ((inputs >> i) & 1) != 0; }
-
 bool IsControl(const CoreOp* op) {
   return op == &core::if_ || op == &core::loop || op == &core::scan || op == &core::deferred;
 }
@@ -506,10 +503,7 @@ class PlanMaker {
     return false;
   }
 
-  int64_t BytesOf(int id) const {
-    const PlannedValue& value = plan_->values[id];
-    return ByteSize(value.dtype, ElementCount(value.dims));
-  }
+  int64_t BytesOf(int id) const { return plan_->values[id].bytes(); }
 
   int32_t OutputBase(int output) const {
     return kBaseFirst + static_cast<int32_t>(program_.graph().inputs.size()) + output;

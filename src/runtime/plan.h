@@ -39,6 +39,8 @@ struct PlannedValue {
   bool is_static = false;
   int dynamic = -1;  // index among the dynamic values: a Datum that a step produces
   Tensor constant;
+
+  int64_t bytes() const { return ByteSize(dtype, ElementCount(dims)); }  // if dense
 };
 
 // An implementation bound to a node for certain operands; shared by the plans that have these.
