@@ -190,7 +190,7 @@ void RunMany(const Context& x, int64_t index, float* scratch) {
       args.rows = count;
       args.a = part.q + row * s.q_stride[2];
       args.lda = s.q_stride[2];
-      args.b = packed_keys;
+      args.b = args.next = packed_keys;
       args.k_total = args.kc = s.size;
       args.n_total = keys;
       args.n1 = std::min(keys, RoundUp(seen, panel));
@@ -200,7 +200,7 @@ void RunMany(const Context& x, int64_t index, float* scratch) {
       SoftenBlock(BlockOf(x, rows + row, count, first, seen, scratch, first > 0 ? y : nullptr));
       args.a = scratch;
       args.lda = x.cut.scores_ld;
-      args.b = packed_values;
+      args.b = args.next = packed_values;
       args.k_total = keys;
       args.kc = seen;
       args.n_total = args.n1 = s.width;

@@ -266,6 +266,7 @@ void RunPart(const Work& work, int64_t row_part, int64_t column, float* slot) {
   args.n0 = n0;
   args.n1 = n1;
   args.ldc = s.y_stride;
+  const int64_t width = GemmPanelWidth();
   for (int64_t row = m0; row < m1; row += step) {
     args.rows = std::min(step, m1 - row);
     args.c = work.y + row * s.y_stride + group * cut.n;
@@ -292,8 +293,12 @@ void RunPart(const Work& work, int64_t row_part, int64_t column, float* slot) {
           break;
       }
       args.accumulate = k0 > 0;
-      args.epilogue =
-          k0 + args.kc == cut.k && work.prepared.InRegisters() ? &tile_epilogue : nullptr;
+      const bool ends = k0 + args.kc == cut.k;
+      args.epilogue = ends && work.prepared.InRegisters() ? &tile_epilogue : nullptr;
+      if (n1 - n0 > width) {
+        const float* const first = args.b + n0 * cut.k;
+        args.next = !ends ? first + (k0 + args.kc) * width : row + step < m1 ? first : nullptr;
+      }
       GemmBlock(args);
     }
     if (!work.prepared.InRegisters()) {

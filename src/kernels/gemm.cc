@@ -229,6 +229,10 @@ void RunPart(const Context& x, int64_t item, int64_t row_part, int64_t column_pa
       break;
     }
   }
+  // Behind what this task has packed is another thread's.
+  const bool is_own = cut.pack_b == Cut::PackB::kInTask;
+  const int64_t width = std::min(GemmPanelWidth(), RoundUp(n1 - n0, kPanelGranule));
+  const float* const behind = is_own || n1 == s.n ? args.b : nullptr;
   for (int64_t row = m0; row < m1; row += cut.rows) {
     args.rows = std::min(cut.rows, m1 - row);
     args.c = c + row * s.ldc + n0;
@@ -248,6 +252,9 @@ void RunPart(const Context& x, int64_t item, int64_t row_part, int64_t column_pa
       args.accumulate = k0 > 0;
       k0 += args.kc;
       args.epilogue = k0 == s.k && x.epilogue.InRegisters() ? &tile_epilogue : nullptr;
+      if (is_own || n1 - n0 > width) {
+        args.next = k0 < s.k ? args.b + k0 * width : row + cut.rows < m1 ? args.b : behind;
+      }
       GemmBlock(args);
     } while (k0 < s.k);
     if (!x.epilogue.InRegisters()) {

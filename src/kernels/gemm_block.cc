@@ -413,23 +413,22 @@ void Block(const GemmBlockArgs& args) {
     const int64_t tiles = CeilDiv(args.rows, shapes.most);
     // Rows are spread evenly over the tiles, which keeps the last one from being thin.
     const int64_t least = args.rows / tiles, taller = args.rows % tiles;
-    // Each tile fetches its share of the next panel (which lies behind this one unless the caller
-    // knows better), and the rows of the next tile while they are new. A tile alone streams through
-    // the panels, and fetches what it reads soon. Short products fetch what the next tile
-    // overwrites instead, or beside a panel that the caller names, for theirs stay in the cache: a
-    // row at each k, so not in blocks of fewer rows, where these would be another thread's.
+    // Each tile fetches its share of the next panel, and the rows of the next tile while they are
+    // new. A tile alone streams through the panels, and fetches what it reads soon. Short products
+    // fetch what the next tile overwrites instead, or beside a panel that the caller names, for
+    // theirs stay in the cache: a row at each k, so not in blocks of fewer rows, where these would
+    // be another thread's. Behind the last tile's rows may be what another thread writes: it would
+    // wait for each line that this one looks at.
+    const bool is_alone = args.n1 - args.n0 <= kWidth;
     const bool is_short = args.kc <= std::min(kShort, args.rows) && tiles > 1;
-    const bool is_named = args.next != nullptr;
+    const bool is_named = args.next != nullptr && n + kWidth >= args.n1 &&
+                          (is_alone || (tiles > 1 && !is_short));
     const bool fetches_rows = n == args.n0 && tiles > 1 && args.a_pieces <= 1 && args.kc > 0;
     const int64_t panel_step = width * 4 / tiles;
     const int64_t row_step =
         fetches_rows ? std::min<int64_t>(64, args.lda * 4 * (least + 1) / args.kc) : panel_step;
-    const int64_t c_step = is_named ? 64 : args.ldc * 4;
-    // Behind the last panel, and the last tile's rows, may be what another thread writes: it would
-    // wait for each line that this one looks at.
-    const float* const following = tiles == 1             ? panel + kSoon
-                                   : n + kWidth < args.n1 ? panel + args.k_total * width
-                                                          : panel;
+    const int64_t c_step = is_named && args.ldc == width ? 64 : args.ldc * 4;
+    const float* const following = panel + (tiles == 1 ? kSoon : args.k_total * width);
     const char* ahead = reinterpret_cast<const char*>(is_named ? args.next : following);
     rows.ahead.step[0] = is_short ? c_step : panel_step;
     rows.ahead.step[1] = is_short ? (is_named ? panel_step : c_step) : row_step;

@@ -56,7 +56,7 @@ struct GemmBlockArgs {
   int64_t ldc;
   bool accumulate;               // add to what C holds
   bool is_all;                   // one panel is all of B
-  const float* next;             // of a panel alone: one of its size that follows; may be null
+  const float* next;             // read after the last panel, as much; null: what lies behind it
   const TileEpilogue* epilogue;  // with the last range of K; may be null; indexed as c is
 };
 // A panel that is all of B may be summed in another order than wider ones. Beside these it must
