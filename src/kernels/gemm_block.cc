@@ -421,8 +421,8 @@ void Block(const GemmBlockArgs& args) {
     // wait for each line that this one looks at.
     const bool is_alone = args.n1 - args.n0 <= kWidth;
     const bool is_short = args.kc <= std::min(kShort, args.rows) && tiles > 1;
-    const bool is_named = args.next != nullptr && n + kWidth >= args.n1 &&
-                          (is_alone || (tiles > 1 && !is_short));
+    const bool is_named =
+        args.next != nullptr && n + kWidth >= args.n1 && (is_alone || (tiles > 1 && !is_short));
     const bool fetches_rows = n == args.n0 && tiles > 1 && args.a_pieces <= 1 && args.kc > 0;
     const int64_t panel_step = width * 4 / tiles;
     const int64_t row_step =

@@ -3,6 +3,7 @@
 // and other nodes, or pairs of them, that only hand their input on.
 
 #include <algorithm>
+#include <span>
 
 #include "passes/passes.h"
 
@@ -38,6 +39,34 @@ Rewrite MergeTransposes(Node& node, PassContext& context) {
   for (int64_t axis : outer) perm.push_back(inner[axis]);
   PatchMaker maker(context, node);
   return maker.Replace(node, {Transpose(maker.Wrap(first.input(0)), perm)});
+}
+
+// All parts of a split, side by side again, are what was split.
+Rewrite JoinSplit(Node& node, PassContext& context) {
+  if (node.op != &core::concat || !node.output()->fact.ranked()) return NoMatch{};
+  const auto axis_of = [&](const Node& of) {
+    const int64_t axis = of.attributes.Int("axis");
+    return axis < 0 ? axis + node.output()->fact.rank() : axis;
+  };
+  std::vector<Value*> parts;
+  for (size_t i = 0; i < node.inputs.size();) {
+    const std::span rest = std::span(node.inputs).subspan(i);
+    const Node* split = rest[0]->producer;
+    if (IsFrom(rest[0], core::split) && axis_of(*split) == axis_of(node) &&
+        split->outputs.size() <= rest.size() &&
+        std::ranges::equal(split->outputs, rest.first(split->outputs.size()))) {
+      parts.push_back(split->input(0));
+      i += split->outputs.size();
+    } else {
+      parts.push_back(rest[0]);
+      ++i;
+    }
+  }
+  if (parts.size() == node.inputs.size()) return NoMatch{};
+  PatchMaker maker(context, node);
+  std::vector<Val> values;
+  for (Value* part : parts) values.push_back(maker.Wrap(part));
+  return maker.Replace(node, {values.size() == 1 ? values[0] : Concat(values, axis_of(node))});
 }
 
 bool KeepsShape(const Node& node) { return SameShape(node.input(0), node.output()); }
@@ -99,6 +128,9 @@ Rewrite RemoveIdentities(Node& node, PassContext& context) {
   }
   if (Rewrite merged = MergeTransposes(node, context); std::holds_alternative<Patch>(merged)) {
     return merged;
+  }
+  if (Rewrite joined = JoinSplit(node, context); std::holds_alternative<Patch>(joined)) {
+    return joined;
   }
   return MergeViews(node, context);
 }

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "ops/core/core.h"
-#include "runtime/joins.h"
 #include "runtime/memory_planner.h"
+#include "runtime/parts.h"
 #include "runtime/program.h"
 
 namespace sardonyx {
@@ -43,7 +43,7 @@ class PlanMaker {
     memo_.is_valid = true;
     plan_->values = memo_.values;
     AddOutputs();
-    JoinInPlace(plan_.get(), {&roots_, &offsets_}, [this](const Step& s) { return BindApart(s); });
+    PlaceParts(plan_.get(), {&roots_, &offsets_}, [this](const Step& s) { return BindApart(s); });
     FindLastUses();
     PlaceValues();
     FillAddresses();

@@ -118,4 +118,9 @@ std::string Explain(const Plan& plan);
 int64_t ViewOffset(const Node& node, std::span<const Operand> inputs,
                    std::span<const Operand> outputs, size_t index);
 
+// If output `index` of a slice or split is columns of input 0, a range of each row, how many bytes
+// behind the row's begin they are; -1 otherwise.
+int64_t ColumnsOffset(const Node& node, std::span<const Operand> inputs,
+                      std::span<const Operand> outputs, size_t index);
+
 }  // namespace sardonyx

@@ -143,5 +143,45 @@ TEST(IntegerProduct, Depthwise) {
         "output y\n");
 }
 
+// Rows of inputs, residuals and results lie apart, as parts of others: no split, no concat.
+TEST(IntegerProduct, RowsApart) {
+  const std::string bytes =
+      "epilogue=<(int32; 0.0078125:float, 0:float, 255:float, 9:float) cast(0):float "
+      "mul(5,1):float round(6):float add(7,4):float max(8,2):float min(9,3):float "
+      "cast(10):uint8>}\n";
+  const std::string added =
+      "epilogue=<(int32, uint8; 0.0078125:float, 0:float, 255:float, 9:int32, 0.25:float) "
+      "cast(0):float mul(7,2):float cast(1):int32 sub(9,5):int32 cast(10):float mul(11,6):float "
+      "add(8,12):float relu(13):float round(14):float max(15,3):float min(16,4):float "
+      "cast(17):uint8>}\n";
+  const std::string sweep =
+      "epilogue=<(int32, uint8; 0.001:float) cast(0):float mul(3,2):float cast(1):float "
+      "add(4,5):float sigmoid(6):float>}\n";
+  const std::string text =
+      "graph g\ninput x: uint8[2,6,7,3]\n" + Bytes("w", "int8", {24, 3, 3, 3}) +
+      Bytes("v", "int8", {8, 16, 3, 3}) + Bytes("d", "int8", {16, 1, 3, 3}) +
+      Bytes("u", "int8", {8, 8, 1, 1}) + Bytes("m", "int8", {8, 5}) + Bytes("a", "uint8", {}) +
+      "const sizes: int64[2] = {16, 8}\n"
+      "y = integer_conv(x, w, a) {pads=[1,1,1,1], " +
+      bytes +
+      "p, q = split(y, sizes) {axis=3}\n"
+      "c = integer_conv(p, v, a) {pads=[1,1,1,1], " +
+      bytes + "e = integer_conv(p, d, a) {pads=[1,1,1,1], group=16, " + bytes +
+      "f = integer_conv(q, u, a, _, c) {" + added + "g = integer_conv(c, u, a, _, q) {" + sweep +
+      "h = integer_matmul(q, m, a)\n"
+      "k = integer_matmul(c, m, a)\n"
+      "s = neg(g)\n"
+      "j = concat(c, e, f) {axis=3}\n"
+      "i = concat(h, k) {axis=3}\n"
+      "t = concat(s, g) {axis=3}\n"
+      "output j\noutput i\noutput t\n";
+  Check(text);
+  const auto program = MakeProgram(std::shared_ptr<Graph>(Parse(text)));
+  for (const Step& step : program->PlanFor({{2, 6, 7, 3}})->steps) {
+    EXPECT_NE(step.node->op, &core::concat);
+    EXPECT_NE(step.node->op, &core::split);
+  }
+}
+
 }  // namespace
 }  // namespace sardonyx

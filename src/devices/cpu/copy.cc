@@ -20,8 +20,11 @@ struct Move {
   int64_t to = 0;
 };
 
+// All rows may lie apart: strides of the moves know it.
 Bound RunMoves(std::vector<Move> moves) {
   Bound bound;
+  bound.apart = ~0u;
+  bound.apart_output = true;
   bound.run = [moves = std::move(moves)](const StepArgs& args) {
     for (const Move& move : moves) {
       const char* from = static_cast<const char*>(args.in[move.input]) + move.from;
@@ -44,36 +47,37 @@ BindResult BindTranspose(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const int width = Width(x.dtype);
   if (width == 0) return NoWidth(x.dtype);
-  const std::vector<int64_t> own = RowMajorStrides(x.dims);
+  const Operand& y = request.outputs[0];
+  const std::vector<int64_t> own = Strides(x);
   std::vector<int64_t> strides;
   for (int64_t axis : request.node.attributes.Ints("perm")) strides.push_back(own[axis]);
-  const std::vector<int64_t>& dims = request.outputs[0].dims;
-  return RunMoves({{PrepareStridedCopy(dims, strides, RowMajorStrides(dims), width)}});
+  return RunMoves({{PrepareStridedCopy(y.dims, strides, Strides(y), width)}});
 }
 
 BindResult BindExpand(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const int width = Width(x.dtype);
   if (width == 0) return NoWidth(x.dtype);
-  const std::vector<int64_t>& dims = request.outputs[0].dims;
-  return RunMoves(
-      {{PrepareStridedCopy(dims, BroadcastStrides(x.dims, dims), RowMajorStrides(dims), width)}});
+  const Operand& y = request.outputs[0];
+  return RunMoves({{PrepareStridedCopy(y.dims, BroadcastStrides(x, y.dims), Strides(y), width)}});
 }
 
 BindResult BindTile(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const int width = Width(x.dtype);
   if (width == 0) return NoWidth(x.dtype);
-  const std::vector<int64_t> own = RowMajorStrides(x.dims);
-  std::vector<int64_t> dims, strides;  // [repeat, size] a dimension
+  const std::vector<int64_t> from = Strides(x), to = Strides(request.outputs[0]);
+  std::vector<int64_t> dims, x_strides, y_strides;  // [repeat, size] a dimension
   for (int i = 0; i < x.rank(); ++i) {
     if (x.dims[i] == 0) return Refuse("no elements");
     dims.push_back(request.outputs[0].dims[i] / x.dims[i]);
-    strides.push_back(0);
+    x_strides.push_back(0);
+    y_strides.push_back(to[i] * x.dims[i]);
     dims.push_back(x.dims[i]);
-    strides.push_back(own[i]);
+    x_strides.push_back(from[i]);
+    y_strides.push_back(to[i]);
   }
-  return RunMoves({{PrepareStridedCopy(dims, strides, RowMajorStrides(dims), width)}});
+  return RunMoves({{PrepareStridedCopy(dims, x_strides, y_strides, width)}});
 }
 
 BindResult BindSlice(const BindRequest& request) {
@@ -93,7 +97,7 @@ BindResult BindSlice(const BindRequest& request) {
   if (axes.empty()) {
     for (size_t i = 0; i < starts.size(); ++i) axes.push_back(static_cast<int64_t>(i));
   }
-  const std::vector<int64_t> own = RowMajorStrides(x.dims);
+  const std::vector<int64_t> own = Strides(x);
   std::vector<int64_t> strides = own;
   int64_t from = 0;
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -105,9 +109,8 @@ BindResult BindSlice(const BindRequest& request) {
     }
     strides[axis] = own[axis] * step;
   }
-  const std::vector<int64_t>& dims = request.outputs[0].dims;
-  return RunMoves(
-      {{PrepareStridedCopy(dims, strides, RowMajorStrides(dims), width), 0, 0, from * width}});
+  const Operand& y = request.outputs[0];
+  return RunMoves({{PrepareStridedCopy(y.dims, strides, Strides(y), width), 0, 0, from * width}});
 }
 
 // From here on all parts of a row are moved together; fewer rows or shorter ones part by part.
@@ -130,10 +133,10 @@ BindResult BindParts(const BindRequest& request, std::span<const Operand> parts,
   const int64_t rows = split(whole).first;
   const auto is_apart = [](const Operand& x) { return x.row_stride > 0; };
   const bool apart = is_apart(whole) || std::ranges::any_of(parts, is_apart);
-  const bool takes_apart = joins && axis + 1 == whole.dims.size();
+  const bool takes_apart = axis + 1 == whole.dims.size();
   const auto takes = [&](Bound bound) {
     bound.apart = takes_apart ? ~0u : 0;
-    bound.apart_output = takes_apart;
+    bound.apart_output = takes_apart && joins;  // a split that reads nothing in place is two copies
     return bound;
   };
   if (!apart && rows >= kManyRows && std::ranges::min(row_bytes) >= kLongRow) {

@@ -126,6 +126,14 @@ Tensor WidenedHalves(const Tensor& tensor) {
   return wide;
 }
 
+std::vector<int64_t> Strides(const Operand& operand) {
+  std::vector<int64_t> dims = operand.dims;
+  if (dims.empty()) return {};
+  const bool has_elements = operand.size() > 0;
+  if (has_elements) dims.back() = operand.RowStride();
+  return RowMajorStrides(dims);
+}
+
 std::vector<int64_t> BroadcastStrides(const std::vector<int64_t>& operand,
                                       std::span<const int64_t> dims) {
   std::vector<int64_t> strides(dims.size(), 0);

@@ -12,6 +12,7 @@ namespace sardonyx::cpu {
 std::span<const Implementation> ElementwiseList();
 std::span<const Implementation> MatMulList();
 std::span<const Implementation> AttentionList();
+std::span<const Implementation> LinearAttentionList();
 std::span<const Implementation> MatMulNBitsList();
 std::span<const Implementation> ConvList();
 std::span<const Implementation> ConvTransposeList();
@@ -58,6 +59,8 @@ std::span<const Implementation> RoiAlignList();
 std::span<const Implementation> DeformColumnsList();
 std::span<const Implementation> Col2ImList();
 
+// Strides in elements, whose rows may lie apart.
+std::vector<int64_t> Strides(const Operand& operand);
 // Strides in elements that read `operand` over an output of shape `dims` (numpy broadcast): 0 along
 // dimensions of size 1 and those that the operand lacks.
 std::vector<int64_t> BroadcastStrides(const std::vector<int64_t>& operand,

@@ -107,11 +107,11 @@ SumEpilogue::SumEpilogue(const BindRequest& request, int64_t columns) : columns_
   }
   std::vector<int64_t> strides = BroadcastStrides(y.dims, y.dims);
   for (size_t i = kOwnInputs; i < request.inputs.size(); ++i) {
-    const std::vector<int64_t> own = BroadcastStrides(request.inputs[i].dims, y.dims);
+    const std::vector<int64_t> own = BroadcastStrides(request.inputs[i], y.dims);
     strides.insert(strides.end(), own.begin(), own.end());
   }
   std::string why;
-  sweep_ = PrepareElementwise(*expression, y.dims, strides, &why);
+  sweep_ = PrepareElementwise(*expression, y.dims, strides, &why, y.row_stride);
   if (!sweep_) Fail(ErrorCode::kInternal, "an epilogue cannot run: {}", why);
 }
 
@@ -138,6 +138,7 @@ struct BoundProblem {
   bool x_signed, has_x_zero;
   int64_t w_zero_count;
   bool winograd;                       // else the direct sum
+  int64_t residual_stride;             // elements from one row of the residual to the next
   std::shared_ptr<const void> packed;  // null: w is packed in every run
   std::shared_ptr<const SumEpilogue> epilogue;
   // In the scratch, behind what the kernel wants.
@@ -184,7 +185,7 @@ void BoundProblem::Run(const StepArgs& args) const {
         const bool real = rescale.residual_type == DType::kFloat32;
         const size_t input = kOwnInputs + static_cast<size_t>(rescaling.residual);
         conv.residual = static_cast<const char*>(args.in[input]) + item.y * (real ? 4 : 1);
-        conv.residual_stride = problem.shape.cout;
+        conv.residual_stride = residual_stride;
       }
     }
     const auto run = winograd ? conv_int8_winograd::Run : ConvInt8;
@@ -230,17 +231,25 @@ BindResult BindProblem(const BindRequest& request, Problem problem,
                     .has_x_zero = request.has(2),
                     .w_zero_count = request.has(3) ? request.inputs[3].size() : 0,
                     .winograd = is_winograd,
+                    .residual_stride = 0,
                     .packed = is_winograd ? std::move(winograd) : PackConstant(request, problem),
                     .epilogue = std::make_shared<const SumEpilogue>(request, shape.cout),
                     .packed_at = AlignUp(own),
                     .rescaling_at = 0,
                     .sums_at = 0};
+  const int residual = step.epilogue->residual();
+  if (residual >= 0) step.residual_stride = request.inputs[residual].RowStride();
+  if (step.epilogue->sweeps()) step.problem.shape.y_stride = shape.cout;  // of the sums
   step.rescaling_at =
       step.packed_at + (step.packed == nullptr ? AlignUp(ConvInt8PackedBytes(shape)) : 0);
   step.sums_at = step.rescaling_at + AlignUp(step.epilogue->scratch_bytes());
   Bound bound;
   if (step.packed != nullptr) bound.packed = 1u << 1;
-  if (step.epilogue->residual() >= 0) bound.inplace = 1u << step.epilogue->residual();
+  if (residual >= 0) bound.inplace = 1u << residual;
+  // Several products find theirs by counting elements.
+  constexpr uint32_t kWeights = 1u << 1, kZeros = 3u << 2;
+  bound.apart_output = problem.items.size() == 1;
+  if (bound.apart_output) bound.apart = ~(kWeights | kZeros);
   bound.scratch_bytes = step.sums_at;
   if (step.epilogue->sweeps()) bound.scratch_bytes += AlignBytes(request.outputs[0].size() * 4);
   bound.run = [step = std::move(step)](const StepArgs& args) { step.Run(args); };
@@ -315,8 +324,10 @@ BindResult BindMatMul(const BindRequest& request) {
   Problem problem;
   ConvShape& shape = problem.shape;
   const int64_t m = a.dims.end()[-2], k = a.dims.back(), n = y.dims.back();
-  shape.cin = shape.x_stride = k;
-  shape.cout = shape.y_stride = n;
+  shape.cin = k;
+  shape.cout = n;
+  shape.x_stride = a.RowStride();
+  shape.y_stride = y.RowStride();
   problem.weights.n_stride = transposed ? k : 1;
   problem.weights.c_stride = transposed ? 1 : n;
   problem.weight_axis = b.rank() - (transposed ? 2 : 1);

@@ -21,9 +21,8 @@ struct BatchDim {
 };
 
 // Strides of an operand seen through a permutation (empty: as it is).
-std::vector<int64_t> PermutedStrides(const std::vector<int64_t>& dims,
-                                     const std::vector<int64_t>& perm) {
-  const std::vector<int64_t> own = RowMajorStrides(dims);
+std::vector<int64_t> PermutedStrides(const Operand& operand, const std::vector<int64_t>& perm) {
+  const std::vector<int64_t> own = Strides(operand);
   if (perm.empty()) return own;
   std::vector<int64_t> strides;
   for (int64_t axis : perm) strides.push_back(own[axis]);
@@ -51,8 +50,8 @@ std::string Analyse(const BindRequest& request, Problem* problem) {
   const auto& perm_b = attributes.Ints("perm_b");
   std::vector<int64_t> a = Permuted(request.inputs[0].dims, perm_a);
   std::vector<int64_t> b = Permuted(request.inputs[1].dims, perm_b);
-  std::vector<int64_t> a_strides = PermutedStrides(request.inputs[0].dims, perm_a);
-  std::vector<int64_t> b_strides = PermutedStrides(request.inputs[1].dims, perm_b);
+  std::vector<int64_t> a_strides = PermutedStrides(request.inputs[0], perm_a);
+  std::vector<int64_t> b_strides = PermutedStrides(request.inputs[1], perm_b);
   if (attributes.Int("trans_a") != 0) {
     std::swap(a.end()[-1], a.end()[-2]);
     std::swap(a_strides.end()[-1], a_strides.end()[-2]);
@@ -92,7 +91,7 @@ std::string Analyse(const BindRequest& request, Problem* problem) {
   const int rank = static_cast<int>(y.size());
   const auto& perm_y = attributes.Ints("perm_y");
   std::vector<int64_t> c(rank), c_strides(rank), position(rank);
-  const std::vector<int64_t> y_strides = RowMajorStrides(y);
+  const std::vector<int64_t> y_strides = Strides(request.outputs[0]);
   for (int i = 0; i < rank; ++i) {
     const int from = perm_y.empty() ? i : static_cast<int>(perm_y[i]);
     c[from] = y[i];
@@ -126,7 +125,7 @@ bool OperandsMerge(const BindRequest& request, std::pair<int, int> outer,
   int64_t inner_size = 1;
   for (int i = inner.first; i < inner.second; ++i) inner_size *= dims[i];
   for (size_t o = 2; o < request.inputs.size(); ++o) {
-    const std::vector<int64_t> strides = BroadcastStrides(request.inputs[o].dims, dims);
+    const std::vector<int64_t> strides = BroadcastStrides(request.inputs[o], dims);
     if (inner_size > 1 && strides[outer.second - 1] != strides[inner.second - 1] * inner_size) {
       return false;
     }
@@ -172,6 +171,14 @@ void Merge(const BindRequest& request, Problem* problem) {
   }
 }
 
+// A and what the epilogue reads may lie apart, the result where no sweep follows, and B where it is
+// multiplied as it lies.
+void TakeApart(const EpilogueBinding& epilogue, bool reads_b, Bound* bound) {
+  constexpr uint32_t kB = 1u << 1;
+  bound->apart = reads_b ? ~0u : ~kB;
+  bound->apart_output = epilogue.fused();
+}
+
 // A few rows read the weights once, at the speed of memory: packing would only take a second copy.
 bool ReadsOnce(const GemmShape& shape, const Tensor& b) {
   constexpr int64_t kLeastBytes = 1 << 20;
@@ -198,6 +205,7 @@ Bound BindHalves(const BindRequest& request, const GemmShape& shape,
   bound.scratch_bytes =
       static_cast<int64_t>(GemmNarrowScratchBytes(b, shape.m, shape.lda, request.threads));
   auto epilogue = std::make_shared<const EpilogueBinding>(request, 2, layout);
+  TakeApart(*epilogue, false, &bound);
   bound.run = [=](const StepArgs& args) {
     epilogue->With(args, [&](const Epilogue& fused) {
       GemmNarrow(b, packed.get(), shape.m, static_cast<const float*>(args.in[0]), shape.lda,
@@ -225,6 +233,7 @@ Bound BindBf16(const BindRequest& request, const GemmShape& shape,
   bound.packed = 1u << 1;
   bound.scratch_bytes = static_cast<int64_t>(GemmBf16ScratchBytes(product));
   auto epilogue = std::make_shared<const EpilogueBinding>(request, 2, layout);
+  TakeApart(*epilogue, false, &bound);
   bound.run = [=](const StepArgs& args) {
     epilogue->With(args, [&](const Epilogue& fused) {
       GemmBf16(product, static_cast<const float*>(args.in[0]), packed.get(),
@@ -329,6 +338,7 @@ BindResult BindGemm(const BindRequest& request) {
   const bool widens = packed == nullptr && b_type != DType::kFloat32;
   const int64_t own = AlignBytes(bound.scratch_bytes), b_size = request.inputs[1].size();
   if (widens) bound.scratch_bytes = own + b_size * static_cast<int64_t>(sizeof(float));
+  TakeApart(*epilogue, packed == nullptr && !widens, &bound);
   bound.run = [=](const StepArgs& args) {
     const float* matrix = static_cast<const float*>(args.in[1]);
     if (widens) {

@@ -1,23 +1,27 @@
-// Concats whose parts are written in place: against the reference, and that they make no step.
+// Parts that are written, or read, where they lie in the whole: against the reference, and that
+// concats, splits and slices make no step.
 
-#include "runtime/joins.h"
+#include "runtime/parts.h"
 
 #include <gtest/gtest.h>
+
+#include <optional>
 
 #include "run_graph.h"
 
 namespace sardonyx {
 namespace {
 
-int ConcatSteps(const Plan& plan) {
+int PartSteps(const Plan& plan) {
   return static_cast<int>(std::count_if(plan.steps.begin(), plan.steps.end(), [](const Step& step) {
-    return step.node->op == &core::concat;
+    const CoreOp* op = step.node->op;
+    return op == &core::concat || op == &core::split || op == &core::slice;
   }));
 }
 
 // Runs the graph on one and two threads, for other shapes and the first again, and expects as many
-// concats to remain.
-void Check(const std::string& text, int steps) {
+// concats, splits and slices to remain; with other passes perhaps another number.
+void Check(const std::string& text, int steps, std::optional<int> optimised_steps = {}) {
   for (const int run : {0, 1, 2, 3}) {
     const int threads = 1 + run % 2;
     const bool optimised = run >= 2;
@@ -36,7 +40,8 @@ void Check(const std::string& text, int steps) {
         inputs.emplace_back(RandomTensor(input->fact.type.dtype, dims, random));
       }
       const auto plan = program->PlanFor(DimsOf(inputs));
-      EXPECT_EQ(ConcatSteps(*plan), steps) << Explain(*plan);
+      EXPECT_EQ(PartSteps(*plan), optimised ? optimised_steps.value_or(steps) : steps)
+          << Explain(*plan);
       ExpectRuns(*program, inputs);
     }
   }
@@ -180,13 +185,11 @@ output j
   Check(R"(graph g
 input x: float[2,h,9,6]
 const w: float[6,6,3,3] = random
-const v: float[9,9] = random
-a = conv(x, w) {pads=[1, 1, 1, 1]}
-t = transpose(a) {perm=[0, 1, 3, 2]}
-z = matmul(t, v)
-r = add(a, x)
+a = softmax(x) {axis=3}
+c = conv(x, w) {pads=[1, 1, 1, 1]}
+r = add(c, a)
 j = concat(a, r) {axis=3}
-output z
+output c
 output j
 )",
         1);
@@ -265,6 +268,200 @@ y = concat(u, e) {axis=0}
 output y
 )",
         1);
+}
+
+// A gated layer's, and what products, pools and sums make of columns.
+TEST(Parts, OfASplit) {
+  Check(R"(graph g
+input x: float[2,h,9,6]
+const sizes: int64[3] = {8, 8, 5}
+const w: float[21,6,3,3] = random
+const w1: float[7,8,1,1] = random
+const w3: float[8,5,3,3] = random
+const m: float[8,9] = random
+const n: float[9,8] = random
+z = conv(x, w) {pads=[1, 1, 1, 1]}
+a, b, c = split(z, sizes) {axis=3}
+s = sigmoid(b)
+g = mul(a, s)
+v = conv(b, w1)
+d = conv(c, w3) {pads=[1, 1, 1, 1]}
+e = add(d, a)
+p = max_pool(c) {kernel=[2, 2], strides=[2, 2]}
+f = matmul(a, m)
+k = matmul(f, n)
+l = add(k, b)
+output g
+output v
+output e
+output p
+output f
+output l
+)",
+        0);
+}
+
+// YOLO's: of two halves one goes on, and all are side by side again.
+TEST(Parts, SplitAndJoined) {
+  Check(R"(graph g
+input x: float[2,h,9,6]
+const sizes: int64[2] = {8, 8}
+const w: float[16,6,1,1] = random
+const w1: float[8,8,3,3] = random
+const w2: float[8,8,3,3] = random
+const v: float[10,32,1,1] = random
+const less: float[1] = {0.02}
+z = conv(x, w)
+a, b = split(z, sizes) {axis=3}
+r = relu(b)
+c = conv(r, w1) {pads=[1, 1, 1, 1]}
+t = mul(c, less)
+d = conv(t, w2) {pads=[1, 1, 1, 1]}
+e = add(d, b)
+j = concat(e, c, b, a) {axis=3}
+y = conv(j, v)
+output y
+)",
+        1);
+}
+
+// Columns of columns, of an input, of what lies in a concat, and of such.
+TEST(Parts, OfParts) {
+  Check(R"(graph g
+input x: float[2,h,20]
+const sizes: int64[3] = {9, 8, 3}
+const halves: int64[2] = {4, 5}
+const from: int64[1] = {-7}
+const to: int64[1] = {100}
+const last: int64[1] = {2}
+const w: float[11,20,1] = random
+a, b, c = split(x, sizes) {axis=-1}
+d, e = split(a, halves) {axis=2}
+f = slice(x, from, to, last)
+g = slice(b, from, to, last)
+y = tanh(d)
+z = mul(e, e)
+u = conv(x, w)
+v = exp(c)
+j = concat(u, v) {axis=2}
+k = slice(u, from, to, last)
+o = slice(j, from, to, last)
+p = exp(f)
+q = relu(g)
+r = neg(k)
+s = sub(f, o)
+output y
+output z
+output j
+output p
+output q
+output r
+output s
+)",
+        0);
+}
+
+// What must be copied: outputs, what a row's normalisation reads, rows backwards, rows of columns
+// that are not the last axis; beside it the others stay where they are.
+TEST(Parts, ThatAreCopied) {
+  Check(R"(graph g
+input x: float[2,h,12]
+const sizes: int64[4] = {3, 3, 4, 2}
+const start: int64[1] = {-1}
+const end: int64[1] = {-9}
+const axis: int64[1] = {2}
+const back: int64[1] = {-1}
+e = exp(x)
+a, b, c, d = split(e, sizes) {axis=2}
+l = softmax(b) {axis=2}
+r = slice(e, start, end, axis, back)
+s = add(r, r)
+t = add(a, l)
+u = mul(c, c)
+output t
+output u
+output s
+output d
+)",
+        2);
+  Check(R"(graph g
+input x: float[2,6,h]
+const sizes: int64[2] = {2, 4}
+e = exp(x)
+a, b = split(e, sizes) {axis=1}
+u = mul(a, a)
+v = neg(b)
+output u
+output v
+)",
+        1);
+}
+
+// Rows of bytes and of numbers that no tile has.
+TEST(Parts, OfOtherTypes) {
+  for (const char* type : {"int64", "double", "int32"}) {
+    SCOPED_TRACE(type);
+    Check(fmt::format(R"(graph g
+input x: {}[3,h,7]
+const sizes: int64[2] = {{3, 4}}
+e = add(x, x)
+a, b = split(e, sizes) {{axis=2}}
+u = mul(a, a)
+v = neg(b)
+output u
+output v
+)",
+                      type),
+          0);
+  }
+}
+
+// Products write their rows apart, and read such as A, as B and in what they add.
+TEST(Parts, OfProducts) {
+  Check(R"(graph g
+input x: float[3,h,6]
+input z: float[3,7,h]
+const v: float[6,9] = random
+const w: float[6,5] = random
+const u: float[3,9,4] = random
+const i: float[9,5] = random
+a = matmul(x, v)
+b = matmul(x, w)
+c = matmul(a, i)
+d = add(c, b)
+e = relu(d)
+f = matmul(a, u)
+g = matmul(z, b)
+k = matmul(x, b) {trans_a=1}
+j = concat(a, b, e, f) {axis=2}
+output g
+output k
+output j
+)",
+        0);
+}
+
+// Copies write and read rows apart. (The pass that sinks transposes joins what is not transposed.)
+TEST(Parts, OfCopies) {
+  Check(R"(graph g
+input x: float[2,h,6]
+const sizes: int64[2] = {2, 4}
+const twice: int64[3] = {1, 1, 2}
+const shape: int64[3] = {2, 1, 4}
+e = exp(x)
+t = transpose(e) {perm=[0,2,1]}
+s = tanh(e)
+v = transpose(s) {perm=[0,2,1]}
+j = concat(t, v) {axis=2}
+a, b = split(e, sizes) {axis=2}
+c = tile(a, twice)
+d = transpose(b) {perm=[2,0,1]}
+k = concat(c, b) {axis=2}
+output j
+output d
+output k
+)",
+        1, 2);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 #pragma once
-// Concat without copies: its parts are written where they lie in the whole.
+// Concat, split and slice without copies: parts are written, or read, where they lie in the whole.
 
 #include <functional>
 #include <memory>
@@ -20,9 +20,10 @@ struct Places {
 using BindAgain = std::function<std::shared_ptr<const Binding>(const Step&)>;
 
 // For a plan whose steps are bound, before memory is given to them. A part of a concat moves into
-// the whole if it has memory of its own and is no output of the plan. Where more than one row is
-// joined, rows of the part then lie apart, which the step that writes it and all that read it must
-// take. A concat all of whose parts are in place is no step any more.
-void JoinInPlace(Plan* plan, Places places, const BindAgain& bind);
+// the whole if it has memory of its own and is no output of the plan, and so does what a split or a
+// slice cuts from each row. Where a whole has more than one row, those of the part then lie apart,
+// which the step that writes it and all that read it must take. A step all of whose parts are in
+// place is none any more.
+void PlaceParts(Plan* plan, Places places, const BindAgain& bind);
 
 }  // namespace sardonyx

@@ -1,4 +1,4 @@
-#include "runtime/joins.h"
+#include "runtime/parts.h"
 
 #include <algorithm>
 #include <utility>
@@ -13,14 +13,35 @@ namespace {
 // that write them, 1.0 for the copy; two of 128 bytes in one of 17 MB, 0.9 against 1.8.
 constexpr int64_t kLeastRowBytes = 128, kSmallWholeBytes = 1 << 20;
 
-class Joiner {
+bool IsJoin(const Step& step) { return step.node->op == &core::concat; }
+bool IsCut(const Step& step) {
+  return step.node->op == &core::split || step.node->op == &core::slice;
+}
+
+class PartPlacer {
  public:
-  Joiner(Plan* plan, Places places, const BindAgain& bind)
+  PartPlacer(Plan* plan, Places places, const BindAgain& bind)
       : plan_(*plan), roots_(*places.roots), offsets_(*places.offsets), bind_(bind) {}
 
   void Run() {
-    const auto joins = [](const Step& step) { return step.node->op == &core::concat; };
-    if (std::none_of(plan_.steps.begin(), plan_.steps.end(), joins)) return;
+    const auto has_parts = [](const Step& step) {
+      return step.kind == Step::Kind::kBound && (IsJoin(step) || IsCut(step));
+    };
+    if (std::none_of(plan_.steps.begin(), plan_.steps.end(), has_parts)) return;
+    FindUses();
+    // From the end: where a whole is a part itself, its parts move to the place that it was given.
+    for (auto step = plan_.steps.rbegin(); step != plan_.steps.rend(); ++step) {
+      if (IsJoin(*step) && has_parts(*step) && Join(*step)) done_.push_back(&*step);
+    }
+    // Then from the begin: what is cut may be a part of what was cut before, or of a concat.
+    for (Step& step : plan_.steps) {
+      if (IsCut(step) && has_parts(step) && Cut(step)) done_.push_back(&step);
+    }
+    std::erase_if(plan_.steps, [&](const Step& step) { return IsDone(&step); });
+  }
+
+ private:
+  void FindUses() {
     writers_.resize(plan_.values.size());
     readers_.resize(plan_.values.size());
     stays_.resize(plan_.values.size());
@@ -40,15 +61,8 @@ class Joiner {
       if (root >= 0 && root != static_cast<int>(id))
         views_.emplace_back(root, static_cast<int>(id));
     }
-    // From the end: where a whole is a part itself, its parts move to the place that it was given.
-    for (auto step = plan_.steps.rbegin(); step != plan_.steps.rend(); ++step) {
-      if (joins(*step) && step->kind != Step::Kind::kDynamic && Join(*step))
-        done_.push_back(&*step);
-    }
-    std::erase_if(plan_.steps, [&](const Step& step) { return IsDone(&step); });
   }
 
- private:
   bool IsDone(const Step* step) const {
     return std::find(done_.begin(), done_.end(), step) != done_.end();
   }
@@ -73,15 +87,30 @@ class Joiner {
       any |= moves;
       at += ByteSize(part.dtype, ElementCount(std::span(part.dims).subspan(axis)));
     }
-    if (any && !all && !is_one_row) {
-      // It must tell the parts that are in place from those that it copies.
-      std::shared_ptr<const Binding> again = bind_(step);
-      if (again == nullptr) {
-        Fail(ErrorCode::kInternal, "concat by {} does not take rows apart",
-             step.binding->implementation);
-      }
-      step.binding = std::move(again);
+    // It must tell the parts that are in place from those that it copies.
+    if (any && !all && !is_one_row) BindOver(&step);
+    return all;
+  }
+
+  // True if all parts are in place: read where they are columns of the whole.
+  bool Cut(Step& step) {
+    const int from = step.inputs[0];
+    const PlannedValue& whole = plan_.values[from];
+    if (IsPacked(whole.dtype) || whole.constant.defined() || roots_[from] < 0) return false;
+    std::vector<Operand> inputs, outputs;
+    for (int id : step.inputs) inputs.push_back(OperandOf(id));
+    for (int id : step.outputs) outputs.push_back(OperandOf(id));
+    bool all = true, any = false;
+    for (size_t i = 0; i < step.outputs.size(); ++i) {
+      const int part = step.outputs[i];
+      if (BytesOf(part) == 0) continue;
+      const int64_t at = ColumnsOffset(*step.node, inputs, outputs, i);
+      const bool moves = at >= 0 && MayLieApart(part, from) && PutApart(part, from, {});
+      if (moves) Move(part, from, offsets_[from] + at);
+      all &= moves;
+      any |= moves;
     }
+    if (any && !all) BindOver(&step);
     return all;
   }
 
@@ -104,26 +133,39 @@ class Joiner {
   }
 
   bool MoveRows(const Step& step, int part, int64_t at) {
-    if (!IsFree(part) || !writers_[part]->binding->bound.apart_output ||
-        writers_[part]->outputs[0] != part) {
+    Step* const writer = writers_[part];
+    const int whole = step.outputs[0];
+    if (!MayLieApart(part, whole) || !writer->binding->bound.apart_output ||
+        writer->outputs[0] != part || !PutApart(part, whole, {writer}, &step)) {
       return false;
     }
-    const PlannedValue& whole = plan_.values[step.outputs[0]];
-    const int64_t row_bytes = ByteSize(whole.dtype, plan_.values[part].dims.back());
-    if (row_bytes < kLeastRowBytes && BytesOf(roots_[step.outputs[0]]) > kSmallWholeBytes) {
+    Move(part, whole, at);
+    return true;
+  }
+
+  bool MayLieApart(int part, int whole) const {
+    if (!IsFree(part)) return false;
+    const PlannedValue& value = plan_.values[part];
+    if (ByteSize(value.dtype, value.dims.back()) < kLeastRowBytes &&
+        BytesOf(roots_[whole]) > kSmallWholeBytes) {
       return false;
     }
     const auto is_seen = [&](const auto& view) { return view.first == part; };
-    if (std::any_of(views_.begin(), views_.end(), is_seen)) return false;
-    std::vector<Step*> others = {writers_[part]};
+    return std::none_of(views_.begin(), views_.end(), is_seen);
+  }
+
+  // Binds all that read the part, and `others`, to rows that lie apart as those of the whole do,
+  // unless one refuses. The step `but` sees to itself.
+  bool PutApart(int part, int whole, std::vector<Step*> others, const Step* but = nullptr) {
     for (Step* reader : readers_[part]) {
-      if (reader == &step || IsDone(reader)) continue;
+      if (reader == but || IsDone(reader)) continue;
       for (size_t i = 0; i < reader->inputs.size(); ++i) {
         if (reader->inputs[i] == part && !Has(reader->binding->bound.apart, i)) return false;
       }
       others.push_back(reader);
     }
-    plan_.values[part].row_stride = whole.row_stride > 0 ? whole.row_stride : whole.dims.back();
+    const PlannedValue& all = plan_.values[whole];
+    plan_.values[part].row_stride = all.row_stride > 0 ? all.row_stride : all.dims.back();
     std::vector<std::shared_ptr<const Binding>> again;
     for (const Step* other : others) {
       again.push_back(bind_(*other));
@@ -132,8 +174,16 @@ class Joiner {
       return false;
     }
     for (size_t i = 0; i < others.size(); ++i) others[i]->binding = std::move(again[i]);
-    Move(part, step.outputs[0], at);
     return true;
+  }
+
+  void BindOver(Step* step) {
+    std::shared_ptr<const Binding> again = bind_(*step);
+    if (again == nullptr) {
+      Fail(ErrorCode::kInternal, "{} by {} does not take rows apart", step->node->op->name,
+           step->binding->implementation);
+    }
+    step->binding = std::move(again);
   }
 
   void Move(int root, int whole, int64_t at) {
@@ -147,6 +197,12 @@ class Joiner {
       move(id);
       from = roots_[whole];
     }
+  }
+
+  Operand OperandOf(int id) const {
+    if (id < 0) return {};
+    const PlannedValue& value = plan_.values[id];
+    return {value.dtype, value.dims, value.constant.defined() ? &value.constant : nullptr, {}, 0};
   }
 
   int64_t BytesOf(int id) const { return plan_.values[id].bytes(); }
@@ -164,8 +220,8 @@ class Joiner {
 
 }  // namespace
 
-void JoinInPlace(Plan* plan, Places places, const BindAgain& bind) {
-  Joiner(plan, places, bind).Run();
+void PlaceParts(Plan* plan, Places places, const BindAgain& bind) {
+  PartPlacer(plan, places, bind).Run();
 }
 
 }  // namespace sardonyx
