@@ -42,9 +42,9 @@ bool IsNearest(const Node& node) {
 // Computes in float32, and is worth it.
 bool Computes(const Node& node) {
   return IsProduct(node) ||
-         IsOneOf(node.op, {&core::matmul_nbits, &core::attention, &core::rotary, &core::softmax,
-                           &core::layer_norm, &core::average_pool, &core::lp_pool, &core::max_pool,
-                           &core::reduce, &core::arg_reduce}) ||
+         IsOneOf(node.op, {&core::matmul_nbits, &core::attention, &core::linear_attention,
+                           &core::rotary, &core::softmax, &core::layer_norm, &core::average_pool,
+                           &core::lp_pool, &core::max_pool, &core::reduce, &core::arg_reduce}) ||
          IsRecurrent(node) || (node.op == &core::resize && !IsNearest(node));
 }
 

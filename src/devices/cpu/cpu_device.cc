@@ -16,6 +16,7 @@ class Cpu : public Device {
     using namespace cpu;  // NOLINT: a table reads better without
     lists_ = {{&core::matmul, MatMulList()},
               {&core::attention, AttentionList()},
+              {&core::linear_attention, LinearAttentionList()},
               {&core::matmul_nbits, MatMulNBitsList()},
               {&core::conv, ConvList()},
               {&core::integer_matmul, IntegerMatMulList()},
