@@ -124,7 +124,7 @@ void Executor::Run(std::span<const Datum> inputs, std::vector<Datum>* outputs) {
       if (!IsPlace(output, tensor->dtype(), tensor->dims())) {
         output = AllocateOutput(i, tensor->dtype(), tensor->dims());
       }
-      CopyTo(output.tensor()->raw(), *tensor, {&ThreadPool::Process(), program_.options().threads});
+      CopyTo(output.tensor()->raw(), *tensor, parallel_);
     }
   }
   for (int dynamic = 0; dynamic < plan_.dynamic_count; ++dynamic) Release(dynamic);
@@ -213,7 +213,7 @@ void Executor::RunBound(const Step& step) {
   const StepArgs args{.in = state_.inputs.data(),
                       .out = state_.outputs.data(),
                       .scratch = step.scratch.base >= 0 ? Pointer(step.scratch) : nullptr,
-                      .parallel = {&ThreadPool::Process(), program_.options().threads}};
+                      .parallel = parallel_};
   ArenaGuard guard(state_.arena.raw(), state_.arena.bytes());
   if constexpr (ArenaGuard::kOn) {
     for (const auto ids : {step.inputs, step.outputs}) {
@@ -357,10 +357,8 @@ std::string_view Executor::RunDynamic(const Step& step) {
       }
       for (const Tensor& tensor : tensors) out.push_back(tensor.raw());
       const Tensor scratch(DType::kUInt8, {bound->scratch_bytes});
-      bound->run({.in = in.data(),
-                  .out = out.data(),
-                  .scratch = scratch.raw(),
-                  .parallel = {&ThreadPool::Process(), program_.options().threads}});
+      bound->run(
+          {.in = in.data(), .out = out.data(), .scratch = scratch.raw(), .parallel = parallel_});
       for (size_t i = 0; i < tensors.size(); ++i) Store(step.outputs[i], tensors[i], step);
       return candidate.name;
     }

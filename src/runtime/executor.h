@@ -15,8 +15,13 @@ inline bool IsSole(const Datum& datum) {
 
 class Executor {
  public:
-  Executor(Program& program, const Plan& plan, Program::RunState& state, const RunOptions& options)
-      : program_(program), plan_(plan), state_(state), options_(options) {}
+  Executor(Program& program, const Plan& plan, Program::RunState& state, const RunOptions& options,
+           int threads)
+      : program_(program),
+        plan_(plan),
+        state_(state),
+        options_(options),
+        parallel_{&ThreadPool::Process(), threads} {}
 
   // Outputs are made, or written over where Program::Series says so.
   void Run(std::span<const Datum> inputs, std::vector<Datum>* outputs);
@@ -52,6 +57,7 @@ class Executor {
   const Plan& plan_;
   Program::RunState& state_;
   const RunOptions& options_;
+  const Parallel parallel_;
 };
 
 }  // namespace sardonyx

@@ -26,6 +26,8 @@ class PlanMaker {
   std::shared_ptr<Plan> Run() {
     const size_t count = program_.values().size();
     plan_ = std::make_shared<Plan>();
+    const int threads = program_.options().threads;
+    if (threads > 1) plan_->thread_choice = std::make_unique<ThreadChoice>(threads);
     changed_.resize(count, !memo_.is_valid);
     roots_.resize(count, -1);
     offsets_.resize(count, 0);

@@ -12,6 +12,7 @@
 
 #include "ir/graph.h"
 #include "runtime/device.h"
+#include "runtime/thread_choice.h"
 
 namespace sardonyx {
 
@@ -76,6 +77,8 @@ struct Plan {
   // end; 0: all at once, by this plan.
   int64_t piece = 0;
   std::shared_ptr<const Plan> part, rest;
+  // Of runs that are not in pieces; null: one thread.
+  std::unique_ptr<ThreadChoice> thread_choice;
   size_t max_operands = 0;
   int dynamic_count = 0;
   // For each output the id of its value and whether steps write it in place (base of the output);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <unordered_set>
 
 #include "ops/core/deferred.h"
@@ -29,6 +30,37 @@ bool IsFor(const Plan& plan, std::span<const Datum> inputs) {
   }
   return true;
 }
+
+// A run of a plan that chooses its number of threads (null: of one thread).
+class TimedRun {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  TimedRun(ThreadChoice* choice, bool may_time) : choice_(choice) {
+    if (choice == nullptr) return;
+    if (!may_time) {
+      ticket_.threads = choice->threads();
+      return;
+    }
+    ticket_ = choice->Begin();
+    if (ticket_.is_timed) begin_ = Clock::now();
+  }
+  TimedRun(const TimedRun&) = delete;
+  ~TimedRun() {
+    if (ticket_.is_timed) choice_->End(ticket_, ns_);
+  }
+
+  int threads() const { return ticket_.threads; }
+  void Succeeded() {
+    if (ticket_.is_timed) ns_ = std::chrono::nanoseconds(Clock::now() - begin_).count();
+  }
+
+ private:
+  ThreadChoice* choice_;
+  ThreadChoice::Ticket ticket_{1, false};
+  Clock::time_point begin_;
+  int64_t ns_ = -1;
+};
 
 }  // namespace
 
@@ -193,7 +225,9 @@ void Program::Series::Run(std::span<const Datum> inputs, std::vector<Datum>* out
   // A run that fails takes its state along.
   std::unique_ptr<RunState> state = std::move(state_);
   if (state == nullptr) state = program_.TakeState();
-  Executor(program_, *plan_, *state, options_).Run(inputs, outputs);
+  TimedRun run(plan_->thread_choice.get(), options_.profiler == nullptr);
+  Executor(program_, *plan_, *state, options_, run.threads()).Run(inputs, outputs);
+  run.Succeeded();
   state_ = std::move(state);
 }
 
@@ -257,7 +291,7 @@ std::vector<Datum> Program::RunPieces(std::span<const Datum> inputs, const Plan&
       places.emplace_back(rows(*output.tensor(), first, count));
     }
     const Plan& part = count == plan.piece ? *plan.part : *plan.rest;
-    Executor(*this, part, *state, options).Run(some, &places);
+    Executor(*this, part, *state, options, options_.threads).Run(some, &places);
   }
   ReturnState(std::move(state));
   return outputs;
