@@ -98,8 +98,10 @@ class PartPlacer {
     const PlannedValue& whole = plan_.values[from];
     if (IsPacked(whole.dtype) || whole.constant.defined() || roots_[from] < 0) return false;
     std::vector<Operand> inputs, outputs;
-    for (int id : step.inputs) inputs.push_back(OperandOf(id));
-    for (int id : step.outputs) outputs.push_back(OperandOf(id));
+    for (int id : step.inputs) {
+      inputs.push_back(id >= 0 ? plan_.values[id].AsOperand() : Operand());
+    }
+    for (int id : step.outputs) outputs.push_back(plan_.values[id].AsOperand());
     bool all = true, any = false;
     for (size_t i = 0; i < step.outputs.size(); ++i) {
       const int part = step.outputs[i];
@@ -197,12 +199,6 @@ class PartPlacer {
       move(id);
       from = roots_[whole];
     }
-  }
-
-  Operand OperandOf(int id) const {
-    if (id < 0) return {};
-    const PlannedValue& value = plan_.values[id];
-    return {value.dtype, value.dims, value.constant.defined() ? &value.constant : nullptr, {}, 0};
   }
 
   int64_t BytesOf(int id) const { return plan_.values[id].bytes(); }

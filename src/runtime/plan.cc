@@ -266,9 +266,8 @@ class PlanMaker {
 
   Operand OperandOf(int id) const {
     if (id < 0) return {};
-    const PlannedValue& value = memo_.values[id];
-    return {value.dtype, value.dims, value.constant.defined() ? &value.constant : nullptr,
-            memo_.constant_ids[id], plan_->values.empty() ? 0 : plan_->values[id].row_stride};
+    const auto& values = plan_->values.empty() ? memo_.values : plan_->values;
+    return values[id].AsOperand(memo_.constant_ids[id]);
   }
 
   bool FindViews(const Node& node, const Program::NodeIds& ids, PlanMemo::Choice* choice) const {

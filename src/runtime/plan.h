@@ -42,6 +42,10 @@ struct PlannedValue {
   Tensor constant;
 
   int64_t bytes() const { return ByteSize(dtype, ElementCount(dims)); }  // if dense
+  // Of a step; refers to this value's constant.
+  Operand AsOperand(ConstantId id = {}) const {
+    return {dtype, dims, constant.defined() ? &constant : nullptr, id, row_stride};
+  }
 };
 
 // An implementation bound to a node for certain operands; shared by the plans that have these.

@@ -128,9 +128,7 @@ Tensor WidenedHalves(const Tensor& tensor) {
 
 std::vector<int64_t> Strides(const Operand& operand) {
   std::vector<int64_t> dims = operand.dims;
-  if (dims.empty()) return {};
-  const bool has_elements = operand.size() > 0;
-  if (has_elements) dims.back() = operand.RowStride();
+  if (!dims.empty()) dims.back() = operand.RowStride();
   return RowMajorStrides(dims);
 }
 

@@ -59,7 +59,7 @@ std::span<const Implementation> RoiAlignList();
 std::span<const Implementation> DeformColumnsList();
 std::span<const Implementation> Col2ImList();
 
-// Strides in elements, whose rows may lie apart.
+// Strides in elements of an operand, whose rows may lie apart.
 std::vector<int64_t> Strides(const Operand& operand);
 // Strides in elements that read `operand` over an output of shape `dims` (numpy broadcast): 0 along
 // dimensions of size 1 and those that the operand lacks.
