@@ -23,12 +23,11 @@ namespace sardonyx::HWY_NAMESPACE {
 namespace {
 
 // to[r, c] = bits that compare, unsigned, as the elements from[r * step + c] do, inverted by
-// `flip`. Of floats -0 is 0 and every NaN the same.
+// `flip`.
 template <typename U>
 void Order(const U* from, int64_t step, int64_t rows, int64_t columns, OrderedBits order, U flip,
            U* to) {
-  constexpr U kSign = static_cast<U>(U{1} << (8 * sizeof(U) - 1));
-  const auto each = [&](auto&& ordered) {
+  WithOrder<U>(order, [&](auto ordered) {
     if (columns == 1) {
       for (int64_t r = 0; r < rows; ++r) to[r] = static_cast<U>(ordered(from[r * step]) ^ flip);
       return;
@@ -39,23 +38,7 @@ void Order(const U* from, int64_t step, int64_t rows, int64_t columns, OrderedBi
       SARDONYX_TILE_LOOP
       for (int64_t c = 0; c < columns; ++c) out[c] = static_cast<U>(ordered(row[c]) ^ flip);
     }
-  };
-  const auto floats = [&](U infinity) {
-    each([=](U bits) {
-      const U magnitude = static_cast<U>(bits & ~kSign);
-      const U negative = static_cast<U>(kSign - magnitude);
-      const U ordered = bits > kSign ? negative : static_cast<U>(magnitude + kSign);
-      return magnitude > infinity ? static_cast<U>(~U{0}) : ordered;
-    });
-  };
-  switch (order) {
-    case OrderedBits::kUnsigned: return each([](U bits) { return bits; });
-    case OrderedBits::kSigned: return each([](U bits) { return static_cast<U>(bits ^ kSign); });
-    case OrderedBits::kFloat16: return floats(static_cast<U>(0x7c00));
-    case OrderedBits::kBFloat16: return floats(static_cast<U>(0x7f80));
-    case OrderedBits::kFloat32: return floats(static_cast<U>(0x7f800000));
-    case OrderedBits::kFloat64: return floats(static_cast<U>(0x7ff0000000000000));
-  }
+  });
 }
 
 // The first i >= begin, a multiple of kBlock further each time, whose block of kBlock elements has

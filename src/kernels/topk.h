@@ -4,11 +4,9 @@
 #include <cstdint>
 
 #include "base/thread_pool.h"
+#include "kernels/ordered_bits.h"
 
 namespace sardonyx {
-
-// How the bits of an element are ordered.
-enum class OrderedBits : uint8_t { kUnsigned, kSigned, kFloat16, kBFloat16, kFloat32, kFloat64 };
 
 struct TopKShape {
   int64_t outer, n, inner;  // of x; values and indices are [outer, k, inner]

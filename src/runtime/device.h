@@ -17,10 +17,13 @@
 
 namespace sardonyx {
 
+// A dimension of an output that a step finds out when it runs.
+inline constexpr int64_t kFound = -1;
+
 // A tensor operand of a step: all known but where its memory will be.
 struct Operand {
   DType dtype = DType::kUndefined;  // undefined: an absent optional operand
-  std::vector<int64_t> dims;
+  std::vector<int64_t> dims;        // kFound in outputs alone (Implementation::finds_sizes)
   // Its value, if it never changes. Without memory (raw() is null) if it was packed and dropped:
   // then only the PackCache knows it, under its id.
   const Tensor* constant = nullptr;
@@ -47,6 +50,10 @@ struct StepArgs {
   void* const* out;
   void* scratch;
   Parallel parallel;
+  // Memory for an output with a dimension kFound, once its dimensions are known; `out` has null for
+  // such an output. To be called once for each of them, by the thread that runs the step.
+  using PlaceOutput = std::function<void*(size_t output, std::vector<int64_t> dims)>;
+  const PlaceOutput* place = nullptr;
 };
 
 // An implementation bound to a node and shapes.
@@ -88,6 +95,7 @@ using BindResult = std::variant<Bound, std::string>;
 struct Implementation {
   std::string_view name;  // "winograd", "direct", ...
   BindResult (*bind)(const BindRequest&);
+  bool finds_sizes = false;  // takes outputs with dimensions kFound; others are not asked to
 };
 
 class Device {

@@ -17,9 +17,10 @@ Operand OperandOf(const Datum& datum, const Tensor** constant) {
   return {tensor->dtype(), tensor->dims()};
 }
 
-std::vector<int64_t> KnownDims(const Fact& fact) {
+// What inference cannot know of a tensor's dimensions is kFound.
+std::vector<int64_t> DimsOf(const Fact& fact) {
   std::vector<int64_t> dims;
-  for (Dim dim : *fact.shape) dims.push_back(dim.value());
+  for (Dim dim : *fact.shape) dims.push_back(dim.known() ? dim.value() : kFound);
   return dims;
 }
 
@@ -316,56 +317,69 @@ std::string_view Executor::RunDynamic(const Step& step) {
   }
   SymbolTable symbols;
   const std::vector<Fact> inferred = Infer(node, pointers, symbols);
-  const bool known = std::all_of(inferred.begin(), inferred.end(), [](const Fact& fact) {
-    return fact.type.is_tensor() && fact.type.dtype != DType::kString && fact.static_shape();
-  });
-  if (known && node.op->is_view && inputs[0].tensor() != nullptr) {
-    Store(step.outputs[0], inputs[0].tensor()->Reshaped(KnownDims(inferred[0])), step);
+  if (node.op->is_view && inputs[0].tensor() != nullptr && inferred[0].static_shape() &&
+      inferred[0].type.dtype != DType::kString) {
+    Store(step.outputs[0], inputs[0].tensor()->Reshaped(DimsOf(inferred[0])), step);
     return "view";
   }
-  if (known) {
-    std::vector<Operand> operands, results;
-    for (size_t i = 0; i < inputs.size(); ++i) {
-      const Tensor* tensor = nullptr;
-      operands.push_back(OperandOf(inputs[i], &tensor));
-      if (tensor == nullptr) continue;
-      const bool weight = program_.values()[step.inputs[i]]->is_constant();
-      if (weight) operands.back().id = program_.constant_id(step.inputs[i]);
-      // Small operands (axes, sizes, scales) are known now; large ones only if they are weights.
-      if (weight || (i > 0 && tensor->size() <= 64)) operands.back().constant = tensor;
-    }
-    // Allocated before anything computes with their sizes: impossible ones are refused here.
-    std::vector<Tensor> tensors;
-    for (const Fact& fact : inferred) {
-      results.push_back({fact.type.dtype, KnownDims(fact)});
-      tensors.push_back(program_.buffers_->Allocate(fact.type.dtype, results.back().dims));
-    }
-    const BindRequest request{node,
-                              operands,
-                              results,
-                              program_.packs(),
-                              program_.options().threads,
-                              program_.options().winograd};
-    for (const Implementation& candidate : program_.device().Implementations(*node.op)) {
-      BindResult result = candidate.bind(request);
-      Bound* bound = std::get_if<Bound>(&result);
-      if (bound == nullptr) continue;
-      std::vector<const void*> in;
-      std::vector<void*> out;
-      for (const Datum& datum : inputs) {
-        in.push_back(datum.tensor() != nullptr ? datum.tensor()->raw() : nullptr);
-      }
-      for (const Tensor& tensor : tensors) out.push_back(tensor.raw());
-      const Tensor scratch(DType::kUInt8, {bound->scratch_bytes});
-      bound->run(
-          {.in = in.data(), .out = out.data(), .scratch = scratch.raw(), .parallel = parallel_});
-      for (size_t i = 0; i < tensors.size(); ++i) Store(step.outputs[i], tensors[i], step);
-      return candidate.name;
-    }
-  }
+  if (const std::string_view ran = RunLateBound(step, inputs, inferred); !ran.empty()) return ran;
   std::vector<Datum> results = RunReference(node, inputs);
   for (size_t i = 0; i < results.size(); ++i) Store(step.outputs[i], std::move(results[i]), step);
   return "reference";
+}
+
+std::string_view Executor::RunLateBound(const Step& step, std::span<const Datum> inputs,
+                                        std::span<const Fact> inferred) {
+  const auto candidates = program_.device().Implementations(*step.node->op);
+  if (candidates.empty()) return {};
+  bool finds_sizes = false;
+  for (const Fact& fact : inferred) {
+    if (!fact.type.is_tensor() || fact.type.dtype == DType::kString || !fact.ranked()) return {};
+    finds_sizes = finds_sizes || !fact.static_shape();
+  }
+  std::vector<Operand> operands, results;
+  std::vector<const void*> in;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Tensor* tensor = nullptr;
+    operands.push_back(OperandOf(inputs[i], &tensor));
+    in.push_back(tensor != nullptr ? tensor->raw() : nullptr);
+    if (tensor == nullptr) continue;
+    const bool weight = program_.values()[step.inputs[i]]->is_constant();
+    if (weight) operands.back().id = program_.constant_id(step.inputs[i]);
+    // Small operands (axes, sizes, scales) are known now; large ones only if they are weights.
+    if (weight || (i > 0 && tensor->size() <= 64)) operands.back().constant = tensor;
+  }
+  // Allocated before anything computes with their sizes: impossible ones are refused here.
+  std::vector<Tensor> tensors(inferred.size());
+  std::vector<void*> out(inferred.size(), nullptr);
+  const StepArgs::PlaceOutput place = [&](size_t i, const std::vector<int64_t>& dims) {
+    tensors[i] = program_.buffers_->Allocate(results[i].dtype, dims);
+    return out[i] = tensors[i].raw();
+  };
+  for (size_t i = 0; i < inferred.size(); ++i) {
+    results.push_back({inferred[i].type.dtype, DimsOf(inferred[i])});
+    if (inferred[i].static_shape()) place(i, results[i].dims);
+  }
+  const ProgramOptions& options = program_.options();
+  const BindRequest request{*step.node,       operands,        results,
+                            program_.packs(), options.threads, options.winograd};
+  for (const Implementation& candidate : candidates) {
+    if (candidate.finds_sizes != finds_sizes) continue;
+    BindResult result = candidate.bind(request);
+    Bound* bound = std::get_if<Bound>(&result);
+    if (bound == nullptr) continue;
+    const Tensor scratch = program_.buffers_->Allocate(DType::kUInt8, {bound->scratch_bytes});
+    bound->run({.in = in.data(),
+                .out = out.data(),
+                .scratch = scratch.raw(),
+                .parallel = parallel_,
+                .place = &place});
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      Store(step.outputs[i], std::move(tensors[i]), step);
+    }
+    return candidate.name;
+  }
+  return {};
 }
 
 }  // namespace sardonyx

@@ -35,7 +35,10 @@ class Executor {
   void RunBound(const Step& step);
   void RunReferenceStep(const Step& step);
   std::string_view RunDynamic(const Step& step);  // what it ran on
-  void RunControl(const Step& step);              // control.cc
+  // The first implementation that accepts what is known now; empty if none does.
+  std::string_view RunLateBound(const Step& step, std::span<const Datum> inputs,
+                                std::span<const Fact> inferred);
+  void RunControl(const Step& step);  // control.cc
   void RunIf(const Step& step);
   std::vector<Datum> RunLoop(const Step& step);
   std::vector<Datum> RunScan(const Step& step);

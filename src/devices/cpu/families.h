@@ -5,6 +5,7 @@
 #include <span>
 
 #include "kernels/conv.h"
+#include "kernels/ordered_bits.h"
 #include "runtime/device.h"
 
 namespace sardonyx::cpu {
@@ -44,6 +45,10 @@ std::span<const Implementation> TriluList();
 std::span<const Implementation> RangeList();
 std::span<const Implementation> EyeLikeList();
 std::span<const Implementation> OneHotList();
+std::span<const Implementation> NonzeroList();
+std::span<const Implementation> CompressList();
+std::span<const Implementation> UniqueList();
+std::span<const Implementation> NonMaxSuppressionList();
 std::span<const Implementation> GatherList();
 std::span<const Implementation> GatherElementsList();
 std::span<const Implementation> GatherNdList();
@@ -72,6 +77,9 @@ std::vector<int64_t> BroadcastStrides(const Operand& operand, std::span<const in
 std::string ConvShapeOf(const BindRequest& request, bool transposed, ConvShape* shape);
 // A tensor of float16 or bfloat16 as float32; any other as it is.
 Tensor WidenedHalves(const Tensor& tensor);
+
+// How elements of a type are ordered; false for types whose order kernels lack.
+bool OrderOf(DType dtype, OrderedBits* order);
 
 // Refusal with a formatted reason.
 template <typename... Args>

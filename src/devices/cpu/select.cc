@@ -26,25 +26,6 @@ Line Around(const Operand& operand, int64_t axis) {
   return line;
 }
 
-bool OrderOf(DType dtype, OrderedBits* order) {
-  switch (dtype) {
-    case DType::kBool:
-    case DType::kUInt8:
-    case DType::kUInt16:
-    case DType::kUInt32:
-    case DType::kUInt64: *order = OrderedBits::kUnsigned; return true;
-    case DType::kInt8:
-    case DType::kInt16:
-    case DType::kInt32:
-    case DType::kInt64: *order = OrderedBits::kSigned; return true;
-    case DType::kFloat16: *order = OrderedBits::kFloat16; return true;
-    case DType::kBFloat16: *order = OrderedBits::kBFloat16; return true;
-    case DType::kFloat32: *order = OrderedBits::kFloat32; return true;
-    case DType::kFloat64: *order = OrderedBits::kFloat64; return true;
-    default: return false;
-  }
-}
-
 BindResult BindTopK(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Attributes& attributes = request.node.attributes;
@@ -196,6 +177,25 @@ constexpr Implementation kEyeLike[] = {{"fill", BindEyeLike}};
 constexpr Implementation kOneHot[] = {{"fill", BindOneHot}};
 
 }  // namespace
+
+bool OrderOf(DType dtype, OrderedBits* order) {
+  switch (dtype) {
+    case DType::kBool:
+    case DType::kUInt8:
+    case DType::kUInt16:
+    case DType::kUInt32:
+    case DType::kUInt64: *order = OrderedBits::kUnsigned; return true;
+    case DType::kInt8:
+    case DType::kInt16:
+    case DType::kInt32:
+    case DType::kInt64: *order = OrderedBits::kSigned; return true;
+    case DType::kFloat16: *order = OrderedBits::kFloat16; return true;
+    case DType::kBFloat16: *order = OrderedBits::kBFloat16; return true;
+    case DType::kFloat32: *order = OrderedBits::kFloat32; return true;
+    case DType::kFloat64: *order = OrderedBits::kFloat64; return true;
+    default: return false;
+  }
+}
 
 std::span<const Implementation> TopKList() { return kTopK; }
 std::span<const Implementation> CumulativeList() { return kCumulative; }
