@@ -70,6 +70,10 @@ bool ConvInPlace(ConvAlgorithm algorithm, const ConvShape& shape) {
   return MethodOf(algorithm).in_place(shape);
 }
 
+bool ConvByLines(ConvAlgorithm algorithm, const ConvShape& shape) {
+  return MethodOf(algorithm).by_lines(shape);
+}
+
 void Conv(ConvAlgorithm algorithm, const ConvShape& shape, const float* x, const float* packed,
           float* y, const Epilogue& epilogue, void* scratch, const Parallel& par) {
   if (shape.OutPixels() == 0 || shape.cout == 0) return;

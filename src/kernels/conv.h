@@ -98,6 +98,10 @@ size_t ConvScratchBytes(ConvAlgorithm algorithm, const ConvShape& shape, int thr
 // is read once, before it is written, and nothing else is written.
 bool ConvInPlace(ConvAlgorithm algorithm, const ConvShape& shape);
 
+// Whether any lines of the output are, bit by bit, the convolution of the lines that they read, of
+// the same packed weights and without scratch. pad_begin[1] is then what lies above these.
+bool ConvByLines(ConvAlgorithm algorithm, const ConvShape& shape);
+
 // y = epilogue(convolution). The epilogue sees y as a matrix [OutPixels(), cout]: a bias is an
 // operand of strides (0, 1), a residual one of (its pixel stride, 1). y must not overlap x nor an
 // operand of the epilogue (but see ConvInPlace). Bit-identical for any number of threads.

@@ -588,6 +588,7 @@ const ConvMethod kConvDepthwise = {
     .pack = Pack,
     .scratch_bytes = [](const ConvShape&, int) { return size_t{0}; },
     .in_place = [](const ConvShape&) { return false; },
+    .by_lines = [](const ConvShape&) { return true; },
     .run = Run};
 
 void conv_depthwise::AddProducts(const float* x, int64_t x_step, const float* w, float* y,

@@ -345,6 +345,9 @@ bool StoresOnce(const ConvShape& shape) {
   return cut.source == Cut::Source::kLines ? cut.kernel_lines >= shape.kernel[1] : cut.kc >= cut.k;
 }
 
+// Whether the matrix is the input as it lies, however many lines these are.
+bool IsDirect(const ConvShape& shape) { return CutConv(shape).source == Cut::Source::kDirect; }
+
 size_t ScratchBytes(const ConvShape& shape, int threads) {
   const Cut cut = CutConv(shape);
   return cut.ahead_bytes + cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(threads));
@@ -396,6 +399,7 @@ const ConvMethod kConvGemm = {.refusal = [](const ConvShape&) { return std::stri
                               .pack = Pack,
                               .scratch_bytes = ScratchBytes,
                               .in_place = StoresOnce,
+                              .by_lines = IsDirect,
                               .run = Run};
 
 }  // namespace sardonyx

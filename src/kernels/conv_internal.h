@@ -42,6 +42,7 @@ struct ConvMethod {
   void (*pack)(const ConvShape&, const float* weights, float* packed, const Parallel&);
   size_t (*scratch_bytes)(const ConvShape&, int threads);
   bool (*in_place)(const ConvShape&) = [](const ConvShape&) { return true; };
+  bool (*by_lines)(const ConvShape&) = [](const ConvShape&) { return false; };
   bool takes_planes = false;  // itself: else they are turned to pixels before
   void (*run)(const ConvShape&, const float* x, const float* packed, float* y, const Epilogue&,
               void* scratch, const Parallel&);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -56,6 +57,33 @@ struct StepArgs {
   const PlaceOutput* place = nullptr;
 };
 
+// Positions along axis 1: the lines of an image whose channels are last.
+struct Lines {
+  int64_t begin = 0, end = 0;
+  int64_t count() const { return end - begin; }
+};
+
+// How a step makes some lines of output 0 from some of input 0; both have one item of a batch.
+struct ByLines {
+  int64_t in_lines = 0, out_lines = 0;
+  // Line o of the output reads `reach` lines of the input from o * stride - pad on, but for those
+  // that lie outside.
+  int64_t stride = 1, pad = 0, reach = 1;
+  // From the place of one line of the output to that of the next, in bytes: in each input, 0 where
+  // all read the same; input 0 by its own lines.
+  std::vector<int64_t> in_bytes;
+  int64_t out_bytes = 0;
+  // Needs no scratch. args.in[0] is line in.begin, and what else goes line by line belongs to line
+  // out.begin. Each element is what it is when the step runs at once.
+  std::function<void(const StepArgs& args, Lines in, Lines out)> run;
+
+  // The lines of input 0 that these of the output read.
+  Lines Read(Lines out) const {
+    const int64_t begin = out.begin * stride - pad, end = (out.end - 1) * stride - pad + reach;
+    return {begin < 0 ? 0 : begin, end < in_lines ? end : in_lines};
+  }
+};
+
 // An implementation bound to a node and shapes.
 struct Bound {
   std::function<void(const StepArgs&)> run;
@@ -69,7 +97,8 @@ struct Bound {
   // Bit i: the rows of input i may lie apart, if it is bound again to such (Operand::row_stride).
   // No other operand of a request ever has such rows.
   uint32_t apart = 0;
-  bool apart_output = false;  // output 0 the same
+  bool apart_output = false;                          // output 0 the same
+  std::shared_ptr<const ByLines> by_lines = nullptr;  // where it can also run so
 };
 
 // Whether one of Bound's sets of inputs has this one.

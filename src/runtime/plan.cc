@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ops/core/core.h"
+#include "runtime/bands.h"
 #include "runtime/memory_planner.h"
 #include "runtime/parts.h"
 #include "runtime/program.h"
@@ -46,6 +47,7 @@ class PlanMaker {
     plan_->values = memo_.values;
     AddOutputs();
     PlaceParts(plan_.get(), {&roots_, &offsets_}, [this](const Step& s) { return BindApart(s); });
+    if (program_.options().bands) JoinIntoBands(plan_.get(), roots_, threads);
     FindLastUses();
     PlaceValues();
     FillAddresses();
@@ -581,6 +583,9 @@ std::string Explain(const Plan& plan) {
                         output.is_static ? PrintDims(output.dims) : std::string("?"), buffer);
     for (const auto& [name, reason] : step.binding->refusals) {
       text += fmt::format("       refused {}: {}\n", name, reason);
+    }
+    for (const std::string& name : step.binding->joined) {
+      text += fmt::format("       runs {}\n", name);
     }
   }
   if (plan.piece > 0) {

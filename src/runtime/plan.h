@@ -3,6 +3,7 @@
 // buffer at its offset.
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <span>
 #include <string>
@@ -53,6 +54,7 @@ struct Binding {
   std::string_view implementation;
   Bound bound;
   std::vector<std::pair<std::string_view, std::string>> refusals;  // "winograd", "kernel is 1x1"
+  std::vector<std::string> joined = {};  // what a step of several runs, one by one
 };
 
 struct Step {
@@ -75,7 +77,8 @@ struct Plan {
   std::vector<int64_t> key;  // dimensions of all inputs, each list preceded by its rank
   std::vector<Step> steps;
   std::vector<Address> addresses;
-  std::vector<PlannedValue> values;  // by id
+  std::vector<PlannedValue> values;            // by id
+  std::deque<std::vector<int>> joined_inputs;  // of steps of several
   int64_t arena_bytes = 0;
   // Rows of the batch to run at a time, and the plans for as many and for those that remain at the
   // end; 0: all at once, by this plan.

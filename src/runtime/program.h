@@ -30,6 +30,7 @@ struct ProgramOptions {
   int threads = 1;
   size_t max_plans = 32;  // of the least recently used list
   bool winograd = true;   // whether convolutions may run by Winograd's transforms
+  bool bands = true;      // whether steps may run some lines at a time, one behind the other
   // Passes, for graphs that are only made when shapes are known.
   std::function<void(Graph&)> optimize;
   // Makes the program's graph again, with the same values in the same order. If given, weights that

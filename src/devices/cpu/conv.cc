@@ -96,10 +96,46 @@ struct ConvKernel {
   std::string layout;  // of its packed weights
   size_t packed_bytes, scratch_bytes;
   bool in_place;  // ConvInPlace
+  bool by_lines;  // any range of lines is a convolution of the same packed weights
   void (*pack)(const ConvShape&, const float* weights, float* packed, const Parallel&);
   void (*run)(const ConvShape&, const float* x, const float* packed, float* y, const Epilogue&,
               void* scratch, const Parallel&);
 };
+
+// As a step that runs by lines, of two spatial dimensions: these are a convolution themselves,
+// whose first line lies elsewhere in what it reads. Null where a line reads nothing but padding.
+std::shared_ptr<const ByLines> MakeByLines(const BindRequest& request, const ConvShape& shape,
+                                           const ConvKernel& kernel,
+                                           std::shared_ptr<const void> packed,
+                                           std::shared_ptr<const EpilogueBinding> epilogue) {
+  auto by_lines = std::make_shared<ByLines>();
+  by_lines->in_lines = shape.in[1];
+  by_lines->out_lines = shape.out[1];
+  by_lines->stride = shape.stride[1];
+  by_lines->pad = shape.pad_begin[1];
+  by_lines->reach = (shape.kernel[1] - 1) * shape.dilation[1] + 1;
+  for (const int64_t line : {int64_t{0}, shape.out[1] - 1}) {
+    if (by_lines->Read({line, line + 1}).count() <= 0) return nullptr;
+  }
+  by_lines->in_bytes.assign(request.inputs.size(), 0);
+  by_lines->in_bytes[0] = shape.in[2] * shape.x_stride * 4;
+  by_lines->out_bytes = shape.out[2] * shape.y_stride * 4;
+  for (size_t i = 2; i < request.inputs.size(); ++i) {
+    by_lines->in_bytes[i] = shape.out[2] * epilogue->RowBytes(i);
+  }
+  by_lines->run = [shape, packed, epilogue, run = kernel.run](const StepArgs& args, Lines in,
+                                                              Lines out) {
+    ConvShape part = shape;
+    part.in[1] = in.count();
+    part.out[1] = out.count();
+    part.pad_begin[1] = in.begin - (out.begin * shape.stride[1] - shape.pad_begin[1]);
+    epilogue->With(args, [&](const Epilogue& fused) {
+      run(part, static_cast<const float*>(args.in[0]), static_cast<const float*>(packed.get()),
+          static_cast<float*>(args.out[0]), fused, args.scratch, args.parallel);
+    });
+  };
+  return by_lines;
+}
 
 Bound BindKernel(const BindRequest& request, const ConvShape& shape, const ConvKernel& kernel) {
   auto packed = PackConstant(request, kernel.layout, kernel.packed_bytes,
@@ -120,6 +156,10 @@ Bound BindKernel(const BindRequest& request, const ConvShape& shape, const ConvK
   constexpr uint32_t kAddends = ~0u << 2;  // operands of the epilogue
   bound.apart = shape.x_planes ? kAddends : kAddends | 1u << 0;
   bound.apart_output = epilogue->fused();
+  const bool is_image = request.outputs[0].rank() == 4 && shape.batch == 1 && !shape.x_planes;
+  if (kernel.by_lines && is_image && packed != nullptr && epilogue->fused()) {
+    bound.by_lines = MakeByLines(request, shape, kernel, packed, epilogue);
+  }
   bound.run = [shape, packed, own, epilogue, pack = kernel.pack,
                run = kernel.run](const StepArgs& args) {
     const float* weights = static_cast<const float*>(packed.get());
@@ -155,6 +195,7 @@ BindResult Bind(const BindRequest& request) {
        .packed_bytes = ConvPackedBytes(kAlgorithm, shape),
        .scratch_bytes = ConvScratchBytes(kAlgorithm, shape, request.threads),
        .in_place = ConvInPlace(kAlgorithm, shape),
+       .by_lines = ConvByLines(kAlgorithm, shape),
        .pack = [](const ConvShape& s, const float* weights, float* packed,
                   const Parallel& par) { ConvPack(kAlgorithm, s, weights, packed, par); },
        .run =
@@ -172,6 +213,7 @@ BindResult BindTransposed(const BindRequest& request) {
        .packed_bytes = ConvTransposePackedBytes(shape),
        .scratch_bytes = ConvTransposeScratchBytes(shape, request.threads),
        .in_place = false,
+       .by_lines = false,
        .pack = ConvTransposePack,
        .run = ConvTranspose});
 }

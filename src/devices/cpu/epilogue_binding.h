@@ -27,6 +27,11 @@ class EpilogueBinding {
   bool fused() const { return sweep_ == nullptr; }
   // The input that is added to every element when the tile is stored, -1 if there is none.
   int Residual() const;
+  // Bytes from what belongs to a row of the output to what belongs to the next, in such an input.
+  int64_t RowBytes(size_t input) const {
+    const EpilogueOperand& operand = operands_[input - first_];
+    return ByteSize(operand.type, operand.row_stride);
+  }
   // Element offsets of operand pointers for outer batch items that the layout does not cover.
   // Calls body(Epilogue) with the operands of this run in place.
   template <typename Body>
