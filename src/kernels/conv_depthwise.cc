@@ -30,8 +30,7 @@ struct DepthwiseLine {
   TileEpilogue epilogue;  // from pixel 0 of the line
 };
 
-// What pairs of lines do to their sums at once: HardSwish is short enough. Others sweep over a
-// line.
+// What pairs of lines do to their sums at once: others than HardSwish sweep over a line.
 inline bool ActivatesInRegisters(const Activation& a) {
   return a.kind == Activation::Kind::kHardSwish && a.rounding == DType::kFloat32;
 }

@@ -73,10 +73,14 @@ struct ByLines {
   // all read the same; input 0 by its own lines.
   std::vector<int64_t> in_bytes;
   int64_t out_bytes = 0;
+  int64_t line_products = 0;  // multiplications for a line of the output
   // Needs no scratch. args.in[0] is line in.begin, and what else goes line by line belongs to line
   // out.begin. Each element is what it is when the step runs at once.
   std::function<void(const StepArgs& args, Lines in, Lines out)> run;
 
+  double Products() const {
+    return static_cast<double>(line_products) * static_cast<double>(out_lines);
+  }
   // The lines of input 0 that these of the output read.
   Lines Read(Lines out) const {
     const int64_t begin = out.begin * stride - pad, end = (out.end - 1) * stride - pad + reach;

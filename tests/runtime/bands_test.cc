@@ -105,6 +105,8 @@ TEST(Bands, NotWhereOthersRead) {
               "m = reduce(e) {kind=\"max\", axes=[1,2], keepdims=0}\noutput y\noutput m\n"),
         dims, 1);  // still the first two
   Check(Block(16, 80, 3, "pads=[1,1,1,1]", "output y\n"), {1, 20, 20, 16}, 0);  // small
+  Check(Block(64, 80, 3, "pads=[1,1,1,1]", "m = relu(y)\noutput m\n"), {1, 62, 60, 64},
+        0);  // much is multiplied for what lies between
   Check(Block(16, 80, 3, "pads=[1,1,1,1]", "output y\n"), {2, 62, 60, 16}, 0);  // two items
 }
 

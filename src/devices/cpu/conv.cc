@@ -120,6 +120,7 @@ std::shared_ptr<const ByLines> MakeByLines(const BindRequest& request, const Con
   by_lines->in_bytes.assign(request.inputs.size(), 0);
   by_lines->in_bytes[0] = shape.in[2] * shape.x_stride * 4;
   by_lines->out_bytes = shape.out[2] * shape.y_stride * 4;
+  by_lines->line_products = shape.Flops() / 2 / shape.out[1];
   for (size_t i = 2; i < request.inputs.size(); ++i) {
     by_lines->in_bytes[i] = shape.out[2] * epilogue->RowBytes(i);
   }
