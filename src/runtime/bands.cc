@@ -136,6 +136,8 @@ class Joiner {
       : plan_(*plan), roots_(roots), threads_(threads) {}
 
   void Run() {
+    const auto by_lines = [this](const Step& step) { return RunsByLines(step); };
+    if (std::none_of(plan_.steps.begin(), plan_.steps.end(), by_lines)) return;
     FindUses();
     std::vector<Step> steps;
     for (size_t begin = 0; begin < plan_.steps.size();) {

@@ -78,6 +78,12 @@ std::string ConvShapeOf(const BindRequest& request, bool transposed, ConvShape* 
 // A tensor of float16 or bfloat16 as float32; any other as it is.
 Tensor WidenedHalves(const Tensor& tensor);
 
+// An operand's dimensions around an axis, which may count from the end.
+struct Line {
+  int64_t outer = 1, size = 1, inner = 1;
+};
+Line Around(const Operand& operand, int64_t axis);
+
 // How elements of a type are ordered; false for types whose order kernels lack.
 bool OrderOf(DType dtype, OrderedBits* order);
 

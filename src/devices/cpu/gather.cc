@@ -70,13 +70,11 @@ BindResult BindGather(const BindRequest& request) {
   if (IsPacked(x.dtype)) return Refuse("elements of type {} are packed", Name(x.dtype));
   if (!IsIndex(indices.dtype)) return Refuse("indices are {}", Name(indices.dtype));
   const int64_t axis = AxisOf(request);
-  int64_t outer = 1, inner = 1;
-  for (int64_t i = 0; i < axis; ++i) outer *= x.dims[i];
-  for (int64_t i = axis + 1; i < x.rank(); ++i) inner *= x.dims[i];
+  const Line line = Around(x, axis);
   Bound bound;
   bound.unaligned = 1u << 0;
-  const int64_t row_bytes = ByteSize(x.dtype, inner);
-  const auto file = outer == 1 ? FileToReadFrom(request, row_bytes * indices.size()) : nullptr;
+  const int64_t row_bytes = ByteSize(x.dtype, line.inner);
+  const auto file = line.outer == 1 ? FileToReadFrom(request, row_bytes * indices.size()) : nullptr;
   if (file != nullptr) {
     const FileTable table{file, *x.constant, x.dims[axis], row_bytes, indices.size()};
     bound.run = [table, type = indices.dtype](const StepArgs& args) {
@@ -85,10 +83,11 @@ BindResult BindGather(const BindRequest& request) {
     };
     return bound;
   }
-  bound.run = [=, size = x.dims[axis], bytes = row_bytes, count = indices.size(),
+  bound.run = [=, bytes = row_bytes, count = indices.size(),
                type = indices.dtype](const StepArgs& args) {
     WithIndices(type, args.in[1], [&](const auto* at) {
-      Check(at, GatherRows(args.in[0], at, args.out[0], outer, size, bytes, count, args.parallel));
+      Check(at, GatherRows(args.in[0], at, args.out[0], line.outer, line.size, bytes, count,
+                           args.parallel));
     });
   };
   return bound;

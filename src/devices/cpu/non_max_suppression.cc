@@ -13,17 +13,16 @@ namespace {
 
 enum Input : size_t { kBoxes, kScores, kMost, kOverlap, kLeastScore };
 
-// Whether an input of one element is known, or absent (or empty), which is its default.
-bool IsKnown(const BindRequest& request, size_t i) {
-  return !request.has(i) || request.inputs[i].size() == 0 || request.inputs[i].constant != nullptr;
-}
+// Absent or empty, an input of one element is its default.
 bool IsGiven(const BindRequest& request, size_t i) {
   return request.has(i) && request.inputs[i].size() > 0;
 }
 
 BindResult BindNonMaxSuppression(const BindRequest& request) {
   for (const size_t i : {kMost, kOverlap, kLeastScore}) {
-    if (!IsKnown(request, i)) return Refuse("input {} is not known", size_t{i});
+    if (IsGiven(request, i) && request.inputs[i].constant == nullptr) {
+      return Refuse("input {} is not known", size_t{i});
+    }
   }
   const std::vector<int64_t>& scores = request.inputs[kScores].dims;
   NonMaxSuppressionShape shape{.batch = scores[0], .classes = scores[1], .count = scores[2]};

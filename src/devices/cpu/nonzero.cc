@@ -68,11 +68,10 @@ BindResult BindCompress(const BindRequest& request) {
   const bool flat = request.node.attributes.Find("axis") == nullptr;
   const int64_t given = flat ? 0 : request.node.attributes.Int("axis");
   const int64_t axis = given < 0 ? given + x.rank() : given;
-  int64_t outer = 1, inner = 1;
-  for (int64_t i = 0; i < axis; ++i) outer *= x.dims[i];
-  for (int64_t i = axis + 1; i < x.rank() && !flat; ++i) inner *= x.dims[i];
-  const int64_t size = flat ? x.size() : x.dims[axis], conditions = request.inputs[1].size();
-  const int64_t asked = std::min(size, conditions);  // what a shorter condition lacks falls away
+  const Line line = flat ? Line{.size = x.size()} : Around(x, axis);
+  const int64_t conditions = request.inputs[1].size();
+  const int64_t asked =
+      std::min(line.size, conditions);  // what a shorter condition lacks falls away
   const int bytes = BitWidth(x.dtype) / 8;
   Bound bound;
   bound.scratch_bytes = Marks::Bytes(asked) + (flat ? 0 : asked * 8);
@@ -80,7 +79,7 @@ BindResult BindCompress(const BindRequest& request) {
     const auto* const condition = static_cast<const uint8_t*>(args.in[1]);
     if (std::any_of(condition + asked, condition + conditions, [](uint8_t c) { return c != 0; })) {
       Fail(ErrorCode::kInvalidArgument, "compress: the condition has {} elements, the axis {}",
-           conditions, size);
+           conditions, line.size);
     }
     Marks marks(asked, args.scratch);
     marks.MarkNonzero(condition, uint8_t{0xff}, args.parallel);
@@ -94,7 +93,8 @@ BindResult BindCompress(const BindRequest& request) {
     std::vector<int64_t> result = dims;
     result[axis] = count;
     void* const y = (*args.place)(0, std::move(result));
-    GatherRows(args.in[0], kept, y, outer, size, inner * bytes, count, args.parallel);
+    GatherRows(args.in[0], kept, y, line.outer, line.size, line.inner * bytes, count,
+               args.parallel);
   };
   return bound;
 }

@@ -114,19 +114,16 @@ BindResult BindArgReduce(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Attributes& attributes = request.node.attributes;
   if (x.size() == 0) return Refuse("no elements");
-  int64_t axis = attributes.Int("axis");
-  if (axis < 0) axis += x.rank();
   const bool largest = attributes.String("kind") == "argmax";
   const bool last = attributes.Int("select_last_index") != 0;
-  int64_t outer = 1, inner = 1;
-  for (int64_t i = 0; i < axis; ++i) outer *= x.dims[i];
-  for (int64_t i = axis + 1; i < x.rank(); ++i) inner *= x.dims[i];
+  const Line line = Around(x, attributes.Int("axis"));
   Bound bound;
   const bool known = WithType(x.dtype, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    bound.run = [=, n = x.dims[axis]](const StepArgs& args) {
+    bound.run = [=](const StepArgs& args) {
       ArgReduce<T>(largest, last, static_cast<const T*>(args.in[0]),
-                   static_cast<int64_t*>(args.out[0]), outer, n, inner, args.parallel);
+                   static_cast<int64_t*>(args.out[0]), line.outer, line.size, line.inner,
+                   args.parallel);
     };
   });
   if (!known) return Refuse("element type is {}", Name(x.dtype));

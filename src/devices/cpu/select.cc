@@ -13,19 +13,6 @@
 namespace sardonyx::cpu {
 namespace {
 
-struct Line {
-  int64_t outer = 1, size = 1, inner = 1;
-};
-
-// An operand's dimensions around an axis, which may count from the end.
-Line Around(const Operand& operand, int64_t axis) {
-  if (axis < 0) axis += operand.rank();
-  Line line{.size = operand.dims[axis]};
-  for (int64_t i = 0; i < axis; ++i) line.outer *= operand.dims[i];
-  for (int64_t i = axis + 1; i < operand.rank(); ++i) line.inner *= operand.dims[i];
-  return line;
-}
-
 BindResult BindTopK(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Attributes& attributes = request.node.attributes;
@@ -177,6 +164,14 @@ constexpr Implementation kEyeLike[] = {{"fill", BindEyeLike}};
 constexpr Implementation kOneHot[] = {{"fill", BindOneHot}};
 
 }  // namespace
+
+Line Around(const Operand& operand, int64_t axis) {
+  if (axis < 0) axis += operand.rank();
+  Line line{.size = operand.dims[axis]};
+  for (int64_t i = 0; i < axis; ++i) line.outer *= operand.dims[i];
+  for (int64_t i = axis + 1; i < operand.rank(); ++i) line.inner *= operand.dims[i];
+  return line;
+}
 
 bool OrderOf(DType dtype, OrderedBits* order) {
   switch (dtype) {

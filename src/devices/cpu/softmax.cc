@@ -11,11 +11,7 @@ BindResult BindSoftmax(const BindRequest& request) {
     return Refuse("element type is {}", Name(x.dtype));
   }
   if (x.size() == 0) return Refuse("no elements");
-  int64_t axis = request.node.attributes.Int("axis", -1);
-  if (axis < 0) axis += x.rank();
-  int64_t outer = 1, inner = 1;
-  for (int64_t i = 0; i < axis; ++i) outer *= x.dims[i];
-  for (int64_t i = axis + 1; i < x.rank(); ++i) inner *= x.dims[i];
+  const Line line = Around(x, request.node.attributes.Int("axis", -1));
   const bool log = request.node.attributes.Int("log") != 0;
   const auto rounding = static_cast<DType>(
       request.node.attributes.Int("rounding", static_cast<int64_t>(DType::kFloat32)));
@@ -23,17 +19,17 @@ BindResult BindSoftmax(const BindRequest& request) {
   bound.inplace = 1;
   if (rounding != DType::kFloat32) {
     if (x.dtype != DType::kFloat32) return Refuse("rounds and is not float32");
-    bound.run = [outer, inner, rounding, n = x.dims[axis]](const StepArgs& args) {
-      Softmax(static_cast<const float*>(args.in[0]), static_cast<float*>(args.out[0]), outer, n,
-              inner, false, args.parallel, rounding);
+    bound.run = [line, rounding](const StepArgs& args) {
+      Softmax(static_cast<const float*>(args.in[0]), static_cast<float*>(args.out[0]), line.outer,
+              line.size, line.inner, false, args.parallel, rounding);
     };
     return bound;
   }
   const auto with = [&](auto tag) {
     using T = typename decltype(tag)::type;
-    bound.run = [outer, inner, log, n = x.dims[axis]](const StepArgs& args) {
-      Softmax(static_cast<const T*>(args.in[0]), static_cast<T*>(args.out[0]), outer, n, inner, log,
-              args.parallel);
+    bound.run = [line, log](const StepArgs& args) {
+      Softmax(static_cast<const T*>(args.in[0]), static_cast<T*>(args.out[0]), line.outer,
+              line.size, line.inner, log, args.parallel);
     };
     return bound;
   };

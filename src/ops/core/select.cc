@@ -1,8 +1,6 @@
 // Operations that choose elements by their values or positions: nonzero, compress, one_hot, trilu.
 
 #include <algorithm>
-#include <cstring>
-#include <type_traits>
 
 #include "ops/core/core.h"
 #include "ops/core/reference.h"
@@ -99,22 +97,6 @@ void ComputeCompress(ComputeContext& context) {
   std::vector<int64_t> dims = x.dims();
   dims[axis] = static_cast<int64_t>(kept.size());
   Tensor& y = context.Allocate(0, x.dtype(), dims);
-  if (!IsPacked(x.dtype()) && x.dtype() != DType::kString) {
-    const int64_t bytes = ByteSize(x.dtype(), split.inner);
-    const char* from = static_cast<const char*>(x.raw());
-    char* to = static_cast<char*>(y.raw());
-    const auto copy = [&](auto width) {
-      for (int64_t o = 0; o < split.outer; ++o, from += split.size * width) {
-        for (int64_t index : kept) {
-          std::memcpy(to, from + index * width, width);
-          to += width;
-        }
-      }
-    };
-    return bytes == 4   ? copy(std::integral_constant<int64_t, 4>{})
-           : bytes == 8 ? copy(std::integral_constant<int64_t, 8>{})
-                        : copy(bytes);
-  }
   const int64_t row = dims[axis] * split.inner;
   CopyElements(x, y, y.size(), [&](int64_t i) {
     const int64_t index = kept[i % row / split.inner];

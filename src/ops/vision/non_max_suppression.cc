@@ -1,7 +1,6 @@
 // NonMaxSuppression: of boxes that overlap, the one with the best score.
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <tuple>
 
@@ -54,51 +53,13 @@ struct Box {
   float area() const { return (right - left) * (bottom - top); }
 };
 
-// Boxes that were chosen, a list a side, so that many are compared at once.
-class Chosen {
- public:
-  explicit Chosen(float threshold) : threshold_(threshold) {}
-
-  int64_t size() const { return size_; }
-  void Clear() {
-    size_ = 0;
-    for (std::vector<float>& list : lists_) list.clear();
-  }
-  void Add(const Box& box) {
-    // The room up to a whole group holds empty boxes, which overlap nothing.
-    if (size_ % kGroup == 0) {
-      for (std::vector<float>& list : lists_) list.resize(size_ + kGroup);
-    }
-    const float sides[] = {box.left, box.top, box.right, box.bottom, box.area()};
-    for (size_t i = 0; i < lists_.size(); ++i) lists_[i][size_] = sides[i];
-    ++size_;
-  }
-  bool Overlap(const Box& box) const {
-    const float own = box.area();
-    if (!(own > 0)) return false;
-    for (int64_t first = 0; first < size_; first += kGroup) {
-      const float *left = lists_[0].data() + first, *top = lists_[1].data() + first,
-                  *right = lists_[2].data() + first, *bottom = lists_[3].data() + first,
-                  *area = lists_[4].data() + first;
-      int overlapping = 0;
-      for (int i = 0; i < kGroup; ++i) {
-        const float width = std::min(box.right, right[i]) - std::max(box.left, left[i]);
-        const float height = std::min(box.bottom, bottom[i]) - std::max(box.top, top[i]);
-        const float common = width * height;
-        overlapping += (width > 0) & (height > 0) & (area[i] > 0) &
-                       (common / (own + area[i] - common) > threshold_);
-      }
-      if (overlapping != 0) return true;
-    }
-    return false;
-  }
-
- private:
-  static constexpr int kGroup = 16;
-  const float threshold_;
-  int64_t size_ = 0;
-  std::array<std::vector<float>, 5> lists_;  // left, top, right, bottom, area
-};
+bool Overlap(const Box& a, const Box& b, float threshold) {
+  const float width = std::min(a.right, b.right) - std::max(a.left, b.left);
+  const float height = std::min(a.bottom, b.bottom) - std::max(a.top, b.top);
+  if (!(width > 0 && height > 0 && a.area() > 0 && b.area() > 0)) return false;
+  const float common = width * height;
+  return common / (a.area() + b.area() - common) > threshold;
+}
 
 // The one element of an optional input; null where it is absent or empty.
 const Tensor* Given(const ComputeContext& context, size_t i) {
@@ -126,7 +87,7 @@ void ComputeNonMaxSuppression(ComputeContext& context) {
     if (std::isnan(a.first) != std::isnan(b.first)) return std::isnan(a.first);
     return a.second > b.second;
   };
-  Chosen chosen(threshold);
+  std::vector<Box> chosen;
   for (int64_t row = 0; limit > 0 && row < scores.dims()[0] * classes; ++row) {
     const int64_t batch = row / classes;
     const float* score = scores.data<float>() + row * count;
@@ -137,13 +98,14 @@ void ComputeNonMaxSuppression(ComputeContext& context) {
     }
     const auto first = waiting.begin();
     std::make_heap(first, first + size, later);
-    chosen.Clear();
-    for (; size > 0 && chosen.size() < limit; --size) {
+    chosen.clear();
+    for (; size > 0 && std::ssize(chosen) < limit; --size) {
       std::pop_heap(first, first + size, later);
       const int64_t i = waiting[size - 1].second;
       const Box box(boxes.data<float>() + (batch * count + i) * 4, center);
-      if (chosen.Overlap(box)) continue;
-      chosen.Add(box);
+      const auto overlaps = [&](const Box& other) { return Overlap(box, other, threshold); };
+      if (std::any_of(chosen.begin(), chosen.end(), overlaps)) continue;
+      chosen.push_back(box);
       selected.insert(selected.end(), {batch, row % classes, i});
     }
   }
