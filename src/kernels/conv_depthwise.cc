@@ -219,10 +219,15 @@ constexpr bool kPairs = false, kManyRegisters = false;
 #endif
 constexpr int kPairPixels = kManyRegisters ? 6 : 4;  // of 3x3 taps
 
+// Columns of a tile that are outside of the input: none, the first, the last, or to be asked.
+enum class Sides : uint8_t { kNone, kLeft, kRight, kBoth, kAsk };
+constexpr bool HasLeft(Sides s) { return s == Sides::kLeft || s == Sides::kBoth; }
+constexpr bool HasRight(Sides s) { return s == Sides::kRight || s == Sides::kBoth; }
+
 // kP neighbouring output pixels of two neighbouring lines for a kernel of kW x kW and
-// strides of kH lines and kS pixels: the input lines that both read are loaded once. kWhole: all is
-// inside of the input.
-template <int kP, int kW, int kH, int kS, bool kWhole, class D>
+// strides of kH lines and kS pixels: the input lines that both read are loaded once. kWhole: all
+// lines are inside of the input. kSides: which columns are.
+template <int kP, int kW, int kH, int kS, bool kWhole, Sides kSides, class D>
 HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t c) {
   using V = hn::Vec<D>;
   constexpr int kColumns = (kP - 1) * kS + kW, kRows = kH + kW;
@@ -247,8 +252,10 @@ HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t
     const float* HWY_RESTRICT from = x;
 #pragma GCC unroll 16
     for (int j = 0; j < kColumns; ++j, from += pixel) {
-      if (!kWhole && j < kReach && j < j0) continue;
-      if (!kWhole && j >= kColumns - kReach && j >= j1) continue;
+      if (kSides == Sides::kAsk && j < kReach && j < j0) continue;
+      if (kSides == Sides::kAsk && j >= kColumns - kReach && j >= j1) continue;
+      if (HasLeft(kSides) && j == 0) continue;
+      if (HasRight(kSides) && j == kColumns - 1) continue;
       const V value = hn::LoadU(d, from);
       // What the next tile reads first: strides of pixels are too far for the processor to foresee.
       if (kS == 2 && row >= kRows - 2 * kH && j >= kW - kS) {
@@ -276,14 +283,18 @@ HWY_INLINE void PairTiles(D d, const DepthwiseLine& line) {
   for (int64_t c0 = 0; c0 < s.cin; c0 += block) {
     for (int64_t i = line.first; i < line.last; i += kP) {
       const int64_t ow = std::min(i, line.last - kP), w0 = ow * kS - s.pad_begin[2];
-      const bool inside = whole && w0 >= 0 && w0 + kColumns <= s.in[2];
+      const bool left = w0<0, right = w0 + kColumns> s.in[2];
+      auto* tile = &PairPixels<kP, kW, kH, kS, false, Sides::kAsk, D>;
+      if (whole && !left && !right) {
+        tile = &PairPixels<kP, kW, kH, kS, true, Sides::kNone, D>;
+      } else if constexpr (kW == 3) {
+        tile = left    ? right ? &PairPixels<kP, kW, kH, kS, false, Sides::kBoth, D>
+                               : &PairPixels<kP, kW, kH, kS, false, Sides::kLeft, D>
+                  : right ? &PairPixels<kP, kW, kH, kS, false, Sides::kRight, D>
+                       : &PairPixels<kP, kW, kH, kS, false, Sides::kNone, D>;
+      }
       for (int64_t next = c0; next < std::min(s.cin, c0 + block); next += kL) {
-        const int64_t c = std::min(next, s.cin - kL);  // the last vector overlaps the one before
-        if (inside) {
-          PairPixels<kP, kW, kH, kS, true>(d, line, ow, c);
-        } else {
-          PairPixels<kP, kW, kH, kS, false>(d, line, ow, c);
-        }
+        tile(d, line, ow, std::min(next, s.cin - kL));  // the last vector overlaps the one before
       }
     }
   }
