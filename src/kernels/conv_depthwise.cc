@@ -30,6 +30,9 @@ struct DepthwiseLine {
   TileEpilogue epilogue;  // from pixel 0 of the line
 };
 
+// Which columns of a tile lie outside of the input: the first, the last, both, or to be asked.
+constexpr int kLeft = 1, kRight = 2, kAsk = 4;
+
 // What pairs of lines do to their sums at once: others than HardSwish sweep over a line.
 inline bool ActivatesInRegisters(const Activation& a) {
   return a.kind == Activation::Kind::kHardSwish && a.rounding == DType::kFloat32;
@@ -219,15 +222,10 @@ constexpr bool kPairs = false, kManyRegisters = false;
 #endif
 constexpr int kPairPixels = kManyRegisters ? 6 : 4;  // of 3x3 taps
 
-// Columns of a tile that are outside of the input: none, the first, the last, or to be asked.
-enum class Sides : uint8_t { kNone, kLeft, kRight, kBoth, kAsk };
-constexpr bool HasLeft(Sides s) { return s == Sides::kLeft || s == Sides::kBoth; }
-constexpr bool HasRight(Sides s) { return s == Sides::kRight || s == Sides::kBoth; }
-
 // kP neighbouring output pixels of two neighbouring lines for a kernel of kW x kW and
 // strides of kH lines and kS pixels: the input lines that both read are loaded once. kWhole: all
 // lines are inside of the input. kSides: which columns are.
-template <int kP, int kW, int kH, int kS, bool kWhole, Sides kSides, class D>
+template <int kP, int kW, int kH, int kS, bool kWhole, int kSides, class D>
 HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t c) {
   using V = hn::Vec<D>;
   constexpr int kColumns = (kP - 1) * kS + kW, kRows = kH + kW;
@@ -252,10 +250,10 @@ HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t
     const float* HWY_RESTRICT from = x;
 #pragma GCC unroll 16
     for (int j = 0; j < kColumns; ++j, from += pixel) {
-      if (kSides == Sides::kAsk && j < kReach && j < j0) continue;
-      if (kSides == Sides::kAsk && j >= kColumns - kReach && j >= j1) continue;
-      if (HasLeft(kSides) && j == 0) continue;
-      if (HasRight(kSides) && j == kColumns - 1) continue;
+      if (kSides == kAsk && j < kReach && j < j0) continue;
+      if (kSides == kAsk && j >= kColumns - kReach && j >= j1) continue;
+      if ((kSides & kLeft) != 0 && j == 0) continue;
+      if ((kSides & kRight) != 0 && j == kColumns - 1) continue;
       const V value = hn::LoadU(d, from);
       // What the next tile reads first: strides of pixels are too far for the processor to foresee.
       if (kS == 2 && row >= kRows - 2 * kH && j >= kW - kS) {
@@ -283,15 +281,15 @@ HWY_INLINE void PairTiles(D d, const DepthwiseLine& line) {
   for (int64_t c0 = 0; c0 < s.cin; c0 += block) {
     for (int64_t i = line.first; i < line.last; i += kP) {
       const int64_t ow = std::min(i, line.last - kP), w0 = ow * kS - s.pad_begin[2];
-      const bool left = w0<0, right = w0 + kColumns> s.in[2];
-      auto* tile = &PairPixels<kP, kW, kH, kS, false, Sides::kAsk, D>;
-      if (whole && !left && !right) {
-        tile = &PairPixels<kP, kW, kH, kS, true, Sides::kNone, D>;
-      } else if constexpr (kW == 3) {
-        tile = left    ? right ? &PairPixels<kP, kW, kH, kS, false, Sides::kBoth, D>
-                               : &PairPixels<kP, kW, kH, kS, false, Sides::kLeft, D>
-                  : right ? &PairPixels<kP, kW, kH, kS, false, Sides::kRight, D>
-                       : &PairPixels<kP, kW, kH, kS, false, Sides::kNone, D>;
+      const int sides = (w0 < 0 ? kLeft : 0) | (w0 + kColumns > s.in[2] ? kRight : 0);
+      auto* tile = &PairPixels<kP, kW, kH, kS, true, 0, D>;
+      if constexpr (kW == 3) {
+        constexpr decltype(tile) kTiles[] = {
+            PairPixels<kP, kW, kH, kS, false, 0, D>, PairPixels<kP, kW, kH, kS, false, 1, D>,
+            PairPixels<kP, kW, kH, kS, false, 2, D>, PairPixels<kP, kW, kH, kS, false, 3, D>};
+        if (!whole || sides != 0) tile = kTiles[sides];
+      } else if (!whole || sides != 0) {
+        tile = &PairPixels<kP, kW, kH, kS, false, kAsk, D>;
       }
       for (int64_t next = c0; next < std::min(s.cin, c0 + block); next += kL) {
         tile(d, line, ow, std::min(next, s.cin - kL));  // the last vector overlaps the one before
@@ -473,26 +471,6 @@ void Line(const DepthwiseLine& line) {
   }
 }
 
-template <class D>
-HWY_INLINE int64_t AddVectors(D d, const float* x, const float* w, float* y, int64_t c,
-                              int64_t channels, bool accumulate) {
-  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
-  for (; c + kL <= channels; c += kL) {
-    const auto sum = accumulate ? hn::LoadU(d, y + c) : hn::Zero(d);
-    hn::StoreU(hn::MulAdd(hn::LoadU(d, x + c), hn::LoadU(d, w + c), sum), d, y + c);
-  }
-  return c;
-}
-
-void Products(const float* x, int64_t x_step, const float* w, float* y, int64_t y_step,
-              int64_t pixels, int64_t channels, bool accumulate) {
-  for (int64_t p = 0; p < pixels; ++p, x += x_step, y += y_step) {
-    int64_t c = AddVectors(Wide(), x, w, y, 0, channels, accumulate);
-    c = AddVectors(Narrow(), x, w, y, c, channels, accumulate);
-    AddVectors(One(), x, w, y, c, channels, accumulate);
-  }
-}
-
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace sardonyx
@@ -503,7 +481,6 @@ namespace sardonyx {
 
 HWY_EXPORT(Line);
 HWY_EXPORT(LinePair);
-HWY_EXPORT(Products);
 
 namespace {
 
@@ -600,12 +577,6 @@ const ConvMethod kConvDepthwise = {
     .in_place = [](const ConvShape&) { return false; },
     .by_lines = [](const ConvShape&) { return true; },
     .run = Run};
-
-void conv_depthwise::AddProducts(const float* x, int64_t x_step, const float* w, float* y,
-                                 int64_t y_step, int64_t pixels, int64_t channels,
-                                 bool accumulate) {
-  HWY_DYNAMIC_DISPATCH(Products)(x, x_step, w, y, y_step, pixels, channels, accumulate);
-}
 
 }  // namespace sardonyx
 #endif  // HWY_ONCE

@@ -238,7 +238,6 @@ struct Work {
     block.b = static_cast<const std::byte*>(args.packed) + cut.GroupOffset(group);
     block.n0 = cut.panels * column_part / cut.column_parts * width;
     block.n1 = std::min(cut.n, cut.panels * (column_part + 1) / cut.column_parts * width);
-    block.n_total = cut.n;
     block.first_column = group * cut.n;
     if (cut.splits) {
       const auto* const own = static_cast<const std::byte*>(block.b);

@@ -317,7 +317,7 @@ int64_t PairedTilesOf(const Int8BlockArgs& args, TileResult::Kind kind) {
 HWY_NOINLINE int64_t RunPairedTiles(const Int8BlockArgs& args, int64_t tiles, int64_t n,
                                     TileOperands in, TileResult to) {
   in.a = static_cast<const uint8_t*>(args.a);
-  if (in.next != in.b) in.next_step = (kWidth * in.groups * 4 + tiles - 1) / tiles;
+  in.next_step = (kWidth * in.groups * 4 + tiles - 1) / tiles;
   to.y = static_cast<uint8_t*>(args.store.y) + n;
   if (to.kind == TileResult::Kind::kBytes) {
     (to.range.bare ? PairedTiles<false, true> : PairedTiles<false, false>)(in, to, tiles);
@@ -445,9 +445,9 @@ void Block(const Int8BlockArgs& args) {
       to.scale = to.rescale->scale + args.first_column + n;
       to.offset = to.rescale->offset + args.first_column + n;
     }
-    const bool is_last = n + kWidth >= args.n_total;
-    in.next = in.b + (is_last ? 0 : panel_bytes);
-    in.next_step = is_last ? 0 : (share + groups - 1) / groups;
+    // What lies behind the last panel is mostly the next step's first one (see LastingMemory).
+    in.next = in.b + panel_bytes;
+    in.next_step = (share + groups - 1) / groups;
     const int64_t done = whole && paired > 0 ? RunPairedTiles(args, paired, n, in, to) : 0;
     for (int64_t line = 0; line < args.lines; line += at_once) {
       const int64_t lines = std::min(at_once, args.lines - line);
@@ -465,7 +465,7 @@ void Block(const Int8BlockArgs& args) {
         }
         const auto at = static_cast<size_t>(rows - 1);
         (lines == 2 ? tiles_of.two : args.flip ? tiles_of.flipping : tiles_of.one)[at](in, to);
-        if (!is_last) in.next += share;
+        in.next += share;
         if (parts) {
           CopyRows(reinterpret_cast<const uint8_t*>(sums), rows * lines, to.columns,
                    static_cast<uint8_t*>(store.y), store.y_stride);

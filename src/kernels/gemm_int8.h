@@ -101,7 +101,6 @@ struct Int8BlockArgs {
   const void* b;                      // the packed matrix
   int64_t groups;                     // of K in a segment
   int64_t n0, n1;                     // n0 is a multiple of the panel width
-  int64_t n_total = 0;                // columns that are packed
   // By panel from column 0 on, with room for most_excess each; null where nothing was split. Where
   // the size of groups is a choice (Int8SplitsExcess), these make groups of four.
   const Int8Excess* excess = nullptr;

@@ -150,7 +150,6 @@ void RecurrentByteSums(const RecurrentCodes& codes, int64_t hidden, int64_t row,
   block.groups = Groups(hidden);
   block.b = static_cast<const std::byte*>(codes.weights->panels) + from * block.groups * 4;
   block.n1 = columns;
-  block.n_total = ByteColumns(hidden) - from;
   block.init = init;
   block.row_factor = codes.weights->row_factors + from;
   if (codes.row_sums != nullptr) block.row_sums = codes.row_sums + row;
