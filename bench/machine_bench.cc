@@ -2,6 +2,8 @@
 //   Arithmetic, Bytes: operations a second, of float32 in registers and of bytes in the first-level
 //   cache that are summed in int32, by threads at once.
 //   Reading: bytes a second that threads read from memory, each its part of a large block.
+//   Rested: the same of a thread and 1 MiB, behind so many milliseconds in which it multiplied:
+//   caches and memory that serve nobody slow down, and find a layer's weights so.
 //   SmallSteps, LargeSteps: bytes a second where each thread reads 512 KiB or 4 MiB again and
 //   again, as the steps of a recurrent cell read its weights.
 //   HandOver: how often a second a line goes from the cache of one thread's processor to the
@@ -84,6 +86,33 @@ void LargeSteps(benchmark::State& state) { Read(state, state.range(0), 4096, 8);
 BENCHMARK(Reading)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->UseRealTime();
 BENCHMARK(SmallSteps)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->UseRealTime();
 BENCHMARK(LargeSteps)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->UseRealTime();
+
+void Rested(benchmark::State& state) {
+  ApplyTargetFromEnvironment();
+  constexpr int64_t kPart = 1 << 17, kParts = 32;
+  const size_t bytes = size_t{kPart * kParts} * sizeof(uint64_t);
+  const std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(kHugePage, bytes),
+                                                           &std::free);
+  madvise(memory.get(), bytes, MADV_HUGEPAGE);
+  uint64_t* const block = static_cast<uint64_t*>(memory.get());
+  std::fill_n(block, kPart * kParts, 1);
+  int64_t part = 0;
+  for (auto _ : state) {
+    const auto rest = std::chrono::milliseconds(state.range(0));
+    const auto end = std::chrono::steady_clock::now() + rest;
+    while (std::chrono::steady_clock::now() < end) MultiplyAndAdd(100);
+    const auto begin = std::chrono::steady_clock::now();
+    const uint64_t* const from = block + part++ % kParts * kPart;
+    uint64_t sum = 0;
+    for (int64_t i = 0; i < kPart; i += 8) sum += from[i];
+    benchmark::DoNotOptimize(sum);
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
+    state.SetIterationTime(seconds.count());
+  }
+  state.counters["per_second"] = benchmark::Counter(
+      static_cast<double>(kPart * 8 * state.iterations()), benchmark::Counter::kIsRate);
+}
+BENCHMARK(Rested)->ArgName("ms")->Arg(0)->Arg(1)->Arg(5)->Arg(20)->Iterations(64)->UseManualTime();
 
 // Threads on processors of their own pass a number on, each adding one to what the last one wrote.
 void HandOver(benchmark::State& state) {
