@@ -53,25 +53,37 @@ void Bytes(benchmark::State& state) { AtOnce(state, RateOfByteOperations); }
 BENCHMARK(Arithmetic)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->Iterations(1);
 BENCHMARK(Bytes)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->Iterations(1);
 
-// Threads read `parts` parts of so many KiB, each `turns` times: a word of each line, which moves
-// all of it.
+using Block = std::unique_ptr<uint64_t, decltype(&std::free)>;
+
+// Words in huge pages, as weights are kept: see ir/lasting_tensor.cc.
+Block Words(int64_t count) {
+  const size_t bytes = static_cast<size_t>(count) * sizeof(uint64_t);
+  Block block(static_cast<uint64_t*>(
+                  std::aligned_alloc(kHugePage, (bytes + kHugePage - 1) / kHugePage * kHugePage)),
+              &std::free);
+  madvise(block.get(), bytes, MADV_HUGEPAGE);
+  std::fill_n(block.get(), count, 1);
+  return block;
+}
+
+// A word of each line, which moves all of it.
+uint64_t SumLines(const uint64_t* from, int64_t words) {
+  uint64_t sum = 0;
+  for (const uint64_t* line = from; line < from + words; line += 8) sum += *line;
+  return sum;
+}
+
+// Threads read `parts` parts of so many KiB, each `turns` times.
 void Read(benchmark::State& state, int64_t parts, int64_t kib, int turns) {
   const int64_t words = kib * 128;
   const size_t bytes = static_cast<size_t>(words * parts) * sizeof(uint64_t);
-  const std::unique_ptr<void, decltype(&std::free)> memory(
-      std::aligned_alloc(kHugePage, (bytes + kHugePage - 1) / kHugePage * kHugePage), &std::free);
-  madvise(memory.get(), bytes, MADV_HUGEPAGE);  // as weights are kept: see ir/tensor.cc
-  uint64_t* const block = static_cast<uint64_t*>(memory.get());
-  std::fill_n(block, words * parts, 1);
+  const Block block = Words(words * parts);
   std::vector<uint64_t> sums(parts);
   const Parallel parallel = Threads(static_cast<int>(state.range(0)));
   for (auto _ : state) {
     parallel.For(parts, [&](int64_t part) {
       uint64_t sum = 0;
-      for (int turn = 0; turn < turns; ++turn) {
-        const uint64_t* const end = block + (part + 1) * words;
-        for (const uint64_t* line = end - words; line < end; line += 8) sum += *line;
-      }
+      for (int turn = 0; turn < turns; ++turn) sum += SumLines(block.get() + part * words, words);
       sums[part] += sum;
     });
     benchmark::DoNotOptimize(sums.data());
@@ -90,22 +102,18 @@ BENCHMARK(LargeSteps)->ArgName("threads")->RangeMultiplier(2)->Range(1, 64)->Use
 void Rested(benchmark::State& state) {
   ApplyTargetFromEnvironment();
   constexpr int64_t kPart = 1 << 17, kParts = 32;
-  const size_t bytes = size_t{kPart * kParts} * sizeof(uint64_t);
-  const std::unique_ptr<void, decltype(&std::free)> memory(std::aligned_alloc(kHugePage, bytes),
-                                                           &std::free);
-  madvise(memory.get(), bytes, MADV_HUGEPAGE);
-  uint64_t* const block = static_cast<uint64_t*>(memory.get());
-  std::fill_n(block, kPart * kParts, 1);
+  const Block block = Words(kPart * kParts);
+  // Memory is awake when the first turn begins; behind no rest it stays so.
+  for (int turn = 0; turn < 100; ++turn) {
+    benchmark::DoNotOptimize(SumLines(block.get(), kPart * kParts));
+  }
   int64_t part = 0;
   for (auto _ : state) {
     const auto rest = std::chrono::milliseconds(state.range(0));
     const auto end = std::chrono::steady_clock::now() + rest;
     while (std::chrono::steady_clock::now() < end) MultiplyAndAdd(100);
     const auto begin = std::chrono::steady_clock::now();
-    const uint64_t* const from = block + part++ % kParts * kPart;
-    uint64_t sum = 0;
-    for (int64_t i = 0; i < kPart; i += 8) sum += from[i];
-    benchmark::DoNotOptimize(sum);
+    benchmark::DoNotOptimize(SumLines(block.get() + part++ % kParts * kPart, kPart));
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
     state.SetIterationTime(seconds.count());
   }

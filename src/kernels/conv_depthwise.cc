@@ -224,7 +224,7 @@ constexpr int kPairPixels = kManyRegisters ? 6 : 4;  // of 3x3 taps
 
 // kP neighbouring output pixels of two neighbouring lines for a kernel of kW x kW and
 // strides of kH lines and kS pixels: the input lines that both read are loaded once. kWhole: all
-// lines are inside of the input. kSides: which columns are.
+// lines are inside of the input. kSides: which columns are not.
 template <int kP, int kW, int kH, int kS, bool kWhole, int kSides, class D>
 HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t c) {
   using V = hn::Vec<D>;
@@ -285,8 +285,17 @@ HWY_INLINE void PairTiles(D d, const DepthwiseLine& line) {
       auto* tile = &PairPixels<kP, kW, kH, kS, true, 0, D>;
       if constexpr (kW == 3) {
         constexpr decltype(tile) kTiles[] = {
-            PairPixels<kP, kW, kH, kS, false, 0, D>, PairPixels<kP, kW, kH, kS, false, 1, D>,
-            PairPixels<kP, kW, kH, kS, false, 2, D>, PairPixels<kP, kW, kH, kS, false, 3, D>};
+            PairPixels<kP, kW, kH, kS, false, 0, D>,
+            PairPixels<kP, kW, kH, kS, false, kLeft, D>,
+            PairPixels<kP, kW, kH, kS, false, kRight, D>,
+            PairPixels < kP,
+            kW,
+            kH,
+            kS,
+            false,
+            kLeft | kRight,
+            D >,
+        };
         if (!whole || sides != 0) tile = kTiles[sides];
       } else if (!whole || sides != 0) {
         tile = &PairPixels<kP, kW, kH, kS, false, kAsk, D>;

@@ -18,7 +18,7 @@ using conv_gemm::kGatherSlack;
 constexpr int64_t kBlockABytes = 192 << 10;
 constexpr int64_t kBlockCBytes = 256 << 10;
 constexpr int64_t kAheadBytes = 4 << 20;
-constexpr int64_t kFewTiles = 5, kManyPanels = 12;
+constexpr int64_t kFewTiles = 5;
 constexpr int64_t kRowsFirstBytes = 512 << 10;
 
 struct Cut {
@@ -70,16 +70,14 @@ Cut CutConv(const ConvShape& s) {
   const int64_t parts = CeilDiv(wanted, s.groups);
   const int64_t panels = CeilDiv(cut.n, panel), tiles = CeilDiv(cut.pixels, tile);
 
-  // Rows first, for then every value is gathered once; columns where there are few rows.
+  // Rows first, for then every value is gathered once; columns where there are few rows. These stay
+  // together where columns alone are parts enough.
   cut.row_parts = std::clamp<int64_t>(parts, 1, std::max<int64_t>(1, tiles / 2));
+  const bool together =
+      parts > cut.row_parts && tiles <= kFewTiles && panels >= kManyColumnParts && ReadsInPlace(s);
+  if (together) cut.row_parts = 1;
   cut.column_parts = std::min(panels, CeilDiv(parts, cut.row_parts));
-  if (cut.column_parts > 1) cut.row_parts = CeilDiv(parts, cut.column_parts);
-  // Few rows stay together if columns alone are parts enough: their tiles have more time to fetch
-  // the next panel.
-  if (cut.column_parts > 1 && tiles <= kFewTiles && panels >= kManyPanels && ReadsInPlace(s)) {
-    cut.row_parts = 1;
-    cut.column_parts = std::min(panels, parts);
-  }
+  if (cut.column_parts > 1 && !together) cut.row_parts = CeilDiv(parts, cut.column_parts);
   const int64_t step = CeilDiv(panels, cut.column_parts);
   cut.column_parts = CeilDiv(panels, step);
   cut.column_step = step * panel;

@@ -25,7 +25,6 @@ namespace {
 // small, with their results and residual, of which each panel touches parts of lines.
 constexpr int64_t kBlockBytes = 256 << 10;
 constexpr int64_t kSmallBytes = 128 << 10;
-constexpr int64_t kManyParts = 12;
 
 // A kernel of one pixel that leaves pixels out; nothing is padded.
 bool SkipsPixels(const ConvShape& s) {
@@ -96,9 +95,9 @@ Cut CutConv(const ConvShape& s, bool splits) {
       std::max<int64_t>(1, std::min(CeilDiv(cut.pixels, tile) / 2, CeilDiv(cut.pixels, cut.unit)));
   if (reads_in_place && cut.k * cut.n >= std::max(read, kBlockBytes)) {
     // Each part reads all of A, which is less than all of B. Rows are cut as well only where that
-    // leaves few parts: the tiles of all rows have more time to fetch the next panel.
+    // leaves few parts.
     cut.column_parts = std::min(cut.panels, parts);
-    if (cut.column_parts < kManyParts) {
+    if (cut.column_parts < kManyColumnParts) {
       cut.row_parts = std::min(most_row_parts, CeilDiv(parts, cut.column_parts));
     }
   } else {

@@ -30,6 +30,10 @@ inline int64_t WantedTasks(double flops, double bytes, int64_t most = 24) {
   return TaskCount(flops * 1e-5 + bytes * 5e-5, most);
 }
 
+// So many parts of the columns are enough that few rows need not be cut as well: the tiles of all
+// rows have more time to fetch the next panel than those of a part.
+inline constexpr int64_t kManyColumnParts = 12;
+
 // What kernels/conv.h has of an algorithm.
 struct ConvMethod {
   std::string_view (*refusal)(const ConvShape&);
