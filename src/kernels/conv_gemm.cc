@@ -23,7 +23,7 @@ constexpr int64_t kRowsFirstBytes = 512 << 10;
 
 struct Cut {
   int64_t k = 0, n = 0, pixels = 0;  // of a group's product
-  int64_t row_parts = 1, column_parts = 1, column_step = 0;
+  int64_t row_parts = 1, column_parts = 1, most_columns = 0;
   int64_t kc = 0, rows = 0;
   enum class Source { kDirect, kAhead, kLines, kInTask } source = Source::kInTask;
   int64_t a_ld = 0;
@@ -78,13 +78,11 @@ Cut CutConv(const ConvShape& s) {
   if (together) cut.row_parts = 1;
   cut.column_parts = std::min(panels, CeilDiv(parts, cut.row_parts));
   if (cut.column_parts > 1 && !together) cut.row_parts = CeilDiv(parts, cut.column_parts);
-  const int64_t step = CeilDiv(panels, cut.column_parts);
-  cut.column_parts = CeilDiv(panels, step);
-  cut.column_step = step * panel;
+  cut.most_columns = CeilDiv(panels, cut.column_parts) * panel;
 
   cut.kc = GemmDepth(cut.k);
   const int64_t a_rows = kBlockABytes / (std::max<int64_t>(cut.kc, 16) * 4);
-  const int64_t c_rows = kBlockCBytes / (cut.column_step * 4);
+  const int64_t c_rows = kBlockCBytes / (cut.most_columns * 4);
   cut.rows = std::max(tile, std::min(a_rows, c_rows) / tile * tile);
 
   const bool collides = s.stride[2] * s.x_stride % 1024 == 0 && cut.pixels > 4;
@@ -100,7 +98,6 @@ Cut CutConv(const ConvShape& s) {
     const int64_t run = s.kernel[2] * s.cin;
     cut.kernel_lines = std::max<int64_t>(1, GemmDepth(cut.k) / run);
     cut.column_parts = 1;
-    cut.column_step = panels * panel;
     const int64_t lines = s.batch * s.out[1];
     cut.line_parts = std::clamp<int64_t>(parts / lines, 1, CeilDiv(s.out[2], 8 * tile));
     cut.row_parts =
@@ -256,7 +253,9 @@ void RunPart(const Work& work, int64_t row_part, int64_t column, float* slot) {
   const ConvShape& s = work.s;
   const Cut& cut = work.cut;
   const int64_t group = column / cut.column_parts, column_part = column % cut.column_parts;
-  const int64_t n0 = column_part * cut.column_step, n1 = std::min(cut.n, n0 + cut.column_step);
+  const int64_t width = GemmPanelWidth(), panels = CeilDiv(cut.n, width);
+  const int64_t n0 = panels * column_part / cut.column_parts * width;
+  const int64_t n1 = std::min(cut.n, panels * (column_part + 1) / cut.column_parts * width);
   const int64_t tile = GemmTileRows(), tiles = CeilDiv(cut.pixels, tile);
   const int64_t m0 = tiles * row_part / cut.row_parts * tile;
   const int64_t m1 = std::min(cut.pixels, tiles * (row_part + 1) / cut.row_parts * tile);
@@ -271,7 +270,6 @@ void RunPart(const Work& work, int64_t row_part, int64_t column, float* slot) {
   args.n0 = n0;
   args.n1 = n1;
   args.ldc = s.y_stride;
-  const int64_t width = GemmPanelWidth();
   for (int64_t row = m0; row < m1; row += step) {
     args.rows = std::min(step, m1 - row);
     args.c = work.y + row * s.y_stride + group * cut.n;
@@ -381,17 +379,20 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   const int64_t columns = s.groups * cut.column_parts, parts = cut.row_parts * columns;
   const bool is_little = parts == s.groups && WantedTasks(static_cast<double>(s.Flops()), 0) == 1;
   const int64_t tasks = is_little ? 1 : parts;
-  // Threads take neighbouring parts: with weights that stay in the cache, and are less than the
-  // pixels in and out, those of the same rows, of all groups, for so it is in the steps before and
-  // after; else those of the same columns.
+  // With weights that stay in the cache, and are less than the pixels in and out, the columns of
+  // one part of the rows follow each other.
   const int64_t pixels = s.InPixels() * s.cin + s.OutPixels() * s.cout;
-  const bool by_rows =
-      PackedFloats(cut) * s.groups <= std::min<int64_t>(kRowsFirstBytes / 4, pixels);
+  OwnedParts owned{cut.row_parts, columns};
+  if (PackedFloats(cut) * s.groups <= std::min<int64_t>(kRowsFirstBytes / 4, pixels)) {
+    owned.owners = cut.row_parts;
+  } else if (cut.pixels >= kOwnRows * par.threads) {
+    owned.owners = std::min<int64_t>(par.threads, cut.row_parts);
+  }
   par.For(tasks, [&](int64_t task) {
     const ScratchSlots::Lease lease(slots);
     for (int64_t i = parts * task / tasks; i < parts * (task + 1) / tasks; ++i) {
-      RunPart(work, by_rows ? i / columns : i % cut.row_parts,
-              by_rows ? i % columns : i / cut.row_parts, lease.floats());
+      const OwnedParts::Part part = owned.At(i);
+      RunPart(work, part.row, part.column, lease.floats());
     }
   });
 }

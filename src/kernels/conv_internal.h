@@ -34,6 +34,28 @@ inline int64_t WantedTasks(double flops, double bytes, int64_t most = 24) {
 // rows have more time to fetch the next panel than those of a part.
 inline constexpr int64_t kManyColumnParts = 12;
 
+// Threads have rows of their own where each gets so many: what it wrote in the step before it then
+// reads in this one. Lines that another core has changed come at 10 GB/s (Emerald Rapids), and of
+// fewer rows each panel of weights, which all threads then read, would come too late.
+inline constexpr int64_t kOwnRows = 40;
+
+// The parts into which rows and columns are cut, in an order in which each of `owners` has
+// neighbouring rows: of these, one part of the columns after the other.
+struct OwnedParts {
+  int64_t row_parts, column_parts, owners = 1;
+
+  struct Part {
+    int64_t row, column;
+  };
+  Part At(int64_t i) const {
+    const int64_t owner = ((i / column_parts + 1) * owners - 1) / row_parts;
+    const int64_t first = row_parts * owner / owners;
+    const int64_t rows = row_parts * (owner + 1) / owners - first;
+    i -= first * column_parts;
+    return {first + i % rows, i / rows};
+  }
+};
+
 // What kernels/conv.h has of an algorithm.
 struct ConvMethod {
   std::string_view (*refusal)(const ConvShape&);
