@@ -530,20 +530,23 @@ bool SuitsPairs(const ConvShape& s) {
 void Run(const ConvShape& s, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void*, const Parallel& par) {
   const PreparedEpilogue prepared(epilogue);
-  // An image is cut into steps of one or two lines; these only where there are too few of them.
+  // An image is cut into steps of one or two lines; these where there are too few of them, or
+  // threads share lines.
   const int64_t step = SuitsPairs(s) ? 2 : 1, steps = CeilDiv(s.out[1], step);
   const int64_t all = s.batch * s.out[0] * steps;
   const double bytes = 4.0 * static_cast<double>((s.InPixels() + s.OutPixels()) * s.cin);
   const int64_t wanted = WantedTasks(static_cast<double>(s.Flops()), 0.5 * bytes);
+  const bool shares = SharesLines(s) && par.threads > 1 && wanted > 1;
   const int64_t segments =
-      all >= wanted ? 1 : std::clamp<int64_t>(CeilDiv(wanted, all), 1, CeilDiv(s.out[2], 12));
+      std::clamp<int64_t>(CeilDiv(wanted, all), shares ? 2 : 1, CeilDiv(s.out[2], 12));
   // Segments are whole tiles: where a tile overlaps the one before, pixels are summed twice.
   const int64_t tile = s.out[2] % 7 == 0 ? 7 : 8, tiles = CeilDiv(s.out[2], tile);
   const int64_t units = all * segments, tasks = std::min(wanted, units);
   par.For(tasks, [&](int64_t task) {
     for (int64_t i = units * task / tasks; i < units * (task + 1) / tasks; ++i) {
-      const int64_t segment = i % segments, image = i / segments / steps;
-      const int64_t first = i / segments % steps * step;
+      const int64_t segment = shares ? i / all : i % segments;
+      const int64_t place = shares ? i % all : i / segments, image = place / steps;
+      const int64_t first = place % steps * step;
       const int64_t lines = std::min(step, s.out[1] - first);
       const auto line_at = [&](int64_t oh) {
         const int64_t pixel = (image * s.out[1] + oh) * s.out[2];

@@ -3,6 +3,8 @@
 // a block at a time.
 
 #include <algorithm>
+#include <array>
+#include <optional>
 
 #include "kernels/conv_internal.h"
 #include "kernels/gemm.h"
@@ -24,6 +26,7 @@ constexpr int64_t kRowsFirstBytes = 512 << 10;
 struct Cut {
   int64_t k = 0, n = 0, pixels = 0;  // of a group's product
   int64_t row_parts = 1, column_parts = 1, most_columns = 0;
+  int64_t pieces = 0;  // of each line, which are then the parts of the rows; else 0
   int64_t kc = 0, rows = 0;
   enum class Source { kDirect, kAhead, kLines, kInTask } source = Source::kInTask;
   int64_t a_ld = 0;
@@ -78,7 +81,16 @@ Cut CutConv(const ConvShape& s) {
   if (together) cut.row_parts = 1;
   cut.column_parts = std::min(panels, CeilDiv(parts, cut.row_parts));
   if (cut.column_parts > 1 && !together) cut.row_parts = CeilDiv(parts, cut.column_parts);
+  const auto last_rows = [&] {
+    return cut.pixels - tiles * (cut.row_parts - 1) / cut.row_parts * tile;
+  };
+  while (cut.row_parts > 1 && last_rows() < kLeastRows) --cut.row_parts;
   cut.most_columns = CeilDiv(panels, cut.column_parts) * panel;
+  const int64_t most_pieces = s.out[2] / (2 * tile);
+  if (SharesLines(s) && cut.row_parts > 1 && most_pieces >= 2) {
+    cut.pieces = std::clamp<int64_t>(CeilDiv(cut.row_parts, s.out[1]), 2, most_pieces);
+    cut.row_parts = s.out[1] * cut.pieces;
+  }
 
   cut.kc = GemmDepth(cut.k);
   const int64_t a_rows = kBlockABytes / (std::max<int64_t>(cut.kc, 16) * 4);
@@ -114,7 +126,7 @@ Cut CutConv(const ConvShape& s) {
     cut.ahead_bytes = AlignBytes(FloatBytes(ahead_ld * cut.pixels * s.groups));
   } else {
     cut.a_ld = RoundUp(cut.kc, 16) + kGatherSlack;
-    cut.slot_bytes = AlignBytes(FloatBytes(cut.rows * cut.a_ld));
+    cut.slot_bytes = AlignBytes(FloatBytes((cut.rows + kLeastRows) * cut.a_ld));
   }
   return cut;
 }
@@ -137,6 +149,45 @@ void PackPanel(const float* weights, int64_t channels, int64_t taps, int64_t col
     }
   }
 }
+
+// Neighbouring pixels or columns.
+struct Range {
+  int64_t begin, end;
+};
+
+// What each part has, without a division for each: small steps have many parts.
+struct Parts {
+  static constexpr int64_t kMost = 64;
+  std::array<Range, kMost> rows, columns;
+
+  Parts(const ConvShape& s, const Cut& cut) {
+    Cover(cut.n, GemmPanelWidth(), cut.column_parts, columns.data());
+    if (cut.pieces == 0) {
+      Cover(cut.pixels, GemmTileRows(), cut.row_parts, rows.data());
+      return;
+    }
+    // Those of all lines follow each other, so that threads have neighbouring ones.
+    std::array<Range, kMost> pieces;
+    Cover(s.out[2], 1, cut.pieces, pieces.data());
+    for (int64_t i = 0; i < cut.row_parts; ++i) {
+      const int64_t line = i % s.out[1] * s.out[2];
+      const Range piece = pieces[i / s.out[1]];
+      rows[i] = {line + piece.begin, line + piece.end};
+    }
+  }
+
+  // Whole units, but for the last one, spread evenly.
+  static void Cover(int64_t count, int64_t unit, int64_t parts, Range* ranges) {
+    const int64_t units = CeilDiv(count, unit), least = units / parts, more = units % parts;
+    for (int64_t i = 0, at = 0, rest = 0; i < parts; ++i) {
+      int64_t end = at + least;
+      rest += more;
+      if (rest >= parts) rest -= parts, ++end;
+      ranges[i] = {at * unit, std::min(count, end * unit)};
+      at = end;
+    }
+  }
+};
 
 // One call of Run.
 struct Work {
@@ -248,30 +299,27 @@ void GatherAhead(const Work& work, const Parallel& par) {
   });
 }
 
-// Part `row_part` of the pixels, `column` of the columns of all groups.
-void RunPart(const Work& work, int64_t row_part, int64_t column, float* slot) {
+// Some pixels, and part `column` of the columns of all groups.
+void RunPart(const Work& work, const Parts& parts, Range pixels, int64_t column, float* slot) {
   const ConvShape& s = work.s;
   const Cut& cut = work.cut;
-  const int64_t group = column / cut.column_parts, column_part = column % cut.column_parts;
-  const int64_t width = GemmPanelWidth(), panels = CeilDiv(cut.n, width);
-  const int64_t n0 = panels * column_part / cut.column_parts * width;
-  const int64_t n1 = std::min(cut.n, panels * (column_part + 1) / cut.column_parts * width);
-  const int64_t tile = GemmTileRows(), tiles = CeilDiv(cut.pixels, tile);
-  const int64_t m0 = tiles * row_part / cut.row_parts * tile;
-  const int64_t m1 = std::min(cut.pixels, tiles * (row_part + 1) / cut.row_parts * tile);
-  if (m0 >= m1) return;
+  const int64_t group = s.groups == 1 ? 0 : column / cut.column_parts;
+  const auto [n0, n1] = parts.columns[column - group * cut.column_parts];
   // Blocks of even height.
-  const int64_t step = RoundUp(CeilDiv(m1 - m0, CeilDiv(m1 - m0, cut.rows)), tile);
+  int64_t step = pixels.end - pixels.begin;
+  if (step > cut.rows) step = RoundUp(CeilDiv(step, CeilDiv(step, cut.rows)), GemmTileRows());
+  const int64_t width = GemmPanelWidth();
   GemmBlockArgs args{};
   args.b = work.packed + group * PackedFloats(cut);
   args.k_total = cut.k;
   args.n_total = cut.n;
-  args.is_all = cut.n <= GemmPanelWidth();
+  args.is_all = cut.n <= width;
+  args.keeps_off = cut.pieces > 0;
   args.n0 = n0;
   args.n1 = n1;
   args.ldc = s.y_stride;
-  for (int64_t row = m0; row < m1; row += step) {
-    args.rows = std::min(step, m1 - row);
+  for (int64_t row = pixels.begin; row < pixels.end; row += args.rows) {
+    args.rows = pixels.end - row < step + kLeastRows ? pixels.end - row : step;
     args.c = work.y + row * s.y_stride + group * cut.n;
     const TileEpilogue tile_epilogue = work.prepared.Tile(row, group * cut.n);
     for (int64_t k0 = 0; k0 < cut.k; k0 += args.kc) {
@@ -300,7 +348,9 @@ void RunPart(const Work& work, int64_t row_part, int64_t column, float* slot) {
       args.epilogue = ends && work.prepared.InRegisters() ? &tile_epilogue : nullptr;
       if (n1 - n0 > width) {
         const float* const first = args.b + n0 * cut.k;
-        args.next = !ends ? first + (k0 + args.kc) * width : row + step < m1 ? first : nullptr;
+        args.next = !ends                          ? first + (k0 + args.kc) * width
+                    : row + args.rows < pixels.end ? first
+                                                   : nullptr;
       }
       GemmBlock(args);
     }
@@ -358,7 +408,11 @@ size_t ScratchBytes(const ConvShape& shape, int threads) {
 
 void Run(const ConvShape& s, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void* scratch, const Parallel& par) {
-  const Cut cut = CutConv(s);
+  Cut cut = CutConv(s);
+  if (par.threads <= 1 && cut.source != Cut::Source::kLines) {  // each part takes some 0.1 us
+    cut.row_parts = 1;
+    cut.pieces = 0;
+  }
   const PreparedEpilogue prepared(epilogue);
   const Work work{s, cut, x, packed, y, prepared, static_cast<float*>(scratch)};
   ScratchSlots slots(static_cast<std::byte*>(scratch) + cut.ahead_bytes, cut.slot_bytes,
@@ -388,11 +442,14 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   } else if (cut.pixels >= kOwnRows * par.threads) {
     owned.owners = std::min<int64_t>(par.threads, cut.row_parts);
   }
+  const Parts ranges(s, cut);
   par.For(tasks, [&](int64_t task) {
-    const ScratchSlots::Lease lease(slots);
-    for (int64_t i = parts * task / tasks; i < parts * (task + 1) / tasks; ++i) {
+    std::optional<ScratchSlots::Lease> lease;
+    if (cut.slot_bytes > 0) lease.emplace(slots);
+    const int64_t end = is_little ? parts : task + 1;
+    for (int64_t i = task; i < end; ++i) {
       const OwnedParts::Part part = owned.At(i);
-      RunPart(work, part.row, part.column, lease.floats());
+      RunPart(work, ranges, ranges.rows[part.row], part.column, lease ? lease->floats() : nullptr);
     }
   });
 }

@@ -433,34 +433,40 @@ bool PackPanels(const ConvShape& shape, const Cut& cut, const Int8Weights& weigh
 
 size_t ConvInt8PackedBytes(const ConvShape& shape) {
   if (conv_int8_depthwise::Takes(shape)) return conv_int8_depthwise::PackedBytes(shape);
-  const int64_t bytes = CutConv(shape, false).GroupOffset(shape.groups);
+  const int64_t bytes = CutConv(shape, false, 1).GroupOffset(shape.groups);
   if (!Int8SplitsExcess()) return static_cast<size_t>(bytes);
-  return static_cast<size_t>(std::max(bytes, CutConv(shape, true).GroupOffset(shape.groups)));
+  return static_cast<size_t>(std::max(bytes, CutConv(shape, true, 1).GroupOffset(shape.groups)));
 }
 
 void ConvInt8Pack(const ConvShape& shape, const Int8Weights& weights, void* packed,
                   const Parallel& par) {
   if (conv_int8_depthwise::Takes(shape)) return conv_int8_depthwise::Pack(shape, weights, packed);
   const bool splits =
-      Int8SplitsExcess() && PackPanels(shape, CutConv(shape, true), weights, packed, par);
-  if (!splits) PackPanels(shape, CutConv(shape, false), weights, packed, par);
+      Int8SplitsExcess() && PackPanels(shape, CutConv(shape, true, 1), weights, packed, par);
+  if (!splits) PackPanels(shape, CutConv(shape, false, 1), weights, packed, par);
   const std::byte header[Cut::kHeaderBytes] = {std::byte{splits}};
   std::memcpy(packed, header, sizeof(header));
 }
 
 size_t ConvInt8ScratchBytes(const ConvShape& shape, int threads) {
   if (conv_int8_depthwise::Takes(shape)) return conv_int8_depthwise::ScratchBytes(shape, threads);
-  const auto bytes = [&](bool splits) {
-    const Cut cut = CutConv(shape, splits);
-    return 2 * cut.vector_bytes + cut.copied_bytes +
-           cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(threads));
-  };
-  return Int8SplitsExcess() ? std::max(bytes(false), bytes(true)) : bytes(false);
+  size_t most = 0;
+  for (const bool splits : {false, true}) {
+    if (splits && !Int8SplitsExcess()) continue;
+    for (const int running : {1, threads}) {  // a run may have fewer threads than the plan
+      const Cut cut = CutConv(shape, splits, running);
+      most =
+          std::max(most, 2 * cut.vector_bytes + cut.copied_bytes +
+                             cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(running)));
+    }
+  }
+  return most;
 }
 
 void ConvInt8(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const Parallel& par) {
   if (conv_int8_depthwise::Takes(s)) return conv_int8_depthwise::Run(s, args, scratch, par);
-  const Cut cut = CutConv(s, *static_cast<const std::byte*>(args.packed) != std::byte{0});
+  const bool splits = *static_cast<const std::byte*>(args.packed) != std::byte{0};
+  const Cut cut = CutConv(s, splits, par.threads);
   auto* const base = static_cast<std::byte*>(scratch);
   auto* const init = reinterpret_cast<int32_t*>(base);
   auto* const row_factor = reinterpret_cast<int32_t*>(base + cut.vector_bytes);

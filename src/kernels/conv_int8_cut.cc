@@ -57,7 +57,7 @@ bool WorksByRuns(const ConvShape& s, const Cut& cut) {
 
 }  // namespace
 
-Cut CutConv(const ConvShape& s, bool splits) {
+Cut CutConv(const ConvShape& s, bool splits, int threads) {
   Cut cut;
   const int64_t group = splits ? 4 : Int8GroupSize(), panel = Int8PanelWidth(),
                 tile = Int8TileRows();
@@ -93,8 +93,7 @@ Cut CutConv(const ConvShape& s, bool splits) {
   const int64_t read = cut.direct ? cut.pixels * cut.k : s.InPixels() * channels;
   const int64_t most_row_parts =
       std::max<int64_t>(1, std::min(CeilDiv(cut.pixels, tile) / 2, CeilDiv(cut.pixels, cut.unit)));
-  if (reads_in_place && cut.k * cut.n >= std::max(read, kBlockBytes) &&
-      cut.pixels < 2 * kOwnRows) {
+  if (reads_in_place && cut.k * cut.n >= std::max(read, kBlockBytes) && cut.pixels < 2 * kOwnRows) {
     // Each part reads all of A, which is less than all of B. Rows are cut as well only where that
     // leaves few parts.
     cut.column_parts = std::min(cut.panels, parts);
@@ -106,6 +105,7 @@ Cut CutConv(const ConvShape& s, bool splits) {
     cut.column_parts = std::min(cut.panels, CeilDiv(parts, cut.row_parts));
     if (cut.column_parts > 1) cut.row_parts = CeilDiv(parts, cut.column_parts);
   }
+  if (threads <= 1) cut.row_parts = 1;
   int64_t row_bytes = std::max<int64_t>(cut.a_bytes, 64);
   if (cut.panels * cut.PanelBytes() <= kSmallBytes) row_bytes += 2 * cut.n;
   cut.rows =

@@ -57,8 +57,9 @@ struct Cut {
   int64_t LineBytes() const { return line_k * ElementBytes(); }
 };
 
-// splits: only where Int8SplitsExcess().
-Cut CutConv(const ConvShape& shape, bool splits);
+// splits: only where Int8SplitsExcess(). One thread alone has no parts of rows, whose packed
+// weights are the same.
+Cut CutConv(const ConvShape& shape, bool splits, int threads);
 
 // A product of the pixels as they are.
 bool IsPointwise(const ConvShape& shape);

@@ -48,6 +48,8 @@ struct OwnedParts {
     int64_t row, column;
   };
   Part At(int64_t i) const {
+    if (owners == 1) return {i % row_parts, i / row_parts};
+    if (owners == row_parts) return {i / column_parts, i % column_parts};
     const int64_t owner = ((i / column_parts + 1) * owners - 1) / row_parts;
     const int64_t first = row_parts * owner / owners;
     const int64_t rows = row_parts * (owner + 1) / owners - first;
@@ -55,6 +57,13 @@ struct OwnedParts {
     return {first + i % rows, i / rows};
   }
 };
+
+// Whether threads share each line of an image, for it has few of them and long ones: what kernels
+// see beyond the pixels of their thread is then less than the lines above and below them.
+inline bool SharesLines(const ConvShape& s) {
+  return s.batch == 1 && s.out[0] == 1 && s.out[1] > 1 && s.out[1] <= 12 && s.out[2] >= 32 &&
+         s.out[2] >= 4 * s.out[1];
+}
 
 // What kernels/conv.h has of an algorithm.
 struct ConvMethod {

@@ -413,6 +413,8 @@ void Block(const GemmBlockArgs& args) {
     const int64_t tiles = CeilDiv(args.rows, shapes.most);
     // Rows are spread evenly over the tiles, which keeps the last one from being thin.
     const int64_t least = args.rows / tiles, taller = args.rows % tiles;
+    // But none has 7 rows beside others, nor 3 or fewer, for their sums are split (see Tile).
+    const bool is_uneven = tiles == 2 && args.rows < 16 && shapes.most >= 12;
     // Each tile fetches its share of the next panel, and the rows of the next tile while they are
     // new. A tile alone streams through the panels, and fetches what it reads soon. Short products
     // fetch what the next tile overwrites instead, or beside a panel that the caller names, for
@@ -442,7 +444,8 @@ void Block(const GemmBlockArgs& args) {
       sweeps = false;
     }
     for (int64_t t = 0, begin = 0, swept = 0; t < tiles; ++t, ahead += panel_step * args.kc) {
-      const int64_t height = least + (t < taller ? 1 : 0);
+      int64_t height = least + (t < taller ? 1 : 0);
+      if (is_uneven) height = t == 0 ? args.rows - 5 : 5;
       rows.a = args.a + begin * args.lda;
       rows.ahead.at[0] = ahead;
       rows.ahead.at[1] = fetches_rows && t + 1 < tiles
@@ -450,7 +453,8 @@ void Block(const GemmBlockArgs& args) {
                              : ahead + 64;
       float* c = args.c + begin * args.ldc + n;
       if (is_short) {
-        rows.ahead.at[0] = reinterpret_cast<const char*>(c + height * args.ldc);
+        const int64_t ahead_by = args.keeps_off && t + 1 == tiles ? 0 : height;
+        rows.ahead.at[0] = reinterpret_cast<const char*>(c + ahead_by * args.ldc);
         rows.ahead.at[1] = is_named ? ahead : rows.ahead.at[0] + 64;
       }
       store.residual = ResidualOf(args.epilogue, begin, n);

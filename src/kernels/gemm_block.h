@@ -17,6 +17,7 @@
 namespace sardonyx {
 
 inline constexpr int64_t kPanelGranule = 8;
+inline constexpr int64_t kLeastRows = 8;
 
 // Columns of a full panel for the target that runs: 32, 16 or 8.
 int64_t GemmPanelWidth();
@@ -56,9 +57,13 @@ struct GemmBlockArgs {
   int64_t ldc;
   bool accumulate;               // add to what C holds
   bool is_all;                   // one panel is all of B
+  bool keeps_off;                // what lies behind C's rows is another thread's: it is not fetched
   const float* next;             // read after the last panel, as much; null: what lies behind it
   const TileEpilogue* epilogue;  // with the last range of K; may be null; indexed as c is
 };
+// Of kLeastRows rows or more, all are summed in the same order, however these are cut into blocks
+// of as many.
+//
 // A panel that is all of B may be summed in another order than wider ones. Beside these it must
 // not: of equal columns a softmax behind large sums would choose some (the suite of ONNX has a
 // SqueezeNet all of whose weights are equal).

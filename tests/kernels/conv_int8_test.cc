@@ -87,9 +87,8 @@ class Data {
   std::vector<T> Run(const Int8Rescale* rescale, const void* residual, int64_t residual_stride,
                      const Parallel& par, bool in_place = false) const {
     const Floats packed = Pack(par);
-    Floats scratch(static_cast<int64_t>((given_.winograd ? conv_int8_winograd::ScratchBytes
-                                                         : ConvInt8ScratchBytes)(s_, par.threads) /
-                                        4));
+    Floats scratch(static_cast<int64_t>(
+        (given_.winograd ? conv_int8_winograd::ScratchBytes : ConvInt8ScratchBytes)(s_, 2) / 4));
     std::vector<T> y(static_cast<size_t>(s_.OutPixels() * s_.y_stride), T{77});
     if (in_place) {
       std::memcpy(y.data(), residual, y.size() * sizeof(T));

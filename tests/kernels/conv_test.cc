@@ -1,46 +1,16 @@
 #include "kernels/conv.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <limits>
-#include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "conv_shape.h"
 #include "each_target.h"
-#include "kernels/conv_internal.h"
 
 namespace sardonyx {
 namespace {
-
-// One spatial dimension of a convolution.
-struct Axis {
-  int64_t in = 1, kernel = 1, stride = 1, dilation = 1, pad_begin = 0, pad_end = 0;
-};
-
-ConvShape Shape(int64_t batch, int64_t cin, int64_t cout, std::vector<Axis> axes,
-                int64_t groups = 1) {
-  ConvShape s;
-  s.batch = batch;
-  s.cin = cin;
-  s.cout = cout;
-  s.groups = groups;
-  s.x_stride = cin;
-  s.y_stride = cout;
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const Axis& a = axes[i];
-    const size_t to = 3 - axes.size() + i;
-    s.in[to] = a.in;
-    s.kernel[to] = a.kernel;
-    s.stride[to] = a.stride;
-    s.dilation[to] = a.dilation;
-    s.pad_begin[to] = a.pad_begin;
-    s.out[to] = (a.in + a.pad_begin + a.pad_end - (a.kernel - 1) * a.dilation - 1) / a.stride + 1;
-  }
-  return s;
-}
 
 ConvShape Transposed(ConvShape s, std::vector<Axis> axes) {
   for (size_t i = 0; i < axes.size(); ++i) {
@@ -471,6 +441,13 @@ TEST(Conv, FewLongLines) {
   CheckConv(Shape(1, 24, 72, {{2001, 5, 1, 1, 2, 2}}));
   CheckConv(Shape(2, 33, 40, {{2000, 4, 2, 1, 1, 2}}));
   CheckConv(Shape(1, 16, 32, {{3, 3, 1, 1, 1, 1}, {701, 5, 1, 1, 2, 2}}));
+  // Threads share them.
+  for (const int64_t width : {80, 97}) {
+    CheckConv(Shape(1, 200, 110, {{3}, {width}}));
+    CheckConv(Shape(1, 130, 24, {{12}, {width}}));
+    CheckConv(Shape(1, 80, 80, {{5, 5, 1, 1, 2, 2}, {width, 5, 1, 1, 2, 2}}, 80));
+    CheckConv(Shape(1, 72, 72, {{13, 3, 2, 1, 1, 1}, {width, 3, 1, 1, 1, 1}}, 72));
+  }
 }
 
 TEST(Conv, Planes) {  // Check compares them with pixels
@@ -488,6 +465,10 @@ TEST(Conv, Planes) {  // Check compares them with pixels
 TEST(Conv, FewPixelsManyChannels) {
   CheckConv(Shape(1, 96, 640, {{7, 3, 1, 1, 1, 1}, {7, 3, 1, 1, 1, 1}}));
   CheckConv(Shape(1, 96, 640, {{7, 3, 2, 1, 1, 1}, {7, 3, 2, 1, 1, 1}}));
+  // Of which the last part of the rows would have few.
+  CheckConv(Shape(1, 960, 150, {{7}, {7}}));
+  CheckConv(Shape(1, 300, 90, {{31}, {31}}));
+  CheckConv(Shape(1, 700, 130, {{11}, {15}}));
 }
 
 TEST(ConvTranspose, KernelEqualsStride) {
@@ -569,46 +550,6 @@ TEST(Conv, NotANumberPassesThroughClamp) {
       });
     }
   }
-}
-
-TEST(Conv, EachOwnerHasItsRows) {
-  for (const auto& [rows, columns, owners] :
-       {std::array{7, 4, 2}, {7, 4, 1}, {7, 4, 7}, {6, 1, 4}, {1, 5, 1}, {24, 3, 5}}) {
-    const OwnedParts owned{rows, columns, owners};
-    std::set<std::pair<int64_t, int64_t>> seen;
-    int64_t owner = 0;
-    for (int64_t i = 0; i < int64_t{rows} * columns; ++i) {
-      const auto [row, column] = owned.At(i);
-      ASSERT_TRUE(row < rows && column < columns && seen.emplace(row, column).second);
-      while (row >= rows * (owner + 1) / owners) ++owner;
-      EXPECT_GE(row, rows * owner / owners);
-    }
-  }
-}
-
-TEST(Conv, Choice) {
-  const ConvShape depthwise = Shape(1, 32, 32, {{9, 3}, {9, 3}}, 32);
-  EXPECT_EQ(ChooseConv(depthwise), ConvAlgorithm::kDepthwise);
-  const ConvShape large = Shape(1, 64, 64, {{56, 3, 1, 1, 1, 1}, {56, 3, 1, 1, 1, 1}});
-  EXPECT_EQ(ChooseConv(large), ConvAlgorithm::kWinograd4);
-  EXPECT_EQ(ChooseConv(large, false), ConvAlgorithm::kGemm);
-  const ConvShape first = Shape(1, 3, 64, {{224, 7, 2, 1, 3, 3}, {224, 7, 2, 1, 3, 3}});
-  const std::vector<Axis> halved(2, {56, 3, 2, 1, 1, 1});
-  EXPECT_EQ(ChooseConv(Shape(1, 64, 64, halved)), ConvAlgorithm::kStrided4);
-  EXPECT_EQ(ChooseConv(Shape(1, 128, 128, halved)), ConvAlgorithm::kStrided2);
-  EXPECT_EQ(ChooseConv(first), ConvAlgorithm::kPhases);
-  EXPECT_EQ(ChooseConv(first, false), ConvAlgorithm::kGemm);
-  const ConvShape short_lines = Shape(1, 3, 16, {{128, 3, 1, 1, 1, 1}, {128, 3, 1, 1, 1, 1}});
-  const bool strips = ConvRefusal(ConvAlgorithm::kStrips, short_lines).empty();
-  EXPECT_EQ(ChooseConv(short_lines), strips ? ConvAlgorithm::kStrips : ConvAlgorithm::kGemm);
-  // Half of a vector would be multiplied for nothing.
-  EXPECT_EQ(ChooseConv(Shape(1, 3, 8, {{128, 3, 1, 1, 1, 1}, {128, 3, 1, 1, 1, 1}})),
-            ConvAlgorithm::kGemm);
-  EXPECT_EQ(ChooseConv(Shape(1, 3, 32, {{224, 3, 2, 1, 1, 1}, {224, 3, 2, 1, 1, 1}})),
-            ConvAlgorithm::kGemm);
-  EXPECT_EQ(ChooseConv(Shape(1, 64, 64, {{56}, {56}})), ConvAlgorithm::kGemm);
-  EXPECT_EQ(ConvRefusal(ConvAlgorithm::kWinograd4, Shape(1, 8, 8, {{9, 3, 2}, {9, 3, 2}})),
-            "stride is not 1");
 }
 
 }  // namespace

@@ -1,10 +1,13 @@
 #include "kernels/gemm.h"
 
 #include <cmath>
+#include <cstring>
 #include <string>
+#include <utility>
 
 #include "base/round.h"
 #include "each_target.h"
+#include "kernels/gemm_block.h"
 
 namespace sardonyx {
 namespace {
@@ -165,6 +168,39 @@ TEST(Gemm, SmallDepths) {
     CheckAll({1, 33, k});
     CheckAll({20, 40, k});
   }
+}
+
+TEST(Gemm, BlocksOfRowsAreSummedAsTheWhole) {
+  ForEachTarget([] {
+    for (const auto& [n, k] : {std::pair{8, 70}, {16, 30}, {24, 70}, {40, 70}, {61, 600}}) {
+      const Floats a = Floats::Random(60 * k, 1), b = Floats::Random(int64_t{k} * n, 2);
+      const Floats packed(static_cast<int64_t>(GemmPackedBytes(k, n) / sizeof(float)));
+      GemmPackB(k, n, b.get(), n, false, packed.get(), OneThread());
+      const Floats whole(60 * n), cut(60 * n);
+      const auto run = [&](int64_t first, int64_t rows, const Floats& c) {
+        GemmBlockArgs args{};
+        args.a = a.get() + first * k;
+        args.b = packed.get();
+        args.lda = args.k_total = args.kc = k;
+        args.n_total = args.n1 = args.ldc = n;
+        args.is_all = n <= GemmPanelWidth();
+        args.rows = rows;
+        args.c = c.get() + first * n;
+        GemmBlock(args);
+      };
+      for (int64_t rows = 2 * kLeastRows; rows <= 60; ++rows) {
+        run(60 - rows, rows, whole);
+        for (int64_t first = kLeastRows; first <= rows - kLeastRows; ++first) {
+          run(60 - rows, first, cut);
+          run(60 - rows + first, rows - first, cut);
+          const size_t bytes = static_cast<size_t>(rows * n) * sizeof(float);
+          const int64_t from = (60 - rows) * n;
+          ASSERT_EQ(std::memcmp(whole.get() + from, cut.get() + from, bytes), 0)
+              << n << " columns, " << k << " products, " << rows << " rows, " << first << " first";
+        }
+      }
+    }
+  });
 }
 
 TEST(Gemm, Transposed) {
