@@ -31,7 +31,7 @@ struct DepthwiseLine {
 };
 
 // Which columns of a tile lie outside of the input: the first, the last, both, or to be asked.
-constexpr int kLeft = 1, kRight = 2, kAsk = 4;
+constexpr int kLeft = 1, kRight = 2, kBoth = kLeft | kRight, kAsk = 4;
 
 // What pairs of lines do to their sums at once: others than HardSwish sweep over a line.
 inline bool ActivatesInRegisters(const Activation& a) {
@@ -288,13 +288,7 @@ HWY_INLINE void PairTiles(D d, const DepthwiseLine& line) {
             PairPixels<kP, kW, kH, kS, false, 0, D>,
             PairPixels<kP, kW, kH, kS, false, kLeft, D>,
             PairPixels<kP, kW, kH, kS, false, kRight, D>,
-            PairPixels < kP,
-            kW,
-            kH,
-            kS,
-            false,
-            kLeft | kRight,
-            D >,
+            PairPixels<kP, kW, kH, kS, false, kBoth, D>,
         };
         if (!whole || sides != 0) tile = kTiles[sides];
       } else if (!whole || sides != 0) {

@@ -350,14 +350,12 @@ void Gemm(const GemmShape& shape, const float* a, const float* b, const float* p
   }
   const int64_t parts = cut.row_parts * cut.column_parts;
   const auto threads = std::bit_floor(static_cast<uint64_t>(std::max(1, par.threads)));
-  const int64_t own_rows = cut.row_parts / std::min(cut.owners, static_cast<int64_t>(threads));
+  const OwnedParts owned{cut.row_parts, cut.column_parts,
+                         std::min(cut.owners, static_cast<int64_t>(threads))};
   par.For(cut.Tasks(), [&](int64_t task) {
     const int64_t first = task / parts * cut.items_per_task;
     const int64_t last = std::min(cut.items, first + cut.items_per_task);
-    // Of an owner's tasks consecutive ones share their columns of B.
-    const int64_t owner = task % parts / (own_rows * cut.column_parts);
-    const int64_t own = task % parts % (own_rows * cut.column_parts);
-    const int64_t row_part = owner * own_rows + own % own_rows, column_part = own / own_rows;
+    const auto [row_part, column_part] = owned.At(task % parts);
     const ScratchSlots::Lease lease(slots);
     for (int64_t item = first; item < last; ++item) {
       if (cut.gemv) {

@@ -38,4 +38,23 @@ inline Slices Slice(int64_t count, int64_t cost, int64_t multiple = 1) {
   return slices;
 }
 
+// The parts into which rows and columns are cut, in an order in which each of `owners` has
+// neighbouring rows: of these, one part of the columns after the other.
+struct OwnedParts {
+  int64_t row_parts, column_parts, owners = 1;
+
+  struct Part {
+    int64_t row, column;
+  };
+  Part At(int64_t i) const {
+    if (owners == 1) return {i % row_parts, i / row_parts};
+    if (owners == row_parts) return {i / column_parts, i % column_parts};
+    const int64_t owner = ((i / column_parts + 1) * owners - 1) / row_parts;
+    const int64_t first = row_parts * owner / owners;
+    const int64_t rows = row_parts * (owner + 1) / owners - first;
+    i -= first * column_parts;
+    return {first + i % rows, i / rows};
+  }
+};
+
 }  // namespace sardonyx
