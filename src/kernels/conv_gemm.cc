@@ -398,8 +398,11 @@ bool StoresOnce(const ConvShape& shape) {
   return cut.source == Cut::Source::kLines ? cut.kernel_lines >= shape.kernel[1] : cut.kc >= cut.k;
 }
 
-// Whether the matrix is the input as it lies, however many lines these are.
-bool IsDirect(const ConvShape& shape) { return CutConv(shape).source == Cut::Source::kDirect; }
+// Whether the matrix is the input as it lies, however many lines these are, and each is long enough
+// to be summed as all of them.
+bool TakesLines(const ConvShape& shape) {
+  return shape.out[2] >= kLeastRows && CutConv(shape).source == Cut::Source::kDirect;
+}
 
 size_t ScratchBytes(const ConvShape& shape, int threads) {
   const Cut cut = CutConv(shape);
@@ -436,12 +439,11 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   // With weights that stay in the cache, and are less than the pixels in and out, the columns of
   // one part of the rows follow each other.
   const int64_t pixels = s.InPixels() * s.cin + s.OutPixels() * s.cout;
-  OwnedParts owned{cut.row_parts, columns};
-  if (PackedFloats(cut) * s.groups <= std::min<int64_t>(kRowsFirstBytes / 4, pixels)) {
-    owned.owners = cut.row_parts;
-  } else if (cut.pixels >= kOwnRows * par.threads) {
-    owned.owners = std::min<int64_t>(par.threads, cut.row_parts);
-  }
+  const bool by_rows =
+      PackedFloats(cut) * s.groups <= std::min<int64_t>(kRowsFirstBytes / 4, pixels);
+  const OwnedParts owned{
+      cut.row_parts, columns,
+      by_rows ? cut.row_parts : OwnersOfRows(cut.pixels, cut.row_parts, par.threads)};
   const Parts ranges(s, cut);
   par.For(tasks, [&](int64_t task) {
     std::optional<ScratchSlots::Lease> lease;
@@ -462,7 +464,7 @@ const ConvMethod kConvGemm = {.refusal = [](const ConvShape&) { return std::stri
                               .pack = Pack,
                               .scratch_bytes = ScratchBytes,
                               .in_place = StoresOnce,
-                              .by_lines = IsDirect,
+                              .by_lines = TakesLines,
                               .run = Run};
 
 }  // namespace sardonyx

@@ -481,10 +481,8 @@ void ConvInt8(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const
   const int64_t row_parts = by_lines || by_runs ? cut.line_parts : cut.row_parts;
   const int64_t parts = row_parts * cut.column_parts, count = s.groups * parts;
   const int64_t tasks = std::min<int64_t>(count, 32);
-  OwnedParts owned{row_parts, cut.column_parts};
-  if (cut.pixels >= kOwnRows * par.threads) {
-    owned.owners = std::min<int64_t>(par.threads, row_parts);
-  }
+  const OwnedParts owned{row_parts, cut.column_parts,
+                         OwnersOfRows(cut.pixels, row_parts, par.threads)};
   par.For(tasks, [&](int64_t task) {
     const ScratchSlots::Lease lease(slots);
     auto* const slot = reinterpret_cast<std::byte*>(lease.floats());

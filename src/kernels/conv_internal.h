@@ -38,6 +38,9 @@ inline constexpr int64_t kManyColumnParts = 12;
 // reads in this one. Lines that another core has changed come at 10 GB/s (Emerald Rapids), and of
 // fewer rows each panel of weights, which all threads then read, would come too late.
 inline constexpr int64_t kOwnRows = 40;
+inline int64_t OwnersOfRows(int64_t pixels, int64_t row_parts, int threads) {
+  return pixels >= kOwnRows * threads ? std::min<int64_t>(threads, row_parts) : 1;
+}
 
 // Whether threads share each line of an image, for it has few of them and long ones: what kernels
 // see beyond the pixels of their thread is then less than the lines above and below them.

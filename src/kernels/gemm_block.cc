@@ -414,7 +414,7 @@ void Block(const GemmBlockArgs& args) {
     // Rows are spread evenly over the tiles, which keeps the last one from being thin.
     const int64_t least = args.rows / tiles, taller = args.rows % tiles;
     // But none has 7 rows beside others, nor 3 or fewer, for their sums are split (see Tile).
-    const bool is_uneven = tiles == 2 && args.rows < 16 && shapes.most >= 12;
+    const bool is_uneven = tiles == 2 && args.rows < 2 * kLeastRows && shapes.most >= 12;
     // Each tile fetches its share of the next panel, and the rows of the next tile while they are
     // new. A tile alone streams through the panels, and fetches what it reads soon. Short products
     // fetch what the next tile overwrites instead, or beside a panel that the caller names, for

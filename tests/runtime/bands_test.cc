@@ -65,6 +65,13 @@ y = conv(e, w3)
                      channels, inner, kernel, attributes, more);
 }
 
+TEST(Bands, NarrowImages) {
+  // One line of fewer than 8 pixels would be summed in another order than all of them.
+  for (const int64_t width : {3, 7, 8}) {
+    Check(Block(8, 512, 3, "pads=[1,1,1,1]", "output y\n"), {1, 201, width, 8}, width == 8 ? 1 : 0);
+  }
+}
+
 TEST(Bands, KernelsStridesAndHeights) {
   for (const int64_t lines : {61, 64, 75}) {
     const std::vector<int64_t> dims = {1, lines, 60, 8};
