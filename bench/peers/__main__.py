@@ -44,8 +44,8 @@ def arguments() -> argparse.Namespace:
     add("--seconds", type=float, help="length of a turn (default 0.25)")
     add("--loads", type=int, help="fresh processes that load the model (default 3)")
     add("--runs", type=int, default=1, help="whole runs, one after the other (default 1)")
-    add("--limit", type=float, default=120, help="seconds until an engine is given up (120)")
-    add("--quick", action="store_true", help="3 turns of 0.1 s, 1 load: a first impression")
+    add("--limit", type=float, help="seconds until an engine is given up (default 120)")
+    add("--quick", action="store_true", help="3 turns of 0.1 s, 1 load, 20 s at most an answer")
     add("--out", type=Path, help="folder for benchmarks.md, .svg and .json")
     options = parser.parse_args()
     check_names(parser, options.models or [], collection())
@@ -56,9 +56,9 @@ def arguments() -> argparse.Namespace:
     options.out = options.out or (ROOT / "build/peers" if partial else pages())
     options.models = options.models or [m.name for m in collection().values() if m.benchmarked]
     options.engines = options.engines or list(ENGINES)
-    defaults = {"rounds": 3, "seconds": 0.1, "loads": 1}
+    defaults = {"rounds": 3, "seconds": 0.1, "loads": 1, "limit": 20.0}
     if not options.quick:
-        defaults = {"rounds": 9, "seconds": 0.25, "loads": 3}
+        defaults = {"rounds": 9, "seconds": 0.25, "loads": 3, "limit": 120.0}
     for name, value in defaults.items():
         if getattr(options, name) is None:
             setattr(options, name, value)
