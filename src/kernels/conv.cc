@@ -18,7 +18,7 @@ const ConvMethod& MethodOf(ConvAlgorithm algorithm) {
 
 // Bytes of the input's pixels, where they have to be made of planes.
 size_t TurnedBytes(const ConvMethod& method, const ConvShape& s) {
-  if (!s.x_planes || method.takes_planes) return 0;
+  if (!s.x_planes || method.takes_planes(s)) return 0;
   return AlignBytes(FloatBytes(s.InPixels() * s.cin));
 }
 

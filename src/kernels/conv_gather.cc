@@ -213,5 +213,25 @@ void conv_gemm::Gather(const ConvShape& shape, int64_t group, const float* x, in
   HWY_DYNAMIC_DISPATCH(GatherRows)(shape, group, x, first, rows, k0, kc, to, ldto, below);
 }
 
+void conv_gemm::GatherPlanes(const ConvShape& s, const float* x, int64_t first, int64_t rows,
+                             float* to, int64_t ldto) {
+  const int64_t line = first / s.out[2], item = line / s.out[1], plane = s.in[1] * s.in[2];
+  const int64_t left = first % s.out[2] * s.stride[2] - s.pad_begin[2];
+  int64_t top = line % s.out[1] * s.stride[1] - s.pad_begin[1];
+  for (int64_t row = 0; row < rows; ++row, top += s.stride[1], to += ldto) {
+    float* value = to;
+    for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
+      const int64_t h = top + kh * s.dilation[1];
+      for (int64_t c = 0; c < s.cin; ++c) {
+        const float* const from = x + (item * s.cin + c) * plane + h * s.in[2] + left;
+        for (int64_t kw = 0; kw < s.kernel[2]; ++kw) {
+          const bool is_inside = h >= 0 && h < s.in[1] && left + kw >= 0 && left + kw < s.in[2];
+          *value++ = is_inside ? from[kw] : 0.0f;
+        }
+      }
+    }
+  }
+}
+
 }  // namespace sardonyx
 #endif  // HWY_ONCE

@@ -54,12 +54,16 @@ bool ReadsInPlace(const ConvShape& s) {
          s.in[2] == s.out[2] * s.stride[2];
 }
 
-// Whether a line of the kernel is one piece of memory, and the output wide enough for full tiles.
+// Whether a line of the kernel is one piece of memory, or of each plane, and the output wide enough
+// for full tiles.
 bool ReadsLines(const ConvShape& s) {
+  const bool is_image = s.groups == 1 && s.kernel[0] == 1 && s.in[0] == 1 && s.out[0] == 1 &&
+                        s.pad_begin[0] == 0 && s.dilation[2] == 1 && s.KernelSize() > 1 &&
+                        s.out[2] >= 12 && s.in[2] >= s.kernel[2];
+  if (!is_image) return false;
+  if (s.x_planes) return s.kernel[2] > 1 && s.KernelSize() * s.cin <= kMostInStarts;
   const int64_t run = s.kernel[2] * s.cin;
-  return s.groups == 1 && s.kernel[0] == 1 && s.in[0] == 1 && s.out[0] == 1 &&
-         s.pad_begin[0] == 0 && s.dilation[2] == 1 && s.x_stride == s.cin && s.KernelSize() > 1 &&
-         s.out[2] >= 12 && s.in[2] >= s.kernel[2] && run <= 448 && s.stride[2] * s.cin % 1024 != 0;
+  return s.x_stride == s.cin && run <= 448 && s.stride[2] * s.cin % 1024 != 0;
 }
 
 Cut CutConv(const ConvShape& s) {
@@ -98,11 +102,13 @@ Cut CutConv(const ConvShape& s) {
   cut.rows = std::max(tile, std::min(a_rows, c_rows) / tile * tile);
 
   const bool collides = s.stride[2] * s.x_stride % 1024 == 0 && cut.pixels > 4;
-  if (ReadsInPlace(s) && (s.kernel[2] == 1 || cut.kc == cut.k) && !collides) {
+  const bool reads_lines = ReadsLines(s);
+  if (!(reads_lines && s.x_planes) && ReadsInPlace(s) && (s.kernel[2] == 1 || cut.kc == cut.k) &&
+      !collides) {
     cut.source = Cut::Source::kDirect;
     return cut;
   }
-  if (ReadsLines(s)) {
+  if (reads_lines) {
     cut.source = Cut::Source::kLines;
     cut.inner_begin = std::min(s.out[2], CeilDiv(s.pad_begin[2], s.stride[2]));
     cut.inner_end = std::clamp<int64_t>((s.in[2] + s.pad_begin[2] - s.kernel[2]) / s.stride[2] + 1,
@@ -129,6 +135,24 @@ Cut CutConv(const ConvShape& s) {
     cut.slot_bytes = AlignBytes(FloatBytes((cut.rows + kLeastRows) * cut.a_ld));
   }
   return cut;
+}
+
+// Packs a panel of planes' weights, [columns, channels, lines, width]: to rows in order (line,
+// channel, position in the line), columns beside each other.
+void PackPlanes(const float* weights, int64_t channels, int64_t lines, int64_t width,
+                int64_t columns, float* to) {
+  const int64_t columns_packed = RoundUp(columns, kPanelGranule);
+  for (int64_t n = 0; n < columns_packed; ++n) {
+    float* target = to + n;
+    for (int64_t line = 0; line < lines; ++line) {
+      for (int64_t c = 0; c < channels; ++c) {
+        const float* const from = weights + ((n * channels + c) * lines + line) * width;
+        for (int64_t i = 0; i < width; ++i, target += columns_packed) {
+          *target = n < columns ? from[i] : 0.0f;
+        }
+      }
+    }
+  }
 }
 
 // Packs panel `panel` of a group: weights[(n * channels + c) * taps + t] goes to row
@@ -197,7 +221,8 @@ struct Work {
   const float* packed;
   float* y;
   const PreparedEpilogue& prepared;
-  float* ahead;  // kAhead
+  float* ahead;                     // kAhead
+  const int64_t* starts = nullptr;  // of a window's lines in planes
 };
 
 // The pixels [first, end) of an output line, all inner: the kernel's lines that lie inside of the
@@ -206,7 +231,8 @@ void RunLine(const Work& work, const float* image, int64_t h, int64_t row, int64
              int64_t end, GemmBlockArgs args) {
   const ConvShape& s = work.s;
   const Cut& cut = work.cut;
-  const int64_t run = s.kernel[2] * s.cin, step = s.dilation[1];
+  // A pixel is `pixel` floats behind the one before it.
+  const int64_t run = s.kernel[2] * s.cin, step = s.dilation[1], pixel = s.x_planes ? 1 : s.cin;
   const int64_t top = h * s.stride[1] - s.pad_begin[1];
   int64_t kh = top < 0 ? std::min(s.kernel[1], CeilDiv(-top, step)) : 0;
   const int64_t kh_end =
@@ -216,11 +242,12 @@ void RunLine(const Work& work, const float* image, int64_t h, int64_t row, int64
   args.rows = end - first;
   args.c += (row + first) * s.y_stride;
   do {
-    args.a_pieces = std::min(cut.kernel_lines, kh_end - kh);
-    args.a = image + ((top + kh * step) * s.in[2] + left) * s.cin;
+    const int64_t lines = std::min(cut.kernel_lines, kh_end - kh);
+    args.a_pieces = lines * (s.x_planes ? s.cin : 1);
+    args.a = image + ((top + kh * step) * s.in[2] + left) * pixel;
     args.k0 = kh * run;
-    args.kc = args.a_pieces * run;
-    kh += args.a_pieces;
+    args.kc = lines * run;
+    kh += lines;
     args.epilogue = kh == kh_end && work.prepared.InRegisters() ? &tile_epilogue : nullptr;
     GemmBlock(args);
     args.accumulate = true;
@@ -243,8 +270,9 @@ void RunLines(const Work& work, int64_t begin, int64_t end, int64_t w0, int64_t 
   const ConvShape& s = work.s;
   const Cut& cut = work.cut;
   GemmBlockArgs inner{}, edge{};
-  inner.lda = s.stride[2] * s.cin;
+  inner.lda = s.stride[2] * (s.x_planes ? 1 : s.cin);
   inner.a_step = s.dilation[1] * s.in[2] * s.cin;
+  inner.a_starts = work.starts;
   inner.b = edge.b = work.packed;
   inner.k_total = edge.k_total = edge.kc = cut.k;
   inner.n_total = inner.n1 = edge.n_total = edge.n1 = cut.n;
@@ -263,7 +291,11 @@ void RunLines(const Work& work, int64_t begin, int64_t end, int64_t w0, int64_t 
       if (w == inner_begin) w = inner_end;
       if (w >= w1) break;
       const int64_t pixel = next * s.out[2] + w;
-      Gather(s, 0, work.x, pixel, edge.rows, 0, cut.k, slot, cut.a_ld, true);
+      if (s.x_planes) {
+        conv_gemm::GatherPlanes(s, work.x, pixel, edge.rows, slot, cut.a_ld);
+      } else {
+        Gather(s, 0, work.x, pixel, edge.rows, 0, cut.k, slot, cut.a_ld, true);
+      }
       TileEpilogue tile_epilogue = work.prepared.Tile(pixel, 0);
       tile_epilogue.residual_ld *= s.out[2];
       edge.c = work.y + pixel * s.y_stride;
@@ -274,7 +306,7 @@ void RunLines(const Work& work, int64_t begin, int64_t end, int64_t w0, int64_t 
     int64_t below = h * s.stride[1] - s.pad_begin[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
     for (int64_t line = 0; line < edge.rows; ++line) {
       const int64_t row = (next + line) * s.out[2];
-      if (w0 == 0) FetchLines(s, image, below, below + s.stride[1]);
+      if (w0 == 0 && !s.x_planes) FetchLines(s, image, below, below + s.stride[1]);
       below += s.stride[1];
       if (inner_begin < inner_end) {
         RunLine(work, image, h + line, row, inner_begin, inner_end, inner);
@@ -371,6 +403,10 @@ size_t PackedBytes(const ConvShape& s) {
          GemmPackedBytes(s.KernelSize() * (s.cin / s.groups), s.cout / s.groups);
 }
 
+std::string_view PackedForm(const ConvShape& s) {
+  return s.x_planes && ReadsLines(s) ? " of planes" : "";
+}
+
 void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel& par) {
   const int64_t taps = s.KernelSize(), channels = s.cin / s.groups, n = s.cout / s.groups;
   const int64_t k = taps * channels, panel = GemmPanelWidth();
@@ -382,7 +418,10 @@ void Pack(const ConvShape& s, const float* weights, float* packed, const Paralle
       const int64_t group = i / panels, n0 = i % panels * panel;
       const float* from = weights + group * n * k;
       float* to = packed + group * group_floats;
-      if (taps == 1) {
+      if (s.x_planes && ReadsLines(s)) {
+        PackPlanes(from + n0 * k, channels, s.kernel[1], s.kernel[2], std::min(panel, n - n0),
+                   to + n0 * k);
+      } else if (taps == 1) {
         PackPanels(k, n, from, k, true, n0, std::min(n, n0 + panel), to);
       } else {
         PackPanel(from + n0 * k, channels, taps, std::min(panel, n - n0), to + n0 * k);
@@ -417,10 +456,19 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
     cut.pieces = 0;
   }
   const PreparedEpilogue prepared(epilogue);
-  const Work work{s, cut, x, packed, y, prepared, static_cast<float*>(scratch)};
+  Work work{s, cut, x, packed, y, prepared, static_cast<float*>(scratch)};
   ScratchSlots slots(static_cast<std::byte*>(scratch) + cut.ahead_bytes, cut.slot_bytes,
                      ScratchSlots::CountFor(par.threads));
   if (cut.source == Cut::Source::kLines) {
+    std::array<int64_t, kMostInStarts / 2> starts;
+    if (s.x_planes) {
+      for (int64_t kh = 0, i = 0; kh < s.kernel[1]; ++kh) {
+        for (int64_t c = 0; c < s.cin; ++c, ++i) {
+          starts[i] = (kh * s.dilation[1] + c * s.in[1]) * s.in[2];
+        }
+      }
+      work.starts = starts.data();
+    }
     const int64_t lines = s.batch * s.out[1], tile = GemmTileRows();
     const int64_t tiles = CeilDiv(s.out[2], tile), row_parts = cut.row_parts / cut.line_parts;
     par.For(cut.row_parts, [&](int64_t task) {
@@ -461,10 +509,12 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
 const ConvMethod kConvGemm = {.refusal = [](const ConvShape&) { return std::string_view(); },
                               .cost = Cost,
                               .packed_bytes = PackedBytes,
+                              .packed_form = PackedForm,
                               .pack = Pack,
                               .scratch_bytes = ScratchBytes,
                               .in_place = StoresOnce,
                               .by_lines = TakesLines,
+                              .takes_planes = ReadsLines,
                               .run = Run};
 
 }  // namespace sardonyx

@@ -62,7 +62,8 @@ struct ConvMethod {
   size_t (*scratch_bytes)(const ConvShape&, int threads);
   bool (*in_place)(const ConvShape&) = [](const ConvShape&) { return true; };
   bool (*by_lines)(const ConvShape&) = [](const ConvShape&) { return false; };
-  bool takes_planes = false;  // itself: else they are turned to pixels before
+  // Itself: else planes are turned to pixels before.
+  bool (*takes_planes)(const ConvShape&) = [](const ConvShape&) { return false; };
   void (*run)(const ConvShape&, const float* x, const float* packed, float* y, const Epilogue&,
               void* scratch, const Parallel&);
 };
@@ -91,6 +92,11 @@ namespace conv_gemm {
 inline constexpr int64_t kGatherSlack = 16;
 void Gather(const ConvShape& shape, int64_t group, const float* x, int64_t first, int64_t rows,
             int64_t k0, int64_t kc, float* to, int64_t ldto, bool below = false);
+
+// The same of planes, for output pixels below each other, all of each row in order (kernel line,
+// channel, position in the line). For one group and two dimensions.
+void GatherPlanes(const ConvShape& shape, const float* x, int64_t first, int64_t rows, float* to,
+                  int64_t ldto);
 }  // namespace conv_gemm
 
 namespace conv_depthwise {

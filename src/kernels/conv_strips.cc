@@ -342,7 +342,7 @@ const ConvMethod kConvStrips = {.refusal = Refusal,
                                 .packed_bytes = PackedBytes,
                                 .pack = Pack,
                                 .scratch_bytes = ScratchBytes,
-                                .takes_planes = true,
+                                .takes_planes = [](const ConvShape&) { return true; },
                                 .run = Run};
 
 }  // namespace sardonyx

@@ -52,12 +52,19 @@ struct Ahead {
   int64_t step[2];
 };
 
-// Rows of A, of k values in pieces of `run` (the last may be shorter) that begin `step` apart.
+// Rows of A, of k values in pieces of `run` (the last may be shorter) that begin `step` apart, or
+// at `starts`.
 struct Rows {
   const float* a;
   int64_t ld;
   int64_t k, run, step;
+  const int64_t* starts;
   Ahead ahead;
+
+  // Piece i, behind the one at `before`.
+  HWY_INLINE const float* Next(const float* before, int64_t i) const {
+    return starts == nullptr ? before + step : a + starts[i];
+  }
 };
 
 // How many products are summed in one chain, whole pieces of `rows`, which get their sizes.
@@ -68,6 +75,7 @@ int64_t ChainOf(const GemmBlockArgs& args, Rows* rows) {
   if (args.a_pieces > 1) {
     rows->run = args.kc / args.a_pieces;
     rows->step = args.a_step;
+    rows->starts = args.a_starts;
     return CeilDiv(args.a_pieces, chains) * rows->run;
   }
   rows->run = rows->step = RoundUp(CeilDiv(args.kc, chains), 4);
@@ -204,10 +212,12 @@ void Tile(const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t ldc,
   }
   Ahead ahead = rows.ahead;
   const float* a = rows.a;
-  for (int64_t left = rows.k; left > 0; left -= rows.run, a += rows.step) {
+  for (int64_t left = rows.k, i = 1; left > 0; ++i) {
     const int64_t steps = std::min(rows.run, left);
     AddProducts<kPanel>(d, a, rows.ld, steps, b, ahead, acc);
     b += steps * kPanel;
+    left -= rows.run;
+    if (left > 0) a = rows.Next(a, i);
   }
   JoinSplits(acc);
   StoreTile<kHardSwish>(d, acc[0], c, ldc, store);
@@ -270,7 +280,6 @@ void PairTile(const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t l
   V acc[kSplit][kM][kNV], pairs[kNV];
   Clear(d, acc);
   Ahead ahead = rows.ahead;
-  const float* a = rows.a;
   const float* at[(kM + 2) / 3];
   const auto add_pair = [&](V(&sums)[kM][kNV]) HWY_ATTR {
     for (int i = 0; i < 2 && kNV > 1; ++i) {
@@ -284,7 +293,8 @@ void PairTile(const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t l
     for (const float*& third : at) third = Kept(third + 2);
     b += 2 * kPanel;
   };
-  for (int64_t left = rows.k; left > 0; left -= rows.run, a += rows.step) {
+  const float* a = rows.a;
+  for (int64_t left = rows.k, i = 1; left > 0; ++i) {
     const float* row = a;
 #pragma GCC unroll 7
     for (const float*& third : at) {
@@ -303,6 +313,8 @@ void PairTile(const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t l
       AddPair<false>(d, at, rows.ld, pairs, acc[0]);
       b += kPanel;
     }
+    left -= rows.run;
+    if (left > 0) a = rows.Next(a, i);
   }
   JoinSplits(acc);
   V sums[kM][(kNV + 1) / 2];

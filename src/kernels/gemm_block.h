@@ -18,6 +18,7 @@ namespace sardonyx {
 
 inline constexpr int64_t kPanelGranule = 8;
 inline constexpr int64_t kLeastRows = 8;
+inline constexpr int64_t kMostInStarts = 448;
 
 // Columns of a full panel for the target that runs: 32, 16 or 8.
 int64_t GemmPanelWidth();
@@ -43,11 +44,14 @@ struct TileEpilogue {
 };
 
 // C[0:rows, n0:n1] (+)= A[0:rows, 0:kc] * B[k0:k0+kc, n0:n1]. A row of A may lie in several pieces
-// of equal length, a_step floats apart, as the window of a convolution does.
+// of equal length, a_step floats apart or wherever a_starts says, as the window of a convolution
+// does.
 struct GemmBlockArgs {
   const float* a;  // element (0, k0)
   int64_t lda;
   int64_t a_pieces, a_step;  // pieces of a row (0 is 1); a divisor of kc
+  // Where each piece begins, floats from the first; kc is kMostInStarts at most. May be null.
+  const int64_t* a_starts;
   int64_t rows;
   const float* b;  // packed matrix of k_total rows and n_total columns
   int64_t k_total, n_total;

@@ -43,7 +43,7 @@ int RunLocal(const Pass& pass, PassContext& context, PassRecord* record) {
   for (int round = 0;; ++round) {
     std::vector<Node*> nodes;
     for (const auto& node : graph.nodes()) nodes.push_back(node.get());
-    std::set<std::string> misses;
+    std::vector<std::pair<const Node*, std::string>> misses;  // put into words at the end alone
     int changed = 0;
     for (Node* node : nodes) {
       if (!IsAlive(graph, *node)) continue;
@@ -54,12 +54,15 @@ int RunLocal(const Pass& pass, PassContext& context, PassRecord* record) {
         ReleaseConstants(graph, *node);
         ++changed;
       } else if (auto* failed = std::get_if<CheckFailed>(&rewrite)) {
-        misses.insert(
-            fmt::format("{}: {}", node->origin ? Print(*node->origin) : "node", failed->reason));
+        misses.emplace_back(node, std::move(failed->reason));
       }
     }
     if (changed == 0) {
-      for (const std::string& miss : misses) {
+      std::set<std::string> words;
+      for (const auto& [node, reason] : misses) {
+        words.insert(fmt::format("{}: {}", node->origin ? Print(*node->origin) : "node", reason));
+      }
+      for (const std::string& miss : words) {
         if (record->near_misses.size() < kMaxNearMisses) record->near_misses.push_back(miss);
       }
       return changes;

@@ -3,9 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <functional>
 #include <thread>
 #include <vector>
+
+#include "run_graph.h"
 
 namespace sardonyx {
 namespace {
@@ -84,6 +87,38 @@ TEST(ThreadChoice, ManyCallers) {
   }
   for (std::thread& caller : callers) caller.join();
   EXPECT_EQ(choice.threads(), 1);
+}
+
+// While a plan compares, its runs take one thread and all of them in turn: with the same scratch,
+// and the same bits.
+TEST(ThreadChoice, RunsOfAPlanAreTheSame) {
+  const std::string text = R"(graph g
+input x: float[1,3,h,w]
+const w1: float[32,3,3,3] = random
+const w2: float[32,1,3,3] = random
+const w3: float[24,32,1,1] = random
+const w4: float[24,24,3,3] = random
+p = transpose(x) {perm=[0,2,3,1]}
+a = conv(p, w1) {pads=[1,1,1,1], strides=[2,2]}
+b = conv(a, w2) {group=32, pads=[1,1,1,1]}
+c = conv(b, w3)
+d = conv(c, w4) {pads=[1,1,1,1]}
+y = softmax(d) {axis=3, log=0}
+output y
+)";
+  const std::vector<int64_t> dims = {1, 3, 44, 36};
+  std::mt19937 random(5);
+  const std::vector<Datum> inputs = {RandomTensor(DType::kFloat32, dims, random)};
+  const Tensor expected = *MakeProgram(text, 1)->Run(inputs)[0].tensor();
+  for (const int threads : {2, 3}) {
+    const auto program = MakeProgram(text, threads);
+    ASSERT_NE(program->PlanFor({dims})->thread_choice, nullptr);
+    for (int run = 0; run < 100; ++run) {
+      const Tensor actual = *program->Run(inputs)[0].tensor();
+      ASSERT_EQ(actual.dims(), expected.dims());
+      ASSERT_EQ(std::memcmp(actual.raw(), expected.raw(), expected.bytes()), 0) << "run " << run;
+    }
+  }
 }
 
 }  // namespace
