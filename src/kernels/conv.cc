@@ -16,9 +16,15 @@ const ConvMethod& MethodOf(ConvAlgorithm algorithm) {
   return index < kCount ? *kBeforeWinograd[index] : kConvWinograd[index - kCount];
 }
 
+// What a method sees: planes that it does not take are turned to pixels before.
+ConvShape SeenBy(const ConvMethod& method, ConvShape s) {
+  s.x_planes = s.x_planes && method.takes_planes(s);
+  return s;
+}
+
 // Bytes of the input's pixels, where they have to be made of planes.
 size_t TurnedBytes(const ConvMethod& method, const ConvShape& s) {
-  if (!s.x_planes || method.takes_planes(s)) return 0;
+  if (s.x_planes == SeenBy(method, s).x_planes) return 0;
   return AlignBytes(FloatBytes(s.InPixels() * s.cin));
 }
 
@@ -49,29 +55,34 @@ ConvAlgorithm ChooseConv(const ConvShape& shape, bool allow_winograd) {
 }
 
 size_t ConvPackedBytes(ConvAlgorithm algorithm, const ConvShape& shape) {
-  return MethodOf(algorithm).packed_bytes(shape);
+  const ConvMethod& method = MethodOf(algorithm);
+  return method.packed_bytes(SeenBy(method, shape));
 }
 
 std::string_view ConvPackedForm(ConvAlgorithm algorithm, const ConvShape& shape) {
-  return MethodOf(algorithm).packed_form(shape);
+  const ConvMethod& method = MethodOf(algorithm);
+  return method.packed_form(SeenBy(method, shape));
 }
 
 void ConvPack(ConvAlgorithm algorithm, const ConvShape& shape, const float* weights, float* packed,
               const Parallel& par) {
-  MethodOf(algorithm).pack(shape, weights, packed, par);
+  const ConvMethod& method = MethodOf(algorithm);
+  method.pack(SeenBy(method, shape), weights, packed, par);
 }
 
 size_t ConvScratchBytes(ConvAlgorithm algorithm, const ConvShape& shape, int threads) {
   const ConvMethod& method = MethodOf(algorithm);
-  return TurnedBytes(method, shape) + method.scratch_bytes(shape, threads);
+  return TurnedBytes(method, shape) + method.scratch_bytes(SeenBy(method, shape), threads);
 }
 
 bool ConvInPlace(ConvAlgorithm algorithm, const ConvShape& shape) {
-  return MethodOf(algorithm).in_place(shape);
+  const ConvMethod& method = MethodOf(algorithm);
+  return method.in_place(SeenBy(method, shape));
 }
 
 bool ConvByLines(ConvAlgorithm algorithm, const ConvShape& shape) {
-  return MethodOf(algorithm).by_lines(shape);
+  const ConvMethod& method = MethodOf(algorithm);
+  return method.by_lines(SeenBy(method, shape));
 }
 
 void Conv(ConvAlgorithm algorithm, const ConvShape& shape, const float* x, const float* packed,
@@ -88,9 +99,8 @@ void Conv(ConvAlgorithm algorithm, const ConvShape& shape, const float* x, const
     const int64_t first = plane * part / parts, end = plane * (part + 1) / parts;
     TurnPlanes(shape, x, image, first, end, pixels + (image * plane + first) * shape.cin);
   });
-  ConvShape last = shape;
-  last.x_planes = false;
-  method.run(last, pixels, packed, y, epilogue, static_cast<std::byte*>(scratch) + turned, par);
+  method.run(SeenBy(method, shape), pixels, packed, y, epilogue,
+             static_cast<std::byte*>(scratch) + turned, par);
 }
 
 }  // namespace sardonyx

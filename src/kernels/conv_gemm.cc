@@ -45,6 +45,7 @@ int64_t PackedFloats(const Cut& cut) {
 // the other are rows of a matrix: a pointwise convolution, or a kernel of one line as wide as its
 // stride.
 bool ReadsInPlace(const ConvShape& s) {
+  if (s.x_planes) return false;
   for (int i = 0; i < 2; ++i) {
     if (s.kernel[i] != 1 || s.stride[i] != 1 || s.pad_begin[i] != 0 || s.in[i] != s.out[i]) {
       return false;
@@ -61,9 +62,9 @@ bool ReadsLines(const ConvShape& s) {
                         s.pad_begin[0] == 0 && s.dilation[2] == 1 && s.KernelSize() > 1 &&
                         s.out[2] >= 12 && s.in[2] >= s.kernel[2];
   if (!is_image) return false;
-  if (s.x_planes) return s.kernel[2] > 1 && s.KernelSize() * s.cin <= kMostInStarts;
+  if (s.x_planes) return s.kernel[2] > 1 && s.KernelSize() * s.cin <= kOneChain;
   const int64_t run = s.kernel[2] * s.cin;
-  return s.x_stride == s.cin && run <= 448 && s.stride[2] * s.cin % 1024 != 0;
+  return s.x_stride == s.cin && run <= kOneChain && s.stride[2] * s.cin % 1024 != 0;
 }
 
 Cut CutConv(const ConvShape& s) {
@@ -102,13 +103,11 @@ Cut CutConv(const ConvShape& s) {
   cut.rows = std::max(tile, std::min(a_rows, c_rows) / tile * tile);
 
   const bool collides = s.stride[2] * s.x_stride % 1024 == 0 && cut.pixels > 4;
-  const bool reads_lines = ReadsLines(s);
-  if (!(reads_lines && s.x_planes) && ReadsInPlace(s) && (s.kernel[2] == 1 || cut.kc == cut.k) &&
-      !collides) {
+  if (ReadsInPlace(s) && (s.kernel[2] == 1 || cut.kc == cut.k) && !collides) {
     cut.source = Cut::Source::kDirect;
     return cut;
   }
-  if (reads_lines) {
+  if (ReadsLines(s)) {
     cut.source = Cut::Source::kLines;
     cut.inner_begin = std::min(s.out[2], CeilDiv(s.pad_begin[2], s.stride[2]));
     cut.inner_end = std::clamp<int64_t>((s.in[2] + s.pad_begin[2] - s.kernel[2]) / s.stride[2] + 1,
@@ -137,37 +136,20 @@ Cut CutConv(const ConvShape& s) {
   return cut;
 }
 
-// Packs a panel of planes' weights, [columns, channels, lines, width]: to rows in order (line,
-// channel, position in the line), columns beside each other.
-void PackPlanes(const float* weights, int64_t channels, int64_t lines, int64_t width,
-                int64_t columns, float* to) {
-  const int64_t columns_packed = RoundUp(columns, kPanelGranule);
-  for (int64_t n = 0; n < columns_packed; ++n) {
-    float* target = to + n;
-    for (int64_t line = 0; line < lines; ++line) {
-      for (int64_t c = 0; c < channels; ++c) {
-        const float* const from = weights + ((n * channels + c) * lines + line) * width;
-        for (int64_t i = 0; i < width; ++i, target += columns_packed) {
-          *target = n < columns ? from[i] : 0.0f;
-        }
-      }
-    }
-  }
-}
-
-// Packs panel `panel` of a group: weights[(n * channels + c) * taps + t] goes to row
-// t * channels + c, column n. Blocks of channels keep what is written in the cache.
-void PackPanel(const float* weights, int64_t channels, int64_t taps, int64_t columns, float* to) {
+// Packs a panel of a group: weights[((n * channels + c) * taps + t) * run + i] goes to row
+// (t * channels + c) * run + i, column n. Blocks of channels keep what is written in the cache.
+void PackPanel(const float* weights, int64_t channels, int64_t taps, int64_t run, int64_t columns,
+               float* to) {
   const int64_t width = RoundUp(columns, kPanelGranule);
   constexpr int64_t kBlock = 16;
   for (int64_t c0 = 0; c0 < channels; c0 += kBlock) {
     const int64_t c1 = std::min(channels, c0 + kBlock);
     for (int64_t n = 0; n < width; ++n) {
       for (int64_t c = c0; c < c1; ++c) {
-        const float* from = weights + (n * channels + c) * taps;
-        float* target = to + c * width + n;
-        for (int64_t t = 0; t < taps; ++t) {
-          target[t * channels * width] = n < columns ? from[t] : 0.0f;
+        const float* from = weights + (n * channels + c) * taps * run;
+        float* target = to + c * run * width + n;
+        for (int64_t t = 0; t < taps; ++t, target += channels * run * width) {
+          for (int64_t i = 0; i < run; ++i, ++from) target[i * width] = n < columns ? *from : 0.0f;
         }
       }
     }
@@ -403,9 +385,7 @@ size_t PackedBytes(const ConvShape& s) {
          GemmPackedBytes(s.KernelSize() * (s.cin / s.groups), s.cout / s.groups);
 }
 
-std::string_view PackedForm(const ConvShape& s) {
-  return s.x_planes && ReadsLines(s) ? " of planes" : "";
-}
+std::string_view PackedForm(const ConvShape& s) { return s.x_planes ? " of planes" : ""; }
 
 void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel& par) {
   const int64_t taps = s.KernelSize(), channels = s.cin / s.groups, n = s.cout / s.groups;
@@ -418,13 +398,12 @@ void Pack(const ConvShape& s, const float* weights, float* packed, const Paralle
       const int64_t group = i / panels, n0 = i % panels * panel;
       const float* from = weights + group * n * k;
       float* to = packed + group * group_floats;
-      if (s.x_planes && ReadsLines(s)) {
-        PackPlanes(from + n0 * k, channels, s.kernel[1], s.kernel[2], std::min(panel, n - n0),
-                   to + n0 * k);
-      } else if (taps == 1) {
+      if (taps == 1) {
         PackPanels(k, n, from, k, true, n0, std::min(n, n0 + panel), to);
       } else {
-        PackPanel(from + n0 * k, channels, taps, std::min(panel, n - n0), to + n0 * k);
+        // A piece is a position of the kernel, of planes one of its lines.
+        const int64_t run = s.x_planes ? s.kernel[2] : 1;
+        PackPanel(from + n0 * k, channels, taps / run, run, std::min(panel, n - n0), to + n0 * k);
       }
       ZeroSubnormals(to + n0 * k, k * RoundUp(std::min(panel, n - n0), kPanelGranule));
     }
@@ -460,7 +439,7 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   ScratchSlots slots(static_cast<std::byte*>(scratch) + cut.ahead_bytes, cut.slot_bytes,
                      ScratchSlots::CountFor(par.threads));
   if (cut.source == Cut::Source::kLines) {
-    std::array<int64_t, kMostInStarts / 2> starts;
+    std::array<int64_t, kOneChain / 2> starts;
     if (s.x_planes) {
       for (int64_t kh = 0, i = 0; kh < s.kernel[1]; ++kh) {
         for (int64_t c = 0; c < s.cin; ++c, ++i) {

@@ -62,7 +62,7 @@ struct ConvMethod {
   size_t (*scratch_bytes)(const ConvShape&, int threads);
   bool (*in_place)(const ConvShape&) = [](const ConvShape&) { return true; };
   bool (*by_lines)(const ConvShape&) = [](const ConvShape&) { return false; };
-  // Itself: else planes are turned to pixels before.
+  // Itself: else planes are turned to pixels before, and nothing but this and `cost` sees them.
   bool (*takes_planes)(const ConvShape&) = [](const ConvShape&) { return false; };
   void (*run)(const ConvShape&, const float* x, const float* packed, float* y, const Epilogue&,
               void* scratch, const Parallel&);

@@ -39,7 +39,7 @@ constexpr int64_t kShort = 64;
 // faster by 5 % than at half of that (measured on Zen 4 and Zen 3).
 constexpr int64_t kSoon = HWY_TARGET == HWY_AVX3 ? 768 : 1536;
 // Products in one chain; fewer where each is rounded before it is added.
-constexpr int64_t kLongestSum = HWY_NATIVE_FMA ? 512 : 448;
+constexpr int64_t kLongestSum = HWY_NATIVE_FMA ? 512 : kOneChain;
 // Rows that an activation sweeps over at a time, for it takes a while to begin and to end; tiles of
 // 12 short vectors cost it half of its speed.
 constexpr int64_t kSweptRows = HWY_TARGET == HWY_AVX3 ? 1 : 48;

@@ -18,7 +18,8 @@ namespace sardonyx {
 
 inline constexpr int64_t kPanelGranule = 8;
 inline constexpr int64_t kLeastRows = 8;
-inline constexpr int64_t kMostInStarts = 448;
+// So many products, or fewer, are summed in one chain on every target.
+inline constexpr int64_t kOneChain = 448;
 
 // Columns of a full panel for the target that runs: 32, 16 or 8.
 int64_t GemmPanelWidth();
@@ -50,7 +51,7 @@ struct GemmBlockArgs {
   const float* a;  // element (0, k0)
   int64_t lda;
   int64_t a_pieces, a_step;  // pieces of a row (0 is 1); a divisor of kc
-  // Where each piece begins, floats from the first; kc is kMostInStarts at most. May be null.
+  // Where each piece begins, floats from the first; kc is kOneChain at most. May be null.
   const int64_t* a_starts;
   int64_t rows;
   const float* b;  // packed matrix of k_total rows and n_total columns

@@ -166,7 +166,32 @@ void Check(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish,
            scratch.get(), TwoThreads());
       EXPECT_TRUE(y.SameBits(y2)) << "differs in place of the residual";
     }
-    if (s.cin <= 16 && finish == Finish::kNone && !transposed) {
+    const auto check = [&](const Floats& sums) {
+      const bool winograd = IsWinograd(algorithm);
+      // A large bias is added once, to the finished sum: that is rounded, but no step of it.
+      const double rounding = finish == Finish::kLargeBias ? std::ldexp(0.5, -14) : 0;
+      for (int64_t i = 0; i < s.OutPixels(); ++i) {
+        for (int64_t c = 0; c < s.cout; ++c) {
+          double wanted = reference.sum[static_cast<size_t>(i * s.cout + c)];
+          const double size = reference.size[static_cast<size_t>(i * s.cout + c)];
+          if (finish != Finish::kNone) wanted += bias[c];
+          if (finish == Finish::kBiasRelu) wanted = std::max(wanted, 0.0);
+          if (finish == Finish::kResidual) wanted += residual[i * (s.cout + 1) + c];
+          if (finish == Finish::kInterpreted) wanted = std::sin(wanted);
+          if (finish == Finish::kSilu) wanted = 0.25 + 0.5 * wanted / (1 + std::exp(-wanted));
+          if (finish == Finish::kHardSwish) {
+            wanted = (1 + wanted * std::clamp(wanted + 3, 0.0, 6.0)) / 16;
+          }
+          ASSERT_NEAR(sums[i * s.y_stride + c], wanted,
+                      rounding + (winograd ? 4e-6 + 1e-6 * size : 1e-6 + 4e-7 * size))
+              << "pixel " << i << " channel " << c;
+        }
+        for (int64_t c = s.cout; c < s.y_stride; ++c) {
+          ASSERT_TRUE(std::isnan(sums[i * s.y_stride + c])) << "wrote beyond pixel " << i;
+        }
+      }
+    };
+    if (s.cin <= 16 && !strided && !transposed) {
       const Floats planes = AsPlanes(s, x);
       ConvShape of_planes = s;
       of_planes.x_planes = true;
@@ -186,35 +211,10 @@ void Check(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish,
       }
       EXPECT_TRUE(y1.SameBits(y2)) << "differs for planes between one and two threads";
       EXPECT_TRUE(!same || y1.SameBits(y)) << "differs for planes";
-      for (int64_t i = 0; i < s.OutPixels() * s.cout; ++i) {
-        const int64_t at = i / s.cout * s.y_stride + i % s.cout;
-        const double size = reference.size[static_cast<size_t>(i)];
-        ASSERT_TRUE(same || std::abs(y1[at] - y[at]) < 2e-6 + 8e-7 * size) << "differs for planes";
-      }
+      SCOPED_TRACE("of planes");
+      check(y1);
     }
-    const bool winograd = IsWinograd(algorithm);
-    // A large bias is added once, to the finished sum: that is rounded, but no step of it.
-    const double rounding = finish == Finish::kLargeBias ? std::ldexp(0.5, -14) : 0;
-    for (int64_t i = 0; i < s.OutPixels(); ++i) {
-      for (int64_t c = 0; c < s.cout; ++c) {
-        double wanted = reference.sum[static_cast<size_t>(i * s.cout + c)];
-        const double size = reference.size[static_cast<size_t>(i * s.cout + c)];
-        if (finish != Finish::kNone) wanted += bias[c];
-        if (finish == Finish::kBiasRelu) wanted = std::max(wanted, 0.0);
-        if (finish == Finish::kResidual) wanted += residual[i * (s.cout + 1) + c];
-        if (finish == Finish::kInterpreted) wanted = std::sin(wanted);
-        if (finish == Finish::kSilu) wanted = 0.25 + 0.5 * wanted / (1 + std::exp(-wanted));
-        if (finish == Finish::kHardSwish) {
-          wanted = (1 + wanted * std::clamp(wanted + 3, 0.0, 6.0)) / 16;
-        }
-        ASSERT_NEAR(y[i * s.y_stride + c], wanted,
-                    rounding + (winograd ? 4e-6 + 1e-6 * size : 1e-6 + 4e-7 * size))
-            << "pixel " << i << " channel " << c;
-      }
-      for (int64_t c = s.cout; c < s.y_stride; ++c) {
-        ASSERT_TRUE(std::isnan(y[i * s.y_stride + c])) << "wrote beyond pixel " << i;
-      }
-    }
+    check(y);
   });
 }
 
