@@ -11,6 +11,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/round.h"
 #include "kernels/reduce_typed.h"
 #include "kernels/row_math-inl.h"
 #include "kernels/slices.h"
@@ -116,26 +117,30 @@ void ReduceRows(ReduceKind kind, const float* x, int64_t n, int64_t step, int64_
 }
 
 FloatRange RangeOf(const float* x, int64_t n) {
+  constexpr int kChains = 4;
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  V low[2] = {hn::Set(d, kInfinity), hn::Set(d, kInfinity)};
-  V high[2] = {hn::Neg(low[0]), hn::Neg(low[0])};
+  V low[kChains], high[kChains];
+  std::fill_n(low, kChains, hn::Set(d, kInfinity));
+  std::fill_n(high, kChains, hn::Set(d, -kInfinity));
   const auto join = [&](int k, V least, V greatest) HWY_ATTR {
     low[k] = Join<ReduceKind::kMin>(low[k], least);
     high[k] = Join<ReduceKind::kMax>(high[k], greatest);
   };
   int64_t i = 0;
-  for (; i + 2 * lanes <= n; i += 2 * lanes) {
-    const V a = hn::LoadU(d, x + i), b = hn::LoadU(d, x + i + lanes);
-    join(0, a, a);
-    join(1, b, b);
+  for (; i + kChains * lanes <= n; i += kChains * lanes) {
+#pragma GCC unroll 4
+    for (int k = 0; k < kChains; ++k) {
+      const V v = hn::LoadU(d, x + i + k * lanes);
+      join(k, v, v);
+    }
   }
   for (; i < n; i += lanes) {
     const int64_t rest = std::min(lanes, n - i);
     join(0, LoadPart(d, x + i, rest, kInfinity), LoadPart(d, x + i, rest, -kInfinity));
   }
-  join(0, low[1], high[1]);
+  for (int k = 1; k < kChains; ++k) join(0, low[k], high[k]);
   return {static_cast<float>(JoinLanes<ReduceKind::kMin>(low[0])),
           static_cast<float>(JoinLanes<ReduceKind::kMax>(high[0]))};
 }
@@ -484,12 +489,16 @@ void ReduceMiddleAxis(ReduceKind kind, const float* x, float* y, int64_t outer, 
 FloatRange Range(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(RangeOf)(x, n); }
 
 FloatRange Range(const float* x, int64_t n, const Parallel& par) {
-  if (n < kLongRow) return Range(x, n);
-  const Slices slices = LongRowParts(n);
+  // The result is the same however they are cut.
+  constexpr int64_t kTogether = 64, kCost = kTogether / 4;
+  const int64_t count = CeilDiv(n, kTogether);
+  const Slices slices = Slice(count, kCost);
+  if (slices.tasks <= 1) return Range(x, n);
   FloatRange ranges[kParts] = {};
   par.For(slices.tasks, [&](int64_t task) {
-    const int64_t begin = slices.Begin(task);
-    ranges[task] = Range(x + begin, slices.End(task, n) - begin);
+    const int64_t begin = slices.Begin(task) * kTogether;
+    const int64_t end = std::min(n, slices.End(task, count) * kTogether);
+    ranges[task] = Range(x + begin, end - begin);
   });
   FloatRange all = ranges[0];
   for (int64_t i = 1; i < slices.tasks; ++i) {
