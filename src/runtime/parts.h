@@ -9,12 +9,6 @@
 
 namespace sardonyx {
 
-// Where values lie, by id: in the memory of a root, so many bytes behind its begin. -1: in none.
-struct Places {
-  std::vector<int>* roots;
-  std::vector<int64_t>* offsets;
-};
-
 // Binds a step again, by the same implementation, to rows as PlannedValue::row_stride has them;
 // null if it refuses.
 using BindAgain = std::function<std::shared_ptr<const Binding>(const Step&)>;

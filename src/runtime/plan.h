@@ -97,6 +97,12 @@ struct Plan {
   std::vector<Output> outputs;
 };
 
+// Where values lie, by id: in the memory of a root, so many bytes behind its begin. -1: in none.
+struct Places {
+  std::vector<int>* roots;
+  std::vector<int64_t>* offsets;
+};
+
 // What the last plan of a program found, so that the next infers and binds only what its shapes
 // change: a step of a model that decodes with a growing past changes little.
 struct PlanMemo {
