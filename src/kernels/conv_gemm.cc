@@ -26,6 +26,7 @@ constexpr int64_t kRowsFirstBytes = 512 << 10;
 struct Cut {
   int64_t k = 0, n = 0, pixels = 0;  // of a group's product
   int64_t row_parts = 1, column_parts = 1, most_columns = 0;
+  int64_t row_unit = 1;  // where parts of the rows begin
   int64_t pieces = 0;  // of each line, which are then the parts of the rows; else 0
   int64_t kc = 0, rows = 0;
   enum class Source { kDirect, kAhead, kLines, kInTask } source = Source::kInTask;
@@ -90,6 +91,13 @@ Cut CutConv(const ConvShape& s) {
     return cut.pixels - tiles * (cut.row_parts - 1) / cut.row_parts * tile;
   };
   while (cut.row_parts > 1 && last_rows() < kLeastRows) --cut.row_parts;
+  cut.row_unit = tile;
+  if (cut.row_parts * cut.column_parts % 2 == 1 && cut.row_parts > 1 && tiles <= kFewTiles &&
+      cut.pixels >= tiles * kLeastRows) {
+    // Tiles of even height, an even number: a thread would wait for another's last one.
+    cut.row_parts = RoundUp(cut.row_parts, 2);
+    cut.row_unit = 1;
+  }
   cut.most_columns = CeilDiv(panels, cut.column_parts) * panel;
   const int64_t most_pieces = s.out[2] / (2 * tile);
   if (SharesLines(s) && cut.row_parts > 1 && most_pieces >= 2) {
@@ -169,7 +177,7 @@ struct Parts {
   Parts(const ConvShape& s, const Cut& cut) {
     Cover(cut.n, GemmPanelWidth(), cut.column_parts, columns.data());
     if (cut.pieces == 0) {
-      Cover(cut.pixels, GemmTileRows(), cut.row_parts, rows.data());
+      Cover(cut.pixels, cut.row_unit, cut.row_parts, rows.data());
       return;
     }
     // Those of all lines follow each other, so that threads have neighbouring ones.

@@ -171,7 +171,7 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
     const auto first = strides_in.begin() + static_cast<int64_t>(i * rank);
     strides[i].assign(first, first + static_cast<int64_t>(rank));
   }
-  auto impl = std::make_shared<Impl>();
+  auto impl = std::make_shared_for_overwrite<Impl>();
   impl->elements = Product(dims, 0);
   if (impl->elements != 0) Collapse(dims, strides);
   if (impl->elements == 0) {  // still refused if the expression cannot run
