@@ -20,6 +20,8 @@ struct EpilogueOperand {
   int64_t batch_stride[2] = {0, 0};
 };
 
+struct SimpleEpilogue;  // kernels/elementwise.h
+
 // C(i,j) = expression(accumulated value, operands[0](i,j), operands[1](i,j), ...): input 0 of the
 // expression is the accumulated float32, input 1 + k is operands[k]. The result must be float32.
 // Without an expression the accumulated value is stored. Operands must not overlap C: partial sums
@@ -27,6 +29,8 @@ struct EpilogueOperand {
 struct Epilogue {
   const Expression* expression = nullptr;
   const EpilogueOperand* operands = nullptr;
+  // The form that MatchSimpleEpilogue has found in the expression, if it is known.
+  const SimpleEpilogue* simple = nullptr;
 };
 
 }  // namespace sardonyx

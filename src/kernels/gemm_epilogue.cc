@@ -86,9 +86,12 @@ PreparedEpilogue::PreparedEpilogue(const Epilogue& epilogue, Tiles tiles) : epil
     in_registers_ = true;
     return;
   }
-  SimpleEpilogue simple;
-  if (tiles != Tiles::kNone && MatchSimpleEpilogue(*epilogue.expression, &simple) &&
-      (tiles == Tiles::kProduct || simple.sum_rounding == DType::kFloat32) &&
+  SimpleEpilogue found;
+  const bool is_simple =
+      tiles != Tiles::kNone &&
+      (epilogue.simple != nullptr || MatchSimpleEpilogue(*epilogue.expression, &found));
+  const SimpleEpilogue& simple = epilogue.simple != nullptr ? *epilogue.simple : found;
+  if (is_simple && (tiles == Tiles::kProduct || simple.sum_rounding == DType::kFloat32) &&
       Place(epilogue, simple.addend[0], &bias_, &residual_) &&
       Place(epilogue, simple.addend[1], &bias_, &residual_)) {
     in_registers_ = true;
