@@ -29,9 +29,10 @@ Outputs LowerLRN(Lowering& op) {
                          {"auto_pad", std::string("NOTSET")},
                          {"ceil_mode", int64_t{0}},
                          {"count_include_pad", int64_t{1}}});
-  const Val base = op.Float("bias", 1) + op.Float("alpha", 1e-4) * Reshape(mean, {0, 0, 0});
-  const Val divisor = Transpose(Power(base, op.Float("beta", 0.75)), {0, 2, 1});
-  return x / Reshape(divisor, ShapeOf(x), true);
+  // In the shape of x, so that what follows is one sweep.
+  const Val around = Reshape(Transpose(Reshape(mean, {0, 0, 0}), {0, 2, 1}), ShapeOf(x), true);
+  const Val base = op.Float("bias", 1) + op.Float("alpha", 1e-4) * around;
+  return x / Power(base, op.Float("beta", 0.75));
 }
 
 }  // namespace sardonyx::ops
