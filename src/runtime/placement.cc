@@ -78,9 +78,13 @@ class Placement {
     std::vector<int> owners;  // a root, or -1 - step for scratch
     for (size_t id = 0; id < blocks_.size(); ++id) {
       Block& block = blocks_[id];
-      if (roots_[id] != static_cast<int>(id) || block.placed || block.first < 0) continue;
+      if (roots_[id] != static_cast<int>(id) || block.placed) continue;
       if (block.output >= 0) {
         plan_.values[id].address = {OutputBase(block.output), 0};
+        continue;
+      }
+      if (block.first < 0) {  // it has no elements, and nobody writes it
+        plan_.values[id].address = {kBaseArena, 0};
         continue;
       }
       lifetimes.push_back({block.bytes, block.first, std::max(block.first, block.last), 0});

@@ -464,5 +464,25 @@ output k
         1, 2);
 }
 
+// Nobody writes what has no elements; twice an output, it is read.
+TEST(Parts, WithoutElementsHaveAPlace) {
+  const char* const text = R"(graph g
+input x: float[2,4,8]
+const none: float[2,4,0] = {}
+const last: int64[1] = {9223372036854775807}
+const two: int64[1] = {2}
+j = concat(none, x) {axis=2}
+s = slice(j, last, last, two)
+output s
+output s
+)";
+  Check(text, 1);
+  const auto program = MakeProgram(Parse(text), 1, 1);
+  const auto plan = program->PlanFor({{2, 4, 8}});
+  for (const Plan::Output& output : plan->outputs) {
+    EXPECT_GE(plan->values[output.value].address.base, 0);
+  }
+}
+
 }  // namespace
 }  // namespace sardonyx
