@@ -92,10 +92,11 @@ Cut CutConv(const ConvShape& s) {
   };
   while (cut.row_parts > 1 && last_rows() < kLeastRows) --cut.row_parts;
   cut.row_unit = tile;
+  // An even number of even height: a thread would wait for another's last one.
+  const int64_t even = RoundUp(cut.row_parts, 2);
   if (cut.row_parts * cut.column_parts % 2 == 1 && cut.row_parts > 1 && tiles <= kFewTiles &&
-      cut.pixels >= tiles * kLeastRows) {
-    // Tiles of even height, an even number: a thread would wait for another's last one.
-    cut.row_parts = RoundUp(cut.row_parts, 2);
+      cut.pixels >= even * kLeastRows) {
+    cut.row_parts = even;
     cut.row_unit = 1;
   }
   cut.most_columns = CeilDiv(panels, cut.column_parts) * panel;

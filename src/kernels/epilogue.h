@@ -2,6 +2,7 @@
 // What is done to the elements of a matrix product or convolution before they are stored.
 
 #include <cstdint>
+#include <optional>
 
 #include "base/dtype.h"
 #include "base/expression.h"
@@ -29,8 +30,8 @@ struct SimpleEpilogue;  // kernels/elementwise.h
 struct Epilogue {
   const Expression* expression = nullptr;
   const EpilogueOperand* operands = nullptr;
-  // The form that MatchSimpleEpilogue has found in the expression, if it is known.
-  const SimpleEpilogue* simple = nullptr;
+  // What MatchSimpleEpilogue finds in the expression, if that is known.
+  const std::optional<SimpleEpilogue>* simple = nullptr;
 };
 
 }  // namespace sardonyx

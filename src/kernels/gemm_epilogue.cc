@@ -86,21 +86,23 @@ PreparedEpilogue::PreparedEpilogue(const Epilogue& epilogue, Tiles tiles) : epil
     in_registers_ = true;
     return;
   }
+  const SimpleEpilogue* simple = nullptr;
   SimpleEpilogue found;
-  const bool is_simple =
-      tiles != Tiles::kNone &&
-      (epilogue.simple != nullptr || MatchSimpleEpilogue(*epilogue.expression, &found));
-  const SimpleEpilogue& simple = epilogue.simple != nullptr ? *epilogue.simple : found;
-  if (is_simple && (tiles == Tiles::kProduct || simple.sum_rounding == DType::kFloat32) &&
-      Place(epilogue, simple.addend[0], &bias_, &residual_) &&
-      Place(epilogue, simple.addend[1], &bias_, &residual_)) {
+  if (tiles != Tiles::kNone && epilogue.simple != nullptr) {
+    simple = *epilogue.simple ? &**epilogue.simple : nullptr;
+  } else if (tiles != Tiles::kNone && MatchSimpleEpilogue(*epilogue.expression, &found)) {
+    simple = &found;
+  }
+  if (simple != nullptr && (tiles == Tiles::kProduct || simple->sum_rounding == DType::kFloat32) &&
+      Place(epilogue, simple->addend[0], &bias_, &residual_) &&
+      Place(epilogue, simple->addend[1], &bias_, &residual_)) {
     in_registers_ = true;
-    tile_.sum_rounding = simple.sum_rounding;
-    tile_.clamp = simple.clamps;
-    tile_.lo = simple.lo;
-    tile_.hi = simple.hi;
-    tile_.activation = simple.activation;
-    tile_.rounding = simple.rounding;
+    tile_.sum_rounding = simple->sum_rounding;
+    tile_.clamp = simple->clamps;
+    tile_.lo = simple->lo;
+    tile_.hi = simple->hi;
+    tile_.activation = simple->activation;
+    tile_.rounding = simple->rounding;
     return;
   }
   PrepareEpilogue(epilogue, &kernel_);

@@ -83,8 +83,10 @@ class Placement {
         plan_.values[id].address = {OutputBase(block.output), 0};
         continue;
       }
-      if (block.first < 0) {  // it has no elements, and nobody writes it
-        plan_.values[id].address = {kBaseArena, 0};
+      if (block.first < 0) {
+        // No step writes it: it is in a window between joined steps, or has no elements, and is
+        // read all the same.
+        if (BytesOf(static_cast<int>(id)) == 0) plan_.values[id].address = {kBaseArena, 0};
         continue;
       }
       lifetimes.push_back({block.bytes, block.first, std::max(block.first, block.last), 0});

@@ -479,6 +479,7 @@ TEST(Conv, FewPixelsManyChannels) {
   CheckConv(Shape(1, 96, 640, {{7, 3, 2, 1, 1, 1}, {7, 3, 2, 1, 1, 1}}));
   // Of which the last part of the rows would have few.
   CheckConv(Shape(1, 960, 150, {{7}, {7}}));
+  CheckConv(Shape(1, 960, 150, {{6}, {7}}));  // 7 to a part would be summed in another order
   CheckConv(Shape(1, 300, 90, {{31}, {31}}));
   CheckConv(Shape(1, 700, 130, {{11}, {15}}));
 }

@@ -48,7 +48,8 @@ EpilogueBinding::EpilogueBinding(const BindRequest& request, size_t first_operan
            GroupStride(dims, strides, layout.batch[1], &operand.batch_stride[1]);
     operands_.push_back(operand);
   }
-  is_simple_ = fits && MatchSimpleEpilogue(*expression_, &simple_);
+  SimpleEpilogue simple;
+  if (fits && MatchSimpleEpilogue(*expression_, &simple)) simple_ = simple;
   if (fits && CanPrepareEpilogue({&*expression_, operands_.data()})) return;
   std::string why;
   ElementwiseKernel kernel = PrepareElementwise(*expression_, dims, sweep_strides, &why);
@@ -58,7 +59,7 @@ EpilogueBinding::EpilogueBinding(const BindRequest& request, size_t first_operan
 
 int EpilogueBinding::Residual() const {
   if (!expression_ || sweep_) return -1;
-  const Epilogue epilogue{&*expression_, operands_.data(), Simple()};
+  const Epilogue epilogue{&*expression_, operands_.data(), &simple_};
   const int operand = PreparedEpilogue(epilogue).residual();
   return operand < 0 ? -1 : static_cast<int>(first_) + operand;
 }

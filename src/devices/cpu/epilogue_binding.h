@@ -45,20 +45,17 @@ class EpilogueBinding {
       operands[i] = operands_[i];
       operands[i].data = args.in[first_ + i];
     }
-    body(Epilogue{&*expression_, operands, Simple()});
+    body(Epilogue{&*expression_, operands, &simple_});
   }
   // After the kernel: applies what was not fused to the whole output in place.
   void Finish(const StepArgs& args) const;
 
  private:
-  const SimpleEpilogue* Simple() const { return is_simple_ ? &simple_ : nullptr; }
-
   static constexpr size_t kMaxOperands = 16;
   size_t first_;
   std::shared_ptr<const Expression> expression_;
   std::vector<EpilogueOperand> operands_;
-  bool is_simple_ = false;
-  SimpleEpilogue simple_;
+  std::optional<SimpleEpilogue> simple_;
   std::shared_ptr<const ElementwiseKernel> sweep_;
 };
 
