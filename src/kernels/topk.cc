@@ -17,6 +17,7 @@
 #include "kernels/slices.h"
 #include "kernels/tile_loop.h"
 #include "kernels/topk_loops.h"
+#include "kernels/transpose.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
@@ -187,43 +188,69 @@ void SelectMany(const TopKLoops<U>& loops, const U* line, int64_t n, int64_t k, 
   std::sort(keys, keys + k, first);
 }
 
+// Which lines are one piece of work, and where their elements and results lie.
+template <typename U>
+struct Cut {
+  explicit Cut(const TopKShape& s) {
+    const bool few =
+        s.k <= kTopKFew && static_cast<uint64_t>(s.n - 1) <= std::numeric_limits<U>::max();
+    turns = few && s.inner == 1 && s.outer >= kTopKLines &&
+            s.n <= std::min(kMostTurned, kMostTurnedForEach * s.k);
+    columns = turns || (few && s.inner > 1);
+    // Lines of one outer index lie side by side; lines that are turned lie one behind the other.
+    across = turns ? s.outer : s.inner;
+    lines = std::min(kTopKLines, across);
+    blocks = CeilDiv(across, lines);
+    blocks_outer = turns ? 1 : s.outer;
+    line_step = turns ? s.n : 1;
+    result_step = turns ? s.k : 1;
+  }
+
+  // Of longer lines most elements are skipped sooner one line at a time. Measured on Emerald
+  // Rapids: 64 elements, the best 16: 0.16 of the time; 1,000, the best 5: 0.6 to 0.8.
+  static constexpr int64_t kMostTurned = 1024, kMostTurnedForEach = 256;
+  bool turns, columns;  // lines are turned to columns, and are taken a lane each
+  int64_t across, lines, blocks, blocks_outer, line_step, result_step;
+};
+
 template <typename U>
 int64_t SlotBytes(const TopKShape& shape) {
   const int64_t keys = Capacity(shape) * static_cast<int64_t>(sizeof(Key<U>));
-  return AlignBytes(keys + shape.n * static_cast<int64_t>(sizeof(U)));
+  const int64_t lines = Cut<U>(shape).turns ? kTopKLines : 1;
+  return AlignBytes(keys + lines * shape.n * static_cast<int64_t>(sizeof(U)));
 }
 
 template <typename U>
 void Run(const TopKShape& shape, const U* x, U* values, int64_t* indices, void* scratch,
          const Parallel& par) {
-  const auto [outer, n, inner, k, bytes, order, largest] = shape;
-  const int64_t lines = std::min(kTopKLines, inner);
-  const int64_t blocks = (inner + lines - 1) / lines, capacity = Capacity(shape);
-  const bool columns =
-      inner > 1 && k <= kTopKFew && static_cast<uint64_t>(n - 1) <= std::numeric_limits<U>::max();
-  const Slices slices = Slice(outer * blocks, lines * (n + k * 8));
-  AllTopKLoops all;
-  HWY_DYNAMIC_DISPATCH(FillAll)(&all);
-  const TopKLoops<U> loops = std::get<TopKLoops<U>>(all);
+  const int64_t n = shape.n, inner = shape.inner, k = shape.k;
+  const Cut<U> cut(shape);
+  const int64_t capacity = Capacity(shape), all = cut.blocks_outer * cut.blocks;
+  const Slices slices = Slice(all, cut.lines * (n + k * 8));
+  AllTopKLoops loops_of_all;
+  HWY_DYNAMIC_DISPATCH(FillAll)(&loops_of_all);
+  const TopKLoops<U> loops = std::get<TopKLoops<U>>(loops_of_all);
   ScratchSlots slots(scratch, SlotBytes<U>(shape), ScratchSlots::CountFor(par.threads));
-  par.For(slices.tasks, [&, n = n, inner = inner, k = k, order = order, largest = largest,
-                         outer = outer](int64_t task) {
+  par.For(slices.tasks, [&](int64_t task) {
     const ScratchSlots::Lease lease(slots);
     Key<U>* keys = reinterpret_cast<Key<U>*>(lease.floats());
     U* ordered = reinterpret_cast<U*>(keys + capacity);
-    const U flip = largest ? U{0} : static_cast<U>(~U{0});
-    for (int64_t b = slices.Begin(task); b < slices.End(task, outer * blocks); ++b) {
-      const int64_t column = b % blocks * lines, count = std::min(lines, inner - column);
-      const U* from = x + b / blocks * n * inner + column;
-      const int64_t to = b / blocks * k * inner + column;
+    const U flip = shape.largest ? U{0} : static_cast<U>(~U{0});
+    for (int64_t b = slices.Begin(task); b < slices.End(task, all); ++b) {
+      const int64_t line = b % cut.blocks * cut.lines;
+      const int64_t count = std::min(cut.lines, cut.across - line);
+      const U* from = x + b / cut.blocks * n * inner + line * cut.line_step;
+      const int64_t to = b / cut.blocks * k * inner + line * cut.result_step;
       const auto set = [&](int64_t i, int64_t c, int64_t place) {
-        const int64_t at = to + i * inner + c;
-        values[at] = from[place * inner + c];
+        const int64_t at = to + i * inner + c * cut.result_step;
+        values[at] = from[place * inner + c * cut.line_step];
         if (indices != nullptr) indices[at] = place;
       };
-      if (columns) {
+      if (cut.columns) {
+        if (cut.turns) TransposeMatrix(from, n, ordered, count, n, count, sizeof(U));
         U places[kTopKFew * kTopKLines];
-        loops.select_columns(from, inner, n, count, k, order, flip, places);
+        loops.select_columns(cut.turns ? ordered : from, cut.turns ? count : inner, n, count, k,
+                             shape.order, flip, places);
         for (int64_t i = 0; i < k; ++i) {
           for (int64_t c = 0; c < count; ++c) {
             set(i, c, static_cast<int64_t>(places[i * kTopKLines + c]));
@@ -232,8 +259,8 @@ void Run(const TopKShape& shape, const U* x, U* values, int64_t* indices, void* 
         continue;
       }
       for (int64_t c = 0; c < count; ++c) {
-        inner == 1 ? loops.order(from, n, 1, n, order, flip, ordered)
-                   : loops.order(from + c, inner, n, 1, order, flip, ordered);
+        inner == 1 ? loops.order(from, n, 1, n, shape.order, flip, ordered)
+                   : loops.order(from + c, inner, n, 1, shape.order, flip, ordered);
         if (k <= kTopKFew) {
           SelectFew(loops, ordered, n, k, keys);
         } else {

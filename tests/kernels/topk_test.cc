@@ -43,8 +43,12 @@ void Check(TopKShape shape, const std::vector<T>& x) {
 
 template <typename T>
 void CheckAll(OrderedBits order) {
-  for (const auto& [outer, n, inner] :
-       {std::array<int64_t, 3>{3, 1, 1}, {2, 100, 1}, {2, 70, 5}, {1, 1000, 17}}) {
+  for (const auto& [outer, n, inner] : {std::array<int64_t, 3>{3, 1, 1},
+                                        {2, 100, 1},
+                                        {2, 70, 5},
+                                        {1, 1000, 17},
+                                        {37, 20, 1},
+                                        {33, 140, 1}}) {
     const std::vector<float> random = test::RandomFloats(outer * n * inner, 7, -60, 60);
     std::vector<T> x(random.begin(), random.end());  // small integers have many equals
     if constexpr (std::is_floating_point_v<T>) {
