@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/round.h"
+#include "kernels/grid_points.h"
 #include "kernels/sample.h"
 #include "kernels/scratch_slots.h"
 #include "kernels/transpose.h"
@@ -15,7 +16,7 @@ namespace {
 using Mode = GridSampleShape::Mode;
 using Padding = GridSampleShape::Padding;
 
-constexpr int64_t kTile = 64;  // points
+constexpr int64_t kTile = GridPoints::kMost;
 
 // What a point reads on one axis.
 template <typename T>
@@ -118,10 +119,11 @@ struct Tile {
   int64_t most, count, pixels, points;
 };
 
-// Of kChannels planes: their taps are read once.
+// Of kChannels planes: their taps are read once. Points inside, if there are such, are done.
 template <int kChannels, typename T>
-void SumPlanes(const Tile<T>& tile, const T* plane, T* to) {
+void SumPlanes(const Tile<T>& tile, const GridPoints* inside, const T* plane, T* to) {
   for (int64_t p = 0; p < tile.count; ++p) {
+    if (inside != nullptr && inside->inside(p)) continue;
     T sums[kChannels] = {};
     const TapOf<T>* tap = tile.taps + p * tile.most;
     for (const TapOf<T>* end = tap + tile.counts[p]; tap != end; ++tap) {
@@ -173,6 +175,7 @@ void GridSample(const GridSampleShape& shape, const T* x, const T* grid, T* y, v
                 const Parallel& par) {
   const int64_t channels = shape.channels, pixels = shape.pixels(), most = MostTaps(shape);
   const bool turns = TurnsImages<T>(shape);
+  const bool by_vectors = std::is_same_v<T, float> && ReadsGridPoints(shape);
   [[maybe_unused]] auto* images = static_cast<float*>(scratch);
   if constexpr (std::is_same_v<T, float>) {
     if (turns) ToChannelsLast(x, shape.batch, channels, pixels, images, par);
@@ -192,12 +195,23 @@ void GridSample(const GridSampleShape& shape, const T* x, const T* grid, T* y, v
     for (int64_t tile = first_tile; tile < std::min(tiles, first_tile + together); ++tile) {
       const int64_t first = tile * kTile, count = std::min(kTile, shape.points - first);
       const T* points = grid + (image * shape.points + first) * shape.rank;
-      for (int64_t p = 0; p < count; ++p) {
-        counts[p] = ReadPoint(shape, points + p * shape.rank, taps + p * most);
-      }
       T* to = y + image * channels * shape.points + first;
+      GridPoints vectors;
+      if constexpr (std::is_same_v<T, float>) {
+        if (by_vectors) ReadGridPoints(shape, points, count, &vectors);
+      }
+      const auto read_point = [&](int64_t p) {
+        counts[p] = ReadPoint(shape, points + p * shape.rank, taps + p * most);
+      };
       if constexpr (std::is_same_v<T, float>) {
         if (turns) {
+          for (int64_t p = 0; p < count; ++p) {
+            if (by_vectors && vectors.inside(p)) {
+              counts[p] = TapsOfGridPoint(shape, vectors, p, taps + p * most);
+            } else {
+              read_point(p);
+            }
+          }
           auto* sums = reinterpret_cast<float*>(counts + kTile);
           SumTaps(images + image * pixels * channels, channels, channels, taps, counts, most, count,
                   sums);
@@ -205,18 +219,29 @@ void GridSample(const GridSampleShape& shape, const T* x, const T* grid, T* y, v
           continue;
         }
       }
-      const Tile<T> read{taps, counts, most, count, pixels, shape.points};
       const T* plane = x + image * channels * pixels;
+      if constexpr (std::is_same_v<T, float>) {
+        if (by_vectors) SumGridPlanes(shape, vectors, count, plane, to, shape.points);
+      }
+      bool all = true;
+      for (int64_t p = 0; p < count; ++p) {
+        if (by_vectors && vectors.inside(p)) continue;
+        read_point(p);
+        all = false;
+      }
+      if (all) continue;
+      const Tile<T> read{taps, counts, most, count, pixels, shape.points};
+      const GridPoints* const done = by_vectors ? &vectors : nullptr;
       int64_t c = 0;
       for (; c + 4 <= channels; c += 4) {
-        SumPlanes<4>(read, plane + c * pixels, to + c * shape.points);
+        SumPlanes<4>(read, done, plane + c * pixels, to + c * shape.points);
       }
       plane += c * pixels;
       to += c * shape.points;
       switch (channels - c) {
-        case 1: SumPlanes<1>(read, plane, to); break;
-        case 2: SumPlanes<2>(read, plane, to); break;
-        case 3: SumPlanes<3>(read, plane, to); break;
+        case 1: SumPlanes<1>(read, done, plane, to); break;
+        case 2: SumPlanes<2>(read, done, plane, to); break;
+        case 3: SumPlanes<3>(read, done, plane, to); break;
       }
     }
   });

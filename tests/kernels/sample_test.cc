@@ -82,7 +82,7 @@ TEST(Sample, Grid) {
     for (auto mode : {Shape::Mode::kNearest, Shape::Mode::kLinear, Shape::Mode::kCubic}) {
       for (auto padding :
            {Shape::Padding::kZeros, Shape::Padding::kBorder, Shape::Padding::kReflection}) {
-        for (int64_t channels : {1, 5, 37}) {
+        for (int64_t channels : {1, 3, 5, 37}) {
           const Shape shape{2,    channels, 151,          rank, {6, 7, rank == 3 ? 5 : 1},
                             mode, padding,  channels == 5};
           const Floats x = Floats::Random(2 * channels * shape.pixels(), 1);
