@@ -465,6 +465,10 @@ int TileGraph::Float(TileOpcode op, const int* args) {
 int TileGraph::Convert(const Expression& expression, const Instruction& cast, int x,
                        bool is_result) {
   const DType type = ComputedType(cast.type);
+  if (IsHalf(cast.type) && nodes[x].type == DType::kFloat64) {  // rounded once
+    const int half = Cast(x, cast.type);
+    return is_result ? half : Cast(half, type);
+  }
   int made = -1;
   if (nodes[x].type == DType::kFloat32) made = Quantized(x, type);
   if (type == DType::kFloat32) made = Centred(x);

@@ -56,6 +56,9 @@ TileFn DoubleTileFn(TileOpcode op, unsigned uniform);
 // Conversion between computed types, or between float32 and a 16-bit float.
 TileFn CastTileFn(DType from, DType to);
 
+// Float64 to float32, so that rounding it again to a narrower type gives what rounding once would.
+TileFn RoundToOddTileFn();
+
 // Floating point to a signed or narrow integer, null for other conversions.
 TileFn TruncateTileFn(DType from, DType to);
 

@@ -169,7 +169,8 @@ class Lowering {
     // 16-bit floats meet float32 alone.
     const TileFn fn = CastTileFn(from, node.type);
     if (fn == nullptr) {
-      const TileFn first = CastTileFn(from, DType::kFloat32);
+      const bool is_double = from == DType::kFloat64;
+      const TileFn first = is_double ? RoundToOddTileFn() : CastTileFn(from, DType::kFloat32);
       const TileFn second = CastTileFn(DType::kFloat32, node.type);
       if (first == nullptr || second == nullptr) return "a cast has no kernel";
       const int middle = AddOp(first, {place_[node.args[0]]}, 4);
