@@ -13,6 +13,7 @@
 #include "hwy/highway.h"
 #include "kernels/gemm_int8.h"
 #include "kernels/row_math-inl.h"
+#include "kernels/saturated-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
@@ -58,7 +59,7 @@ HWY_INLINE void StoreValues(hn::Vec<Reals> v, int32_t zero_point, int64_t count,
   if constexpr (sizeof(T) == 4) {
     StoreFirst(v, count, to);
   } else {
-    StoreFirst(hn::DemoteTo(hn::Rebind<T, Sums>(), Rounded(v, zero_point)), count, to);
+    StoreFirst(Saturated<T>(Rounded(v, zero_point)), count, to);
   }
 }
 

@@ -13,6 +13,7 @@
 #include <type_traits>
 
 #include "kernels/row_math-inl.h"
+#include "kernels/saturated-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
@@ -65,7 +66,7 @@ HWY_INLINE void RoundRowOf(const float* in, T* out, int64_t count) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(hn::DemoteTo(bytes, hn::NearestInt(hn::LoadU(d, in + i))), bytes, out + i);
+    hn::StoreU(Saturated<T>(hn::NearestInt(hn::LoadU(d, in + i))), bytes, out + i);
   }
   for (; i < count; ++i) out[i] = static_cast<T>(std::nearbyint(in[i]));
 }

@@ -13,6 +13,7 @@
 #include <limits>
 
 #include "kernels/int8_products-inl.h"
+#include "kernels/saturated-inl.h"
 #include "kernels/tile_ops.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -134,7 +135,7 @@ struct Quantizer {
   }
   HWY_INLINE void Do(const float* x, const float* s, const float* z, T* y) const {
     const VI whole = Whole(hn::LoadU(D(), x), s, z);
-    hn::StoreU(hn::DemoteTo(hn::Rebind<T, D>(), whole), hn::Rebind<T, D>(), y);
+    hn::StoreU(Saturated<T>(whole), hn::Rebind<T, D>(), y);
   }
 };
 
@@ -161,7 +162,7 @@ HWY_INLINE int64_t StoreCodes(T* y, int64_t count, const Whole& whole) {
     }
   }
   const hn::Rebind<T, D> codes;
-  for (; i + kLanes <= count; i += kLanes) hn::StoreU(hn::DemoteTo(codes, whole(i)), codes, y + i);
+  for (; i + kLanes <= count; i += kLanes) hn::StoreU(Saturated<T>(whole(i)), codes, y + i);
   return i;
 }
 
@@ -237,7 +238,7 @@ void OfBytes(const TileArgs& args) {
   T last_a[kLanes] = {}, last_b[kLanes] = {}, last_y[kLanes];
   const hn::Rebind<T, D> bytes;
   const VI last = whole(Rest<false>(a, i, rest, last_a), Rest<false>(b, i, rest, last_b));
-  hn::StoreU(hn::DemoteTo(bytes, last), bytes, last_y);
+  hn::StoreU(Saturated<T>(last), bytes, last_y);
   std::memcpy(y + i, last_y, static_cast<size_t>(rest) * sizeof(T));
 }
 

@@ -11,6 +11,7 @@
 #include <type_traits>
 
 #include "base/dtype.h"
+#include "kernels/saturated-inl.h"
 #include "kernels/tile_ops.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -71,7 +72,7 @@ HWY_INLINE void TruncateVector(D d, const From* HWY_RESTRICT in, To* HWY_RESTRIC
     hn::StoreU(hn::ConvertTo(hn::RebindToSigned<D>(), number), hn::RebindToSigned<D>(), out);
   } else if constexpr (sizeof(hn::TFromD<D>) == 4) {
     const hn::Rebind<To, D> to;
-    hn::StoreU(hn::DemoteTo(to, hn::ConvertTo(hn::RebindToSigned<D>(), number)), to, out);
+    hn::StoreU(Saturated<To>(hn::ConvertTo(hn::RebindToSigned<D>(), number)), to, out);
   } else {
     const hn::Rebind<int32_t, D> d32;
     const hn::Rebind<To, D> to;
@@ -79,7 +80,7 @@ HWY_INLINE void TruncateVector(D d, const From* HWY_RESTRICT in, To* HWY_RESTRIC
     if constexpr (sizeof(To) == 4) {
       hn::StoreU(wide, d32, out);
     } else {
-      hn::StoreU(hn::DemoteTo(to, wide), to, out);
+      hn::StoreU(Saturated<To>(wide), to, out);
     }
   }
 }

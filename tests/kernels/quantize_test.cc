@@ -93,6 +93,20 @@ TEST(Quantize, IsExactAtTies) {
   }
 }
 
+// Numbers whose 16th bit is set and those above their 8th not, in vectors of every kind and in
+// rests.
+TEST(Quantize, BoundsWhatIsFarTooLarge) {
+  for (const int64_t count : {3, 21, 70}) {
+    for (const int first : {32768, 33000, -33000, 65536, 98304}) {
+      std::vector<float> x;
+      for (int64_t i = 0; i < count; ++i) x.push_back(static_cast<float>(first + 3 * i));
+      CheckQuantize<uint8_t>(x, count, {1.0f}, false);
+      CheckQuantize<int8_t>(x, count, {1.0f}, false);
+      CheckQuantize<uint16_t>(x, count, {1.0f}, false);
+    }
+  }
+}
+
 TEST(Quantize, ByRowsAndColumns) {
   std::mt19937 generator(6);
   for (const int64_t columns : {1, 7, 150}) {
