@@ -10,41 +10,10 @@
 #include <sstream>
 #include <string>
 
+#include "base/small_float.h"
+
 namespace sardonyx {
 namespace {
-
-// A floating-point format of at most eight bits. Its values are sign, exponent
-// and mantissa with subnormals; what the top codes mean differs.
-struct SmallFloat {
-  DType type;
-  int exponent_bits;
-  int mantissa_bits;
-  int bias;
-  bool has_infinity;   // the all-ones exponent is infinity and NaN, as in IEEE 754
-  bool negative_zero;  // false: the code of -0 is the only NaN
-  bool has_nan;
-  uint32_t largest;  // the code of the largest number
-};
-
-// OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats 1.0; the
-// FNUZ formats after Noune et al., "8-bit Numerical Formats for Deep Neural
-// Networks" (2022).
-constexpr SmallFloat kSmallFloats[] = {
-    {DType::kFloat8E4M3FN, 4, 3, 7, false, true, true, 0x7e},
-    {DType::kFloat8E4M3FNUZ, 4, 3, 8, false, false, true, 0x7f},
-    {DType::kFloat8E5M2, 5, 2, 15, true, true, true, 0x7b},
-    {DType::kFloat8E5M2FNUZ, 5, 2, 16, false, false, true, 0x7f},
-    {DType::kFloat4E2M1, 2, 1, 1, false, true, false, 0x07},
-    {DType::kFloat6E2M3, 2, 3, 1, false, true, false, 0x1f},
-    {DType::kFloat6E3M2, 3, 2, 3, false, true, false, 0x1f},
-};
-
-const SmallFloat* FindSmallFloat(DType type) {
-  for (const SmallFloat& format : kSmallFloats) {
-    if (format.type == type) return &format;
-  }
-  return nullptr;
-}
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -54,8 +23,7 @@ constexpr int kScaleBias = 127;
 constexpr uint32_t kScaleNaN = 255;
 
 double Decode(const SmallFloat& format, uint32_t bits) {
-  const int width = 1 + format.exponent_bits + format.mantissa_bits;
-  const uint32_t sign_bit = 1u << (width - 1);
+  const uint32_t sign_bit = format.sign_bit();
   if (!format.negative_zero && bits == sign_bit) return kNaN;
   const uint32_t magnitude = bits & (sign_bit - 1);
   const int exponent = static_cast<int>(magnitude >> format.mantissa_bits);
@@ -72,15 +40,8 @@ double Decode(const SmallFloat& format, uint32_t bits) {
 }
 
 uint32_t Encode(const SmallFloat& format, double value, bool saturate) {
-  const int width = 1 + format.exponent_bits + format.mantissa_bits;
-  const uint32_t sign_bit = 1u << (width - 1);
-  const uint32_t sign = std::signbit(value) ? sign_bit : 0;
-  const uint32_t infinity = ((1u << format.exponent_bits) - 1) << format.mantissa_bits;
-  const uint32_t nan = !format.negative_zero ? sign_bit
-                       : format.has_infinity
-                           ? (sign | infinity | (1u << (format.mantissa_bits - 1)))
-                           : (sign | (sign_bit - 1));
-  if (std::isnan(value)) return format.has_nan ? nan : sign_bit;
+  const uint32_t sign = std::signbit(value) ? format.sign_bit() : 0;
+  if (std::isnan(value)) return format.nan(sign);
   // Rounded half to even: the bits of a normal number, a subnormal one by the addition of a number
   // whose last bit is its unit.
   const auto magnitude = std::bit_cast<uint64_t>(std::abs(value));
@@ -95,7 +56,8 @@ uint32_t Encode(const SmallFloat& format, double value, bool saturate) {
     code = std::bit_cast<uint64_t>(std::abs(value) + std::bit_cast<double>(unit)) - unit;
   }
   if (code > format.largest) {
-    if (!saturate && format.has_nan) return format.has_infinity ? sign | infinity : nan;
+    if (!saturate && format.has_nan)
+      return format.has_infinity ? sign | format.infinity() : format.nan(sign);
     code = format.largest;
   }
   return static_cast<uint32_t>(code) | (code != 0 || format.negative_zero ? sign : 0);

@@ -11,12 +11,14 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-DType ComputedType(DType type) { return IsHalf(type) ? DType::kFloat32 : type; }
+// Floats that are computed with in float32.
+bool IsNarrow(DType type) { return IsHalf(type) || IsByteFloat(type); }
 
-// Those of DispatchReal: no complex numbers, no floats of 8 bits, nothing below a byte.
+DType ComputedType(DType type) { return IsNarrow(type) ? DType::kFloat32 : type; }
+
+// No complex numbers, nothing below a byte.
 bool IsReal(DType type) {
-  if (IsFloat(type)) return BitWidth(type) >= 16;
-  return type == DType::kBool || (IsInteger(type) && !IsPacked(type));
+  return type == DType::kBool || ((IsFloat(type) || IsInteger(type)) && !IsPacked(type));
 }
 
 bool IsLogical(Fn fn) {
@@ -42,7 +44,7 @@ int TileGraph::Constant(DType type, double value) {
 
 int TileGraph::Cast(int from, DType type) {
   if (nodes[from].type == type) return from;
-  if (IsConstant(from) && IsFloat(type) && !IsHalf(type)) {
+  if (IsConstant(from) && IsFloat(type) && !IsNarrow(type)) {
     return Constant(type, nodes[from].value);
   }
   Node node{};
@@ -465,15 +467,15 @@ int TileGraph::Float(TileOpcode op, const int* args) {
 int TileGraph::Convert(const Expression& expression, const Instruction& cast, int x,
                        bool is_result) {
   const DType type = ComputedType(cast.type);
-  if (IsHalf(cast.type) && nodes[x].type == DType::kFloat64) {  // rounded once
-    const int half = Cast(x, cast.type);
-    return is_result ? half : Cast(half, type);
+  if (IsNarrow(cast.type) && nodes[x].type == DType::kFloat64) {  // rounded once
+    const int narrow = Cast(x, cast.type);
+    return is_result ? narrow : Cast(narrow, type);
   }
   int made = -1;
   if (nodes[x].type == DType::kFloat32) made = Quantized(x, type);
   if (type == DType::kFloat32) made = Centred(x);
   if (made < 0) made = Cast(x, type);
-  if (IsHalf(cast.type) && expression.RegisterType(cast.args[0]) != cast.type && !is_result) {
+  if (IsNarrow(cast.type) && expression.RegisterType(cast.args[0]) != cast.type && !is_result) {
     made = Cast(Cast(made, cast.type), type);  // the rounding is meant
   }
   return made;

@@ -255,6 +255,7 @@ HWY_EXPORT(Expand);
 TileFn CastTileFn(DType from, DType to) {
   if (from == DType::kFloat16) return to == DType::kFloat32 ? HalfTileFn(false) : nullptr;
   if (to == DType::kFloat16) return from == DType::kFloat32 ? HalfTileFn(true) : nullptr;
+  if (IsByteFloat(from) || IsByteFloat(to)) return SmallFloatTileFn(from, to);
   const TileFn truncate = TruncateTileFn(from, to);
   return truncate != nullptr ? truncate : HWY_DYNAMIC_DISPATCH(FindCast)(from, to);
 }

@@ -17,8 +17,10 @@ namespace {
 
 bool IsSimple(const Value* value) {
   const DType dtype = value->fact.type.dtype;
-  return value->fact.type.is_tensor() && value->fact.ranked() && BitWidth(dtype) >= 8 &&
-         (IsInteger(dtype) || dtype == DType::kBool || IsPlainFloat(dtype));
+  // Powers of two are rounded in a way of their own.
+  const bool is_number = IsFloat(dtype) ? dtype != DType::kFloat8E8M0 : IsInteger(dtype);
+  return value->fact.type.is_tensor() && value->fact.ranked() &&
+         (dtype == DType::kBool || (is_number && !IsPacked(dtype)));
 }
 
 bool IsFusable(const Node& node) {

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/cast.h"
 #include "each_target.h"
@@ -14,6 +15,8 @@ namespace sardonyx {
 namespace {
 
 constexpr DType kHalves[] = {DType::kFloat16, DType::kBFloat16};
+constexpr DType kByteFloats[] = {DType::kFloat8E4M3FN, DType::kFloat8E4M3FNUZ, DType::kFloat8E5M2,
+                                 DType::kFloat8E5M2FNUZ};
 
 // Of a value, whatever its width.
 template <typename T>
@@ -55,22 +58,104 @@ std::vector<double> Ties(const std::vector<double>& codes) {
   return values;
 }
 
-// The middles of codes of a format of 16 bits that follow each other.
-std::vector<double> Middles(DType type) {
+// The middles of codes of a format that follow each other.
+template <typename Bits>
+std::vector<double> Middles(DType type, int step) {
   std::vector<double> middles;
-  for (uint32_t code = 0; code < 0x7c00; code += 37) {
-    const uint16_t pair[] = {static_cast<uint16_t>(code), static_cast<uint16_t>(code + 1)};
+  for (int code = 0; code < std::numeric_limits<Bits>::max() / 2; code += step) {
+    const Bits pair[] = {static_cast<Bits>(code), static_cast<Bits>(code + 1)};
     double values[2];
     ConvertElements(type, pair, DType::kFloat64, values, 2, true);
-    middles.push_back((values[0] + values[1]) / 2);
+    if (std::isfinite(values[1])) middles.push_back((values[0] + values[1]) / 2);
   }
   return middles;
 }
 
 TEST(NarrowCast, DoublesAreRoundedOnce) {
   for (const DType to : kHalves) {
-    const std::vector<std::byte> in = Bytes(Ties(Middles(to)));
+    const std::vector<std::byte> in = Bytes(Ties(Middles<uint16_t>(to, 37)));
     ForEachTarget([&] { CheckCast(DType::kFloat64, in, to); });
+  }
+  for (const DType to : kByteFloats) {
+    const std::vector<std::byte> in = Bytes(Ties(Middles<uint8_t>(to, 1)));
+    ForEachTarget([&] { CheckCast(DType::kFloat64, in, to); });
+  }
+}
+
+TEST(NarrowCast, FloatsToBytes) {
+  std::vector<float> every;  // sign, exponent and first bits of the mantissa; what follows: some
+  for (uint32_t high = 0; high < 1u << 14; ++high) {
+    for (const uint32_t low : {0u, 1u, 0x1ffffu, 0x20000u, 0x20001u, 0x3ffffu}) {
+      every.push_back(std::bit_cast<float>(high << 18 | low));
+    }
+  }
+  for (const DType to : kByteFloats) {
+    std::vector<float> in = every;
+    for (const double tie : Ties(Middles<uint8_t>(to, 1))) {
+      in.push_back(static_cast<float>(tie));
+      in.push_back(std::nextafter(in.back(), 0.0f));
+    }
+    ForEachTarget([&] { CheckCast(DType::kFloat32, Bytes(in), to); });
+  }
+}
+
+TEST(NarrowCast, BytesToNumbersAndBack) {
+  std::vector<uint8_t> codes(256);
+  std::iota(codes.begin(), codes.end(), uint8_t{0});
+  ForEachTarget([&] {
+    for (const DType from : kByteFloats) {
+      for (const DType to : {DType::kFloat32, DType::kFloat64, DType::kFloat16, DType::kBFloat16,
+                             DType::kInt8, DType::kUInt8, DType::kInt32, DType::kInt64,
+                             DType::kBool, DType::kFloat8E4M3FN, DType::kFloat8E5M2FNUZ}) {
+        if (from != to) CheckCast(from, Bytes(codes), to);
+      }
+    }
+    CheckCast(DType::kFloat8E8M0, Bytes(codes), DType::kFloat32);
+  });
+}
+
+TEST(NarrowCast, IntegersToBytes) {
+  std::vector<int64_t> in = {0, 1, -1, 17, 100, 447, 448, 464, 465, -57344, 61440, 1ll << 40};
+  for (int64_t i = 0; i < 40; ++i) in.push_back((int64_t{1} << i) + i);
+  const std::vector<int32_t> narrow(in.begin(), in.end());
+  ForEachTarget([&] {
+    for (const DType to : kByteFloats) {
+      CheckCast(DType::kInt64, Bytes(in), to);
+      CheckCast(DType::kInt32, Bytes(narrow), to);
+    }
+  });
+}
+
+TEST(NarrowCast, LargeNumbersToIntegers) {
+  std::vector<double> in;
+  for (const double first : {32768.0, 33000.0, 65536.0, -33000.0, 98304.0, 1e9, -1e9}) {
+    for (int i = 0; i < 21; ++i) in.push_back(first + 3 * i);
+  }
+  const std::vector<float> narrow(in.begin(), in.end());
+  ForEachTarget([&] {
+    for (const DType to : {DType::kUInt8, DType::kInt8, DType::kUInt16, DType::kInt16}) {
+      CheckCast(DType::kFloat64, Bytes(in), to);
+      CheckCast(DType::kFloat32, Bytes(narrow), to);
+    }
+  });
+}
+
+// A value between two casts is rounded.
+TEST(NarrowCast, RoundsWithinAnExpression) {
+  std::vector<float> x(1000), y(x.size()), wanted(x.size());
+  for (size_t i = 0; i < x.size(); ++i) x[i] = 0.37f * static_cast<float>(i) - 100;
+  std::vector<uint8_t> codes(x.size());
+  const int64_t count = static_cast<int64_t>(x.size()), dims[] = {count}, strides[] = {1};
+  for (const DType type : kByteFloats) {
+    ConvertElements(DType::kFloat32, x.data(), type, codes.data(), count, true);
+    ConvertElements(type, codes.data(), DType::kFloat32, wanted.data(), count, true);
+    const Expression e = Expression::Parse(
+        fmt::format("(float; 3:float) cast(0):{} cast(2):float mul(3,1):float", Name(type)));
+    ForEachTarget([&] {
+      const void* const data[] = {x.data()};
+      RunElementwise(PrepareElementwise(e, dims, strides), data, y.data(), Parallel{});
+      for (size_t i = 0; i < x.size(); ++i) ASSERT_EQ(y[i], 3 * wanted[i]) << i;
+    });
   }
 }
 
