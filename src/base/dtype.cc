@@ -65,6 +65,7 @@ bool IsSigned(DType type) {
 bool IsPlainFloat(DType type) { return IsFloat(type) && BitWidth(type) >= 16; }
 bool IsHalf(DType type) { return type == DType::kFloat16 || type == DType::kBFloat16; }
 bool IsByteFloat(DType type) { return IsFloat(type) && BitWidth(type) == 8; }
+bool IsNarrowFloat(DType type) { return IsHalf(type) || IsByteFloat(type); }
 bool IsByte(DType type) { return type == DType::kInt8 || type == DType::kUInt8; }
 bool IsPacked(DType type) { return BitWidth(type) > 0 && BitWidth(type) < 8; }
 

@@ -26,11 +26,12 @@ int BitWidth(DType type);
 // 6-bit formats are packed too. Strings take sizeof(std::string) each.
 int64_t ByteSize(DType type, int64_t count);
 
-bool IsFloat(DType type);       // every real floating-point format, small ones included
-bool IsPlainFloat(DType type);  // float16, bfloat16, float or double: what most operators take
-bool IsHalf(DType type);        // float16 or bfloat16: computed as float
-bool IsByteFloat(DType type);   // one of 8 bits
-bool IsInteger(DType type);     // signed or unsigned, 2 to 64 bits; not bool
+bool IsFloat(DType type);        // every real floating-point format, small ones included
+bool IsPlainFloat(DType type);   // float16, bfloat16, float or double: what most operators take
+bool IsHalf(DType type);         // float16 or bfloat16: computed as float
+bool IsByteFloat(DType type);    // one of 8 bits
+bool IsNarrowFloat(DType type);  // of 8 or 16 bits: computed as float
+bool IsInteger(DType type);      // signed or unsigned, 2 to 64 bits; not bool
 bool IsSigned(DType type);
 bool IsByte(DType type);    // int8 or uint8
 bool IsPacked(DType type);  // less than a byte an element

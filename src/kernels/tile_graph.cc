@@ -11,10 +11,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Floats that are computed with in float32.
-bool IsNarrow(DType type) { return IsHalf(type) || IsByteFloat(type); }
-
-DType ComputedType(DType type) { return IsNarrow(type) ? DType::kFloat32 : type; }
+DType ComputedType(DType type) { return IsNarrowFloat(type) ? DType::kFloat32 : type; }
 
 // No complex numbers, nothing below a byte.
 bool IsReal(DType type) {
@@ -44,7 +41,7 @@ int TileGraph::Constant(DType type, double value) {
 
 int TileGraph::Cast(int from, DType type) {
   if (nodes[from].type == type) return from;
-  if (IsConstant(from) && IsFloat(type) && !IsNarrow(type)) {
+  if (IsConstant(from) && IsFloat(type) && !IsNarrowFloat(type)) {
     return Constant(type, nodes[from].value);
   }
   Node node{};
@@ -467,7 +464,7 @@ int TileGraph::Float(TileOpcode op, const int* args) {
 int TileGraph::Convert(const Expression& expression, const Instruction& cast, int x,
                        bool is_result) {
   const DType type = ComputedType(cast.type);
-  if (IsNarrow(cast.type) && nodes[x].type == DType::kFloat64) {  // rounded once
+  if (IsNarrowFloat(cast.type) && nodes[x].type == DType::kFloat64) {  // rounded once
     const int narrow = Cast(x, cast.type);
     return is_result ? narrow : Cast(narrow, type);
   }
@@ -475,7 +472,8 @@ int TileGraph::Convert(const Expression& expression, const Instruction& cast, in
   if (nodes[x].type == DType::kFloat32) made = Quantized(x, type);
   if (type == DType::kFloat32) made = Centred(x);
   if (made < 0) made = Cast(x, type);
-  if (IsNarrow(cast.type) && expression.RegisterType(cast.args[0]) != cast.type && !is_result) {
+  if (IsNarrowFloat(cast.type) && expression.RegisterType(cast.args[0]) != cast.type &&
+      !is_result) {
     made = Cast(Cast(made, cast.type), type);  // the rounding is meant
   }
   return made;
@@ -539,6 +537,11 @@ std::string_view TileGraph::Build(const Expression& expression) {
   }
   for (const Instruction& instruction : expression.code) {
     if (!IsReal(instruction.type)) return "a result's element type is not a real number or bool";
+    // An integer that float32 does not have would be rounded twice, to the nearest and up.
+    if (instruction.type == DType::kFloat8E8M0 &&
+        !IsFloat(expression.RegisterType(instruction.args[0]))) {
+      return "powers of two are made of floats alone";
+    }
     int args[3] = {-1, -1, -1};
     for (int i = 0; i < Arity(instruction.fn); ++i) args[i] = map[instruction.args[i]];
     const bool is_result = reg == expression.registers() - 1;

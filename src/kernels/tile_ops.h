@@ -56,8 +56,8 @@ TileFn DoubleTileFn(TileOpcode op, unsigned uniform);
 // Conversion between computed types, or between float32 and a float of 8 or 16 bits.
 TileFn CastTileFn(DType from, DType to);
 
-// Float32 to one of the formats of 4, 6 and 8 bits, a byte each, but for float8e8m0; or from one of
-// 8 bits to float32. Null for other conversions.
+// Float32 to one of the formats of 4, 6 and 8 bits, a byte each; or from one of 8 bits to float32.
+// Null for other conversions.
 TileFn SmallFloatTileFn(DType from, DType to);
 
 // Float64 to float32, so that rounding it again to a narrower type gives what rounding once would.

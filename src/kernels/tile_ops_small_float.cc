@@ -47,9 +47,19 @@ HWY_INLINE V Codes(D d, const SmallFloat& format, V bits) {
   return hn::IfThenElse(is_nan, nan, hn::Or(code, sign));
 }
 
+// Powers of two, away from zero, as float8e8m0: the exponent's bits are those of float32.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V PowerCodes(D d, V bits) {
+  const auto set = [d](uint32_t value) HWY_ATTR { return hn::Set(d, value); };
+  const V magnitude = hn::And(bits, set(0x7fffffff));
+  const V up = hn::ShiftRight<23>(hn::Add(magnitude, set(0x7fffff)));
+  const auto is_positive = hn::Gt(magnitude, set(0x00400000));  // above the least, 2^-127
+  const V code = hn::Min(hn::IfThenElseZero(is_positive, up), set(254));
+  return hn::IfThenElse(hn::Gt(magnitude, set(0x7f800000)), set(255), code);
+}
+
 template <DType kType>
 void Encode(const TileArgs& args) {
-  constexpr SmallFloat kFormat = *FindSmallFloat(kType);
   const hn::ScalableTag<uint32_t> d;
   const hn::RebindToSigned<decltype(d)> di;
   const hn::Rebind<uint8_t, decltype(d)> bytes;
@@ -57,7 +67,13 @@ void Encode(const TileArgs& args) {
   const uint32_t* in = static_cast<const uint32_t*>(args.in[0]);
   uint8_t* out = static_cast<uint8_t*>(args.out);
   const auto codes = [&](const uint32_t* from) HWY_ATTR {
-    return hn::DemoteTo(bytes, hn::BitCast(di, Codes(d, kFormat, hn::LoadU(d, from))));
+    const auto bits = hn::LoadU(d, from);
+    if constexpr (kType == DType::kFloat8E8M0) {
+      return hn::DemoteTo(bytes, hn::BitCast(di, PowerCodes(d, bits)));
+    } else {
+      constexpr SmallFloat kFormat = *FindSmallFloat(kType);
+      return hn::DemoteTo(bytes, hn::BitCast(di, Codes(d, kFormat, bits)));
+    }
   };
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) hn::StoreU(codes(in + i), bytes, out + i);
@@ -93,7 +109,8 @@ TileFn FindEncode(DType type) {
     case DType::kFloat4E2M1: return Encode<DType::kFloat4E2M1>;
     case DType::kFloat6E2M3: return Encode<DType::kFloat6E2M3>;
     case DType::kFloat6E3M2: return Encode<DType::kFloat6E3M2>;
-    default: return nullptr;  // a power of two is rounded in another way
+    case DType::kFloat8E8M0: return Encode<DType::kFloat8E8M0>;
+    default: return nullptr;
   }
 }
 

@@ -445,7 +445,7 @@ TEST(Elementwise, NothingToDo) {
 TEST(Elementwise, RefusesWithReason) {
   const int64_t dims[] = {3}, strides[] = {1};
   for (const char* text :
-       {"(string) cast(0):float", "(complex64) neg(0):complex64", "(float) cast(0):float8e8m0",
+       {"(string) cast(0):float", "(complex64) neg(0):complex64", "(int64) cast(0):float8e8m0",
         "(float) cast(0):float4e2m1", "(int32) exp(0):int32"}) {
     std::string why;
     EXPECT_FALSE(PrepareElementwise(Expression::Parse(text), dims, strides, &why)) << text;

@@ -6,10 +6,12 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <random>
 
 #include "base/cast.h"
 #include "each_target.h"
 #include "kernels/elementwise.h"
+#include "kernels/packed_cast.h"
 
 namespace sardonyx {
 namespace {
@@ -43,6 +45,20 @@ void CheckCast(DType from, const std::vector<std::byte>& in, DType to) {
   for (size_t i = 0; i < out.size(); ++i) {
     ASSERT_EQ(static_cast<int>(out[i]), static_cast<int>(wanted[i])) << "element " << i / width;
   }
+}
+
+void CheckPacked(DType from, const std::vector<std::byte>& in, DType to, int64_t count) {
+  SCOPED_TRACE(fmt::format("{} of {} to {}", count, Name(from), Name(to)));
+  const std::optional<PackedCast> cast = PreparePackedCast(from, to);
+  ASSERT_TRUE(cast);
+  const size_t bytes = static_cast<size_t>(ByteSize(to, count));
+  std::vector<std::byte> wanted(bytes), out(bytes + 1, std::byte{0x5a});
+  ConvertElements(from, in.data(), to, wanted.data(), count, /*saturate=*/true);
+  RunPackedCast(*cast, in.data(), out.data(), count, Parallel{});
+  for (size_t i = 0; i < bytes; ++i) {
+    ASSERT_EQ(static_cast<int>(out[i]), static_cast<int>(wanted[i])) << "byte " << i;
+  }
+  ASSERT_EQ(out.back(), std::byte{0x5a});
 }
 
 // Numbers halfway between neighbours of a format, and next to these.
@@ -97,6 +113,18 @@ TEST(NarrowCast, FloatsToBytes) {
     }
     ForEachTarget([&] { CheckCast(DType::kFloat32, Bytes(in), to); });
   }
+  std::vector<float> powers = every;
+  for (uint32_t i = 0; i < 256; ++i) {
+    for (const uint32_t bits : {i << 23, (i << 23) + 1, (i << 23) - 1, 0x00400000 + i - 128}) {
+      powers.push_back(std::bit_cast<float>(bits));
+    }
+  }
+  const std::vector<double> doubles(powers.begin(), powers.end());
+  ForEachTarget([&] {
+    CheckCast(DType::kFloat32, Bytes(powers), DType::kFloat8E8M0);
+    CheckCast(DType::kFloat64, Bytes(doubles), DType::kFloat8E8M0);
+    CheckCast(DType::kFloat64, Bytes(Ties({1.0, 0x1p-127, 0x1p-20})), DType::kFloat8E8M0);
+  });
 }
 
 TEST(NarrowCast, BytesToNumbersAndBack) {
@@ -138,6 +166,38 @@ TEST(NarrowCast, LargeNumbersToIntegers) {
       CheckCast(DType::kFloat32, Bytes(narrow), to);
     }
   });
+}
+
+// Numbers of 2 and 4 bits, the last of which share their byte with nothing.
+TEST(NarrowCast, PackedNumbers) {
+  constexpr DType kPacked[] = {DType::kInt4, DType::kUInt4, DType::kInt2, DType::kUInt2,
+                               DType::kFloat4E2M1};
+  constexpr DType kOthers[] = {DType::kFloat32,  DType::kFloat64, DType::kFloat16,
+                               DType::kBFloat16, DType::kInt8,    DType::kUInt8,
+                               DType::kInt16,    DType::kInt32,   DType::kInt64,
+                               DType::kUInt64,   DType::kBool,    DType::kFloat8E4M3FN};
+  std::mt19937 generator(3);
+  for (const int64_t count : {1, 2, 7, 512, 1203}) {
+    std::vector<double> numbers;
+    for (int64_t i = 0; i < count; ++i) {
+      const double number = static_cast<double>(generator() % 4096) / 128 - 16;
+      numbers.push_back(i % 50 == 9 ? 1e10 * number : i % 50 == 11 ? NAN : number);
+    }
+    for (const DType packed : kPacked) {
+      for (const DType other : kOthers) {
+        std::vector<std::byte> wide(static_cast<size_t>(count) * 8);
+        ConvertElements(DType::kFloat64, numbers.data(), other, wide.data(), count, true);
+        ForEachTarget([&] {
+          CheckPacked(other, wide, packed, count);
+          CheckPacked(packed, wide, other, count);
+        });
+      }
+    }
+  }
+  EXPECT_FALSE(PreparePackedCast(DType::kInt4, DType::kUInt4));
+  EXPECT_FALSE(PreparePackedCast(DType::kString, DType::kUInt4));
+  EXPECT_FALSE(PreparePackedCast(DType::kFloat6E2M3, DType::kFloat32));
+  EXPECT_FALSE(PreparePackedCast(DType::kFloat32, DType::kFloat16));
 }
 
 // A value between two casts is rounded.

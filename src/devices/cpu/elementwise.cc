@@ -8,6 +8,7 @@
 #include "devices/cpu/families.h"
 #include "kernels/byte_table.h"
 #include "kernels/narrow.h"
+#include "kernels/packed_cast.h"
 #include "kernels/slices.h"
 
 namespace sardonyx::cpu {
@@ -88,17 +89,36 @@ BindResult BindByteTable(const BindRequest& request) {
   return bound;
 }
 
-// A cast alone, to or from types that tiles do not have: strings and numbers of few bits.
-BindResult BindConversion(const BindRequest& request) {
-  constexpr int64_t kWholeBytes = 64;  // so many elements of any width end with a byte
-  const Operand &x = request.inputs[0], &y = request.outputs[0];
+// Why it is not a cast alone, of as many elements.
+std::string NoConversion(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
   const Expression expression = request.node.op->expression(request.node, {&x.dtype, 1});
   if (request.inputs.size() != 1 || expression.inputs.size() != 1 || expression.code.size() != 1 ||
       expression.code[0].fn != Fn::kCast) {
-    return Refuse("it does more than convert");
+    return "it does more than convert";
   }
+  return x.size() == request.outputs[0].size() ? "" : "the input is broadcast";
+}
+
+// To or from numbers of 2 and 4 bits.
+BindResult BindPackedCast(const BindRequest& request) {
+  if (std::string why = NoConversion(request); !why.empty()) return why;
+  const Operand& y = request.outputs[0];
+  std::optional<PackedCast> cast = PreparePackedCast(request.inputs[0].dtype, y.dtype);
+  if (!cast) return Refuse("the types have no such kernel");
+  Bound bound;
+  bound.run = [cast = *std::move(cast), count = y.size()](const StepArgs& args) {
+    RunPackedCast(cast, args.in[0], args.out[0], count, args.parallel);
+  };
+  return bound;
+}
+
+// To or from other types that tiles do not have: strings and numbers of few bits.
+BindResult BindConversion(const BindRequest& request) {
+  constexpr int64_t kWholeBytes = 64;  // so many elements of any width end with a byte
+  if (std::string why = NoConversion(request); !why.empty()) return why;
+  const Operand &x = request.inputs[0], &y = request.outputs[0];
   const int64_t count = y.size();
-  if (x.size() != count) return Refuse("the input is broadcast");
   Bound bound;
   bound.run = [=, from = x.dtype, to = y.dtype,
                slices = Slice(count, 20, kWholeBytes)](const StepArgs& args) {
@@ -112,8 +132,10 @@ BindResult BindConversion(const BindRequest& request) {
   return bound;
 }
 
-constexpr Implementation kList[] = {
-    {"byte table", BindByteTable}, {"tiles", BindTiles}, {"conversion", BindConversion}};
+constexpr Implementation kList[] = {{"byte table", BindByteTable},
+                                    {"tiles", BindTiles},
+                                    {"packed numbers", BindPackedCast},
+                                    {"conversion", BindConversion}};
 
 }  // namespace
 
