@@ -7,8 +7,6 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
-#include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -104,24 +102,6 @@ void ToBFloat16(const TileArgs& args) {
   }
 }
 
-// To the float next to x whose last bit is set, unless x is a float: rounded again, to fewer bits,
-// it gives what x would (Boldo and Melquiond, 2008).
-void RoundToOdd(const TileArgs& args) {
-  const double* in = static_cast<const double*>(args.in[0]);
-  float* out = static_cast<float*>(args.out);
-  const int64_t count = args.count;
-  SARDONYX_TILE_LOOP
-  for (int64_t i = 0; i < count; ++i) {
-    const double x = in[i];
-    const float nearest = static_cast<float>(x);
-    const double back = nearest;
-    const auto bits = std::bit_cast<uint32_t>(nearest);
-    const uint32_t odd = (bits - (std::abs(back) > std::abs(x) ? 1 : 0)) | 1;
-    const bool is_exact = back == x || (bits & 0x7f800000) == 0x7f800000;
-    out[i] = std::bit_cast<float>(is_exact ? bits : odd);
-  }
-}
-
 template <typename From>
 TileFn FindCastFrom(DType to) {
   switch (to) {
@@ -159,8 +139,6 @@ TileFn FindCast(DType from, DType to) {
     default: return nullptr;
   }
 }
-
-TileFn FindRoundToOdd() { return RoundToOdd; }
 
 template <typename Bits>
 void Fill(const TileArgs& args) {
@@ -248,7 +226,6 @@ void CopyTile(const TileArgs& args) {
 }  // namespace
 
 HWY_EXPORT(FindCast);
-HWY_EXPORT(FindRoundToOdd);
 HWY_EXPORT(FindFill);
 HWY_EXPORT(Expand);
 
@@ -259,8 +236,6 @@ TileFn CastTileFn(DType from, DType to) {
   const TileFn truncate = TruncateTileFn(from, to);
   return truncate != nullptr ? truncate : HWY_DYNAMIC_DISPATCH(FindCast)(from, to);
 }
-
-TileFn RoundToOddTileFn() { return HWY_DYNAMIC_DISPATCH(FindRoundToOdd)(); }
 
 TileFn FillTileFn(int element_bytes) { return HWY_DYNAMIC_DISPATCH(FindFill)(element_bytes); }
 

@@ -1,4 +1,4 @@
-// Floating point to integers, on tiles.
+// Floating point to integers, and float64 to fewer bits, on tiles.
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -6,6 +6,9 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -101,6 +104,42 @@ void Truncate(const TileArgs& args) {
   std::memcpy(out + i, result, static_cast<size_t>(count - i) * sizeof(To));
 }
 
+// The float next to x whose last bit is set, unless x is a float: rounded again, to fewer bits, it
+// gives what x would (Boldo and Melquiond, 2008).
+float OddFloat(double x) {
+  const float nearest = static_cast<float>(x);
+  if (!std::isfinite(nearest) || nearest == x) return nearest;
+  const bool is_beyond = std::abs(static_cast<double>(nearest)) > std::abs(x);
+  return std::bit_cast<float>((std::bit_cast<uint32_t>(nearest) - (is_beyond ? 1 : 0)) | 1);
+}
+
+void RoundToOdd(const TileArgs& args) {
+  const hn::ScalableTag<double> d;
+  const hn::RebindToUnsigned<decltype(d)> du;
+  const hn::Rebind<float, decltype(d)> df;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), count = args.count;
+  const double* in = static_cast<const double*>(args.in[0]);
+  float* out = static_cast<float*>(args.out);
+  const auto left_out = hn::Set(du, 0x1fffffff), last_bit = hn::Set(du, 0x20000000);
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto x = hn::LoadU(d, in + i);
+    // Floats below the normal ones have fewer bits than are kept here.
+    const auto is_small = hn::Lt(hn::Abs(x), hn::Set(d, 0x1p-126));
+    if (HWY_UNLIKELY(!hn::AllFalse(d, hn::And(is_small, hn::Ne(x, hn::Zero(d)))))) {
+      std::transform(in + i, in + i + lanes, out + i, OddFloat);
+      continue;
+    }
+    const auto bits = hn::BitCast(du, x), kept = hn::AndNot(left_out, bits);
+    const auto is_exact = hn::Eq(kept, bits);
+    const auto odd = hn::IfThenElse(is_exact, kept, hn::Or(kept, last_bit));
+    hn::StoreU(hn::DemoteTo(df, hn::BitCast(d, odd)), df, out + i);
+  }
+  std::transform(in + i, in + count, out + i, OddFloat);
+}
+
+TileFn FindRoundToOdd() { return RoundToOdd; }
+
 template <typename From>
 TileFn FindTo(DType to) {
   switch (to) {
@@ -130,7 +169,10 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 
 HWY_EXPORT(Find);
+HWY_EXPORT(FindRoundToOdd);
 TileFn TruncateTileFn(DType from, DType to) { return HWY_DYNAMIC_DISPATCH(Find)(from, to); }
+
+TileFn RoundToOddTileFn() { return HWY_DYNAMIC_DISPATCH(FindRoundToOdd)(); }
 
 }  // namespace sardonyx
 #endif
