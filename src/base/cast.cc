@@ -102,17 +102,6 @@ int8_t SmallInteger(DType type, uint32_t bits) {
   return static_cast<int8_t>(bits);
 }
 
-// The float next to x whose last bit is set unless x is a float: rounded again,
-// to 16 bits, it gives what x itself would (Boldo and Melquiond, "Emulation of
-// FMA and correctly rounded sums", 2008).
-float RoundToOdd(double x) {
-  const float nearest = static_cast<float>(x);
-  if (!std::isfinite(nearest) || nearest == x) return nearest;
-  uint32_t bits = std::bit_cast<uint32_t>(nearest);
-  if (std::abs(static_cast<double>(nearest)) > std::abs(x)) --bits;
-  return std::bit_cast<float>(bits | 1);
-}
-
 template <typename From, typename To>
 To ConvertNumber(From from) {
   if constexpr (std::is_same_v<From, To>) {
@@ -268,6 +257,14 @@ void CheckSupported(DType type) {
 }
 
 }  // namespace
+
+float RoundToOdd(double x) {
+  const float nearest = static_cast<float>(x);
+  if (!std::isfinite(nearest) || nearest == x) return nearest;
+  uint32_t bits = std::bit_cast<uint32_t>(nearest);
+  if (std::abs(static_cast<double>(nearest)) > std::abs(x)) --bits;
+  return std::bit_cast<float>(bits | 1);
+}
 
 uint32_t ReadPacked(const void* data, int bits, int64_t i) {
   const auto* bytes = static_cast<const uint8_t*>(data);

@@ -20,6 +20,11 @@ enum class ScaleRounding : uint8_t { kUp, kDown, kNearest };
 void ConvertElements(DType from, const void* in, DType to, void* out, int64_t count, bool saturate,
                      ScaleRounding rounding = ScaleRounding::kUp);
 
+// The float next to x whose last bit is set unless x is a float: rounded again, to 16 bits or
+// fewer, it gives what x itself would (Boldo and Melquiond, "Emulation of FMA and correctly rounded
+// sums", 2008).
+float RoundToOdd(double x);
+
 // Bits of element i of a packed format of `bits` (2, 4, 6) an element, low bits first.
 uint32_t ReadPacked(const void* data, int bits, int64_t i);
 void WritePacked(void* data, int bits, int64_t i, uint32_t value);

@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "base/round.h"
+#include "kernels/row_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
@@ -102,13 +102,7 @@ HWY_INLINE void SumPlanesOf(const GridSampleShape& shape, const GridPoints& at, 
         sum = hn::MulAdd(w2, hn::GatherIndex(d, plane + width, first), sum);
         sum = hn::MulAdd(w3, hn::GatherIndex(d, plane + width + 1, first), sum);
       }
-      if (left == kLanes) {
-        hn::StoreU(sum, d, out);
-        continue;
-      }
-      HWY_ALIGN float few[kLanes];
-      hn::Store(sum, d, few);
-      std::copy_n(few, left, out);
+      left == kLanes ? hn::StoreU(sum, d, out) : StorePart(sum, d, out, left);
     }
   }
 }

@@ -119,11 +119,11 @@ struct Tile {
   int64_t most, count, pixels, points;
 };
 
-// Of kChannels planes: their taps are read once. Points inside, if there are such, are done.
+// Of kChannels planes: their taps are read once. Points inside are done.
 template <int kChannels, typename T>
-void SumPlanes(const Tile<T>& tile, const GridPoints* inside, const T* plane, T* to) {
+void SumPlanes(const Tile<T>& tile, const GridPoints& at, const T* plane, T* to) {
   for (int64_t p = 0; p < tile.count; ++p) {
-    if (inside != nullptr && inside->inside(p)) continue;
+    if (at.inside(p)) continue;
     T sums[kChannels] = {};
     const TapOf<T>* tap = tile.taps + p * tile.most;
     for (const TapOf<T>* end = tap + tile.counts[p]; tap != end; ++tap) {
@@ -196,18 +196,19 @@ void GridSample(const GridSampleShape& shape, const T* x, const T* grid, T* y, v
       const int64_t first = tile * kTile, count = std::min(kTile, shape.points - first);
       const T* points = grid + (image * shape.points + first) * shape.rank;
       T* to = y + image * channels * shape.points + first;
-      GridPoints vectors;
+      GridPoints at;
       if constexpr (std::is_same_v<T, float>) {
-        if (by_vectors) ReadGridPoints(shape, points, count, &vectors);
+        if (by_vectors) ReadGridPoints(shape, points, count, &at);
       }
+      if (!by_vectors) std::fill_n(at.first, count, -1);
       const auto read_point = [&](int64_t p) {
         counts[p] = ReadPoint(shape, points + p * shape.rank, taps + p * most);
       };
       if constexpr (std::is_same_v<T, float>) {
         if (turns) {
           for (int64_t p = 0; p < count; ++p) {
-            if (by_vectors && vectors.inside(p)) {
-              counts[p] = TapsOfGridPoint(shape, vectors, p, taps + p * most);
+            if (at.inside(p)) {
+              counts[p] = TapsOfGridPoint(shape, at, p, taps + p * most);
             } else {
               read_point(p);
             }
@@ -221,27 +222,26 @@ void GridSample(const GridSampleShape& shape, const T* x, const T* grid, T* y, v
       }
       const T* plane = x + image * channels * pixels;
       if constexpr (std::is_same_v<T, float>) {
-        if (by_vectors) SumGridPlanes(shape, vectors, count, plane, to, shape.points);
+        if (by_vectors) SumGridPlanes(shape, at, count, plane, to, shape.points);
       }
       bool all = true;
       for (int64_t p = 0; p < count; ++p) {
-        if (by_vectors && vectors.inside(p)) continue;
+        if (at.inside(p)) continue;
         read_point(p);
         all = false;
       }
       if (all) continue;
       const Tile<T> read{taps, counts, most, count, pixels, shape.points};
-      const GridPoints* const done = by_vectors ? &vectors : nullptr;
       int64_t c = 0;
       for (; c + 4 <= channels; c += 4) {
-        SumPlanes<4>(read, done, plane + c * pixels, to + c * shape.points);
+        SumPlanes<4>(read, at, plane + c * pixels, to + c * shape.points);
       }
       plane += c * pixels;
       to += c * shape.points;
       switch (channels - c) {
-        case 1: SumPlanes<1>(read, done, plane, to); break;
-        case 2: SumPlanes<2>(read, done, plane, to); break;
-        case 3: SumPlanes<3>(read, done, plane, to); break;
+        case 1: SumPlanes<1>(read, at, plane, to); break;
+        case 2: SumPlanes<2>(read, at, plane, to); break;
+        case 3: SumPlanes<3>(read, at, plane, to); break;
       }
     }
   });

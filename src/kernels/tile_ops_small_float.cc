@@ -6,12 +6,12 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 
 #include "base/cast.h"
 #include "base/small_float.h"
+#include "kernels/row_math-inl.h"
 #include "kernels/tile_ops.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -66,8 +66,7 @@ void Encode(const TileArgs& args) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), count = args.count;
   const uint32_t* in = static_cast<const uint32_t*>(args.in[0]);
   uint8_t* out = static_cast<uint8_t*>(args.out);
-  const auto codes = [&](const uint32_t* from) HWY_ATTR {
-    const auto bits = hn::LoadU(d, from);
+  const auto codes = [&](auto bits) HWY_ATTR {
     if constexpr (kType == DType::kFloat8E8M0) {
       return hn::DemoteTo(bytes, hn::BitCast(di, PowerCodes(d, bits)));
     } else {
@@ -76,13 +75,8 @@ void Encode(const TileArgs& args) {
     }
   };
   int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) hn::StoreU(codes(in + i), bytes, out + i);
-  if (i == count) return;
-  uint32_t last[hn::MaxLanes(d)] = {};
-  uint8_t result[hn::MaxLanes(d)];
-  std::copy(in + i, in + count, last);
-  hn::StoreU(codes(last), bytes, result);
-  std::copy_n(result, count - i, out + i);
+  for (; i + lanes <= count; i += lanes) hn::StoreU(codes(hn::LoadU(d, in + i)), bytes, out + i);
+  if (i < count) StorePart(codes(LoadPart(d, in + i, count - i)), bytes, out + i, count - i);
 }
 
 void Decode(const float* values, const TileArgs& args) {

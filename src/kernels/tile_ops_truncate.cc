@@ -7,12 +7,11 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
+#include "base/cast.h"
 #include "base/dtype.h"
 #include "kernels/saturated-inl.h"
 #include "kernels/tile_ops.h"
@@ -104,16 +103,8 @@ void Truncate(const TileArgs& args) {
   std::memcpy(out + i, result, static_cast<size_t>(count - i) * sizeof(To));
 }
 
-// The float next to x whose last bit is set, unless x is a float: rounded again, to fewer bits, it
-// gives what x would (Boldo and Melquiond, 2008).
-float OddFloat(double x) {
-  const float nearest = static_cast<float>(x);
-  if (!std::isfinite(nearest) || nearest == x) return nearest;
-  const bool is_beyond = std::abs(static_cast<double>(nearest)) > std::abs(x);
-  return std::bit_cast<float>((std::bit_cast<uint32_t>(nearest) - (is_beyond ? 1 : 0)) | 1);
-}
-
-void RoundToOdd(const TileArgs& args) {
+// As sardonyx::RoundToOdd does it.
+void RoundToOddTile(const TileArgs& args) {
   const hn::ScalableTag<double> d;
   const hn::RebindToUnsigned<decltype(d)> du;
   const hn::Rebind<float, decltype(d)> df;
@@ -127,7 +118,7 @@ void RoundToOdd(const TileArgs& args) {
     // Floats below the normal ones have fewer bits than are kept here.
     const auto is_small = hn::Lt(hn::Abs(x), hn::Set(d, 0x1p-126));
     if (HWY_UNLIKELY(!hn::AllFalse(d, hn::And(is_small, hn::Ne(x, hn::Zero(d)))))) {
-      std::transform(in + i, in + i + lanes, out + i, OddFloat);
+      std::transform(in + i, in + i + lanes, out + i, sardonyx::RoundToOdd);
       continue;
     }
     const auto bits = hn::BitCast(du, x), kept = hn::AndNot(left_out, bits);
@@ -135,10 +126,10 @@ void RoundToOdd(const TileArgs& args) {
     const auto odd = hn::IfThenElse(is_exact, kept, hn::Or(kept, last_bit));
     hn::StoreU(hn::DemoteTo(df, hn::BitCast(d, odd)), df, out + i);
   }
-  std::transform(in + i, in + count, out + i, OddFloat);
+  std::transform(in + i, in + count, out + i, sardonyx::RoundToOdd);
 }
 
-TileFn FindRoundToOdd() { return RoundToOdd; }
+TileFn FindRoundToOdd() { return RoundToOddTile; }
 
 template <typename From>
 TileFn FindTo(DType to) {
