@@ -80,6 +80,16 @@ bool HasSteps(const Node& slice, int64_t step) {
   return slice.input(4) == nullptr || IsConstantOf(slice.input(4), static_cast<double>(step));
 }
 
+// To the size that the image has. Of other coordinates and policies one that keeps its size may
+// still move.
+bool ResizesToItself(const Node& node) {
+  const std::string_view coordinates =
+      node.attributes.String("coordinate_transformation_mode", "half_pixel");
+  const bool moves = coordinates == "tf_crop_and_resize" || coordinates == "tf_half_pixel_for_nn" ||
+                     node.attributes.String("keep_aspect_ratio_policy", "stretch") != "stretch";
+  return !moves && KeepsShape(node) && (node.input(2) == nullptr || IsConstantOf(node.input(2), 1));
+}
+
 // The operand that the node hands on, or null.
 Value* HandsOn(const Node& node) {
   const CoreOp* op = node.op;
@@ -114,6 +124,7 @@ Value* HandsOn(const Node& node) {
     return HasSteps(node, 1) && KeepsShape(node) ? x : nullptr;
   }
   if (op == &core::pad) return IsConstantOf(node.input(1), 0) && KeepsShape(node) ? x : nullptr;
+  if (op == &core::resize) return ResizesToItself(node) ? x : nullptr;
   if (op == &core::concat && node.inputs.size() == 1) return x;
   if (op == &core::split && node.outputs.size() == 1 && KeepsShape(node)) return x;
   return nullptr;

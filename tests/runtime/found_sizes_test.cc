@@ -155,5 +155,23 @@ TEST(FoundSizes, NonMaxSuppression) {
   }
 }
 
+// Sizes that only the plan knows: an image that has its size already is copied, whatever the mode.
+TEST(FoundSizes, ResizeThatChangesNothing) {
+  std::mt19937 random(5);
+  for (const char* mode : {"nearest", "linear", "cubic"}) {
+    for (const DType dtype : {DType::kFloat32, DType::kFloat64, DType::kUInt8}) {
+      for (const std::vector<int64_t>& dims :
+           {std::vector<int64_t>{1, 3, 5, 7}, {2, 3, 5, 7}, {1, 1, 1, 1}}) {
+        const std::string text = fmt::format(
+            "{}input sizes: int64[4]\ny = resize(x, _, _, sizes) {{mode=\"{}\"}}\noutput y\n",
+            Input(dtype, "b,c,h,w"), mode);
+        Tensor sizes(DType::kInt64, {4});
+        std::copy(dims.begin(), dims.end(), sizes.data<int64_t>());
+        Check(text, {RandomTensor(dtype, dims, random), sizes}, "separable");
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sardonyx

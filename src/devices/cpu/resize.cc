@@ -78,15 +78,25 @@ std::optional<std::vector<double>> Scales(const BindRequest& request) {
 }
 
 // Dimensions that change are one to three adjacent ones; before them planes, behind them channels.
+// Where none changes, the first that is not 1 stands for them.
 struct Geometry {
   std::vector<ResizeAxis> axes;
   int64_t planes = 1, channels = 1;
+  bool changes_none = false;
 
   Geometry(const Operand& x, const Operand& y, std::span<const double> scales) {
     const auto changes = [&](int i) { return x.dims[i] != y.dims[i] || scales[i] != 1.0; };
     int first = 0, last = x.rank();
     while (first < last && !changes(first)) planes *= x.dims[first++];
     while (last > first && !changes(last - 1)) channels *= x.dims[--last];
+    changes_none = first == last;
+    if (changes_none && x.rank() > 0) {
+      first = 0;
+      while (first + 1 < x.rank() && x.dims[first] == 1) ++first;
+      last = first + 1;
+      planes = 1;
+      channels = x.size() / x.dims[first];
+    }
     for (int i = first; i < last; ++i) {
       axes.push_back({.in = x.dims[i], .out = y.dims[i], .scale = scales[i]});
     }
@@ -102,14 +112,19 @@ BindResult BindSeparable(const BindRequest& request) {
   if (const std::string why = ReadOptions(request, &options); !why.empty()) {
     return Refuse("{}", why);
   }
+  const std::optional<std::vector<double>> scales = Scales(request);
+  if (!scales) return Refuse("scales are not known");
+  const Geometry geometry(x, y, *scales);
+  if (geometry.changes_none) {
+    if (geometry.axes.empty() || options.coordinates == ResizeCoordinates::kTfHalfPixelForNearest) {
+      return Refuse("nothing changes");
+    }
+    options = {};  // each pixel is its own nearest one, whatever the mode
+  }
   const bool bytes = options.mode == ResizeMode::kLinear && IsByte(x.dtype);
   if (options.mode != ResizeMode::kNearest && x.dtype != DType::kFloat32 && !bytes) {
     return Refuse("element type is {}", Name(x.dtype));
   }
-  const std::optional<std::vector<double>> scales = Scales(request);
-  if (!scales) return Refuse("scales are not known");
-  const Geometry geometry(x, y, *scales);
-  if (geometry.axes.empty()) return Refuse("nothing changes");
   if (geometry.axes.size() > 3) return Refuse("more than three dimensions change");
   const int64_t planes = geometry.planes, channels = geometry.channels;
   auto plan = std::make_shared<const ResizePlan>(PrepareResize(geometry.axes, options));
