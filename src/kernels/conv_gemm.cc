@@ -31,9 +31,10 @@ struct Cut {
   int64_t kc = 0, rows = 0;
   enum class Source { kDirect, kAhead, kLines, kInTask } source = Source::kInTask;
   int64_t a_ld = 0;
-  // kLines: pixels of an output line whose windows do not cross its ends, output lines whose other
-  // pixels are gathered together, kernel lines at a time.
-  int64_t inner_begin = 0, inner_end = 0, lines = 0, kernel_lines = 0;
+  // kLines: pixels of an output line whose windows do not cross its ends, output lines at a time,
+  // kernel lines at a time. The pixels at the ends are gathered: of these lines together, or
+  // `along` the line so many where they are more than lines.
+  int64_t inner_begin = 0, inner_end = 0, lines = 0, kernel_lines = 0, along = 0;
   int64_t line_parts = 1;  // where there are fewer lines than tasks: into which each is cut
   size_t ahead_bytes = 0, slot_bytes = 0;
 };
@@ -56,16 +57,29 @@ bool ReadsInPlace(const ConvShape& s) {
          s.in[2] == s.out[2] * s.stride[2];
 }
 
-// Whether a line of the kernel is one piece of memory, or of each plane, and the output wide enough
-// for full tiles.
+// Values from the first to the last tap of a line of the kernel, in pixels.
+int64_t Extent(const ConvShape& s) { return (s.kernel[2] - 1) * s.dilation[2] + 1; }
+
+// Pieces of equal length, each in one place of memory, that a line of the kernel is made of: one,
+// one of each plane, or the taps, which lie apart. A line is then one chain at most.
+int64_t PiecesOfLine(const ConvShape& s) {
+  return s.x_planes ? s.cin : s.dilation[2] > 1 ? s.kernel[2] : 1;
+}
+
+// Whether windows are read where they lie, line after line of the kernel, and the output is wide
+// enough for full tiles.
 bool ReadsLines(const ConvShape& s) {
   const bool is_image = s.groups == 1 && s.kernel[0] == 1 && s.in[0] == 1 && s.out[0] == 1 &&
-                        s.pad_begin[0] == 0 && s.dilation[2] == 1 && s.KernelSize() > 1 &&
-                        s.out[2] >= 12 && s.in[2] >= s.kernel[2];
+                        s.pad_begin[0] == 0 && s.KernelSize() > 1 && s.out[2] >= 12 &&
+                        s.in[2] >= Extent(s);
   if (!is_image) return false;
-  if (s.x_planes) return s.kernel[2] > 1 && s.KernelSize() * s.cin <= kOneChain;
-  const int64_t run = s.kernel[2] * s.cin;
-  return s.x_stride == s.cin && run <= kOneChain && s.stride[2] * s.cin % 1024 != 0;
+  if (s.x_planes) {
+    return s.kernel[2] > 1 && s.dilation[2] == 1 && s.KernelSize() * s.cin <= kOneChain;
+  }
+  // Of fewer channels a piece takes longer to find than to multiply.
+  constexpr int64_t kLeastPiece = 8;
+  return (s.dilation[2] == 1 || s.cin >= kLeastPiece) && s.x_stride == s.cin &&
+         s.kernel[2] * s.cin <= kOneChain && s.stride[2] * s.cin % 1024 != 0;
 }
 
 Cut CutConv(const ConvShape& s) {
@@ -119,18 +133,22 @@ Cut CutConv(const ConvShape& s) {
   if (ReadsLines(s)) {
     cut.source = Cut::Source::kLines;
     cut.inner_begin = std::min(s.out[2], CeilDiv(s.pad_begin[2], s.stride[2]));
-    cut.inner_end = std::clamp<int64_t>((s.in[2] + s.pad_begin[2] - s.kernel[2]) / s.stride[2] + 1,
+    cut.inner_end = std::clamp<int64_t>((s.in[2] + s.pad_begin[2] - Extent(s)) / s.stride[2] + 1,
                                         cut.inner_begin, s.out[2]);
     const int64_t run = s.kernel[2] * s.cin;
-    cut.kernel_lines = std::max<int64_t>(1, GemmDepth(cut.k) / run);
+    const int64_t depth = PiecesOfLine(s) > 1 ? std::min(cut.k, kOneChain) : GemmDepth(cut.k);
+    cut.kernel_lines = std::max<int64_t>(1, depth / run);
     cut.column_parts = 1;
     const int64_t lines = s.batch * s.out[1];
     cut.line_parts = std::clamp<int64_t>(parts / lines, 1, CeilDiv(s.out[2], 8 * tile));
     cut.row_parts =
         cut.line_parts > 1 ? lines * cut.line_parts : std::clamp<int64_t>(parts, 1, lines);
     cut.a_ld = RoundUp(cut.k, 16) + kGatherSlack;
-    cut.lines = std::clamp<int64_t>(kBlockABytes / (cut.a_ld * 4), 1, std::min(tile, s.out[1]));
-    cut.slot_bytes = AlignBytes(FloatBytes(cut.lines * cut.a_ld));
+    const int64_t fitting = std::clamp<int64_t>(kBlockABytes / (cut.a_ld * 4), 1, tile);
+    cut.lines = std::min(fitting, s.out[1]);
+    const int64_t ends = std::max(cut.inner_begin, s.out[2] - cut.inner_end);
+    if (!s.x_planes && ends > cut.lines) cut.along = fitting;
+    cut.slot_bytes = AlignBytes(FloatBytes(std::max(cut.lines, cut.along) * cut.a_ld));
     return cut;
   }
   const int64_t ahead_ld = RoundUp(cut.k, 16) + kGatherSlack;
@@ -224,6 +242,7 @@ void RunLine(const Work& work, const float* image, int64_t h, int64_t row, int64
   const Cut& cut = work.cut;
   // A pixel is `pixel` floats behind the one before it.
   const int64_t run = s.kernel[2] * s.cin, step = s.dilation[1], pixel = s.x_planes ? 1 : s.cin;
+  const int64_t pieces = PiecesOfLine(s);
   const int64_t top = h * s.stride[1] - s.pad_begin[1];
   int64_t kh = top < 0 ? std::min(s.kernel[1], CeilDiv(-top, step)) : 0;
   const int64_t kh_end =
@@ -234,7 +253,7 @@ void RunLine(const Work& work, const float* image, int64_t h, int64_t row, int64
   args.c += (row + first) * s.y_stride;
   do {
     const int64_t lines = std::min(cut.kernel_lines, kh_end - kh);
-    args.a_pieces = lines * (s.x_planes ? s.cin : 1);
+    args.a_pieces = lines * pieces;
     args.a = image + ((top + kh * step) * s.in[2] + left) * pixel;
     args.k0 = kh * run;
     args.kc = lines * run;
@@ -255,47 +274,70 @@ void FetchLines(const ConvShape& s, const float* image, int64_t first, int64_t e
   }
 }
 
+// Pixels [w, w + pixels) of output lines [line, line + lines), whose windows are gathered: one line
+// or one pixel of each.
+void RunEnds(const Work& work, int64_t line, int64_t lines, int64_t w, int64_t pixels, float* slot,
+             GemmBlockArgs args) {
+  const ConvShape& s = work.s;
+  const Cut& cut = work.cut;
+  const int64_t pixel = line * s.out[2] + w, apart = lines > 1 ? s.out[2] : 1;
+  args.a = slot;
+  args.lda = cut.a_ld;
+  args.rows = lines * pixels;
+  args.kc = cut.k;
+  args.c = work.y + pixel * s.y_stride;
+  args.ldc = apart * s.y_stride;
+  if (s.x_planes) {
+    conv_gemm::GatherPlanes(s, work.x, pixel, args.rows, slot, cut.a_ld);
+  } else {
+    Gather(s, 0, work.x, pixel, args.rows, 0, cut.k, slot, cut.a_ld, lines > 1);
+  }
+  TileEpilogue tile_epilogue = work.prepared.Tile(pixel, 0);
+  tile_epilogue.residual_ld *= apart;
+  args.epilogue = work.prepared.InRegisters() ? &tile_epilogue : nullptr;
+  GemmBlock(args);
+}
+
 // Pixels [w0, w1) of the output lines [begin, end) of the batch. Most read the input where it lies;
 // those at the ends of some lines are gathered.
 void RunLines(const Work& work, int64_t begin, int64_t end, int64_t w0, int64_t w1, float* slot) {
   const ConvShape& s = work.s;
   const Cut& cut = work.cut;
-  GemmBlockArgs inner{}, edge{};
+  GemmBlockArgs args{};
+  args.b = work.packed;
+  args.k_total = cut.k;
+  args.n_total = args.n1 = cut.n;
+  args.is_all = cut.n <= GemmPanelWidth();
+  GemmBlockArgs inner = args;
   inner.lda = s.stride[2] * (s.x_planes ? 1 : s.cin);
-  inner.a_step = s.dilation[1] * s.in[2] * s.cin;
+  inner.a_step = (s.dilation[2] > 1 ? s.dilation[2] : s.dilation[1] * s.in[2]) * s.cin;
   inner.a_starts = work.starts;
-  inner.b = edge.b = work.packed;
-  inner.k_total = edge.k_total = edge.kc = cut.k;
-  inner.n_total = inner.n1 = edge.n_total = edge.n1 = cut.n;
-  inner.is_all = edge.is_all = cut.n <= GemmPanelWidth();
   inner.c = work.y;
   inner.ldc = s.y_stride;
-  edge.a = slot;
-  edge.lda = cut.a_ld;
-  edge.ldc = s.out[2] * s.y_stride;
   const int64_t inner_begin = std::clamp(cut.inner_begin, w0, w1);
   const int64_t inner_end = std::clamp(cut.inner_end, w0, w1);
-  for (int64_t next = begin; next < end; next += edge.rows) {
+  const Range ends[] = {{w0, inner_begin}, {inner_end, w1}};
+  int64_t lines = 0;
+  for (int64_t next = begin; next < end; next += lines) {
     const int64_t item = next / s.out[1], h = next % s.out[1];
-    edge.rows = std::min({cut.lines, end - next, s.out[1] - h});
-    for (int64_t w = w0; w < w1; ++w) {
-      if (w == inner_begin) w = inner_end;
-      if (w >= w1) break;
-      const int64_t pixel = next * s.out[2] + w;
-      if (s.x_planes) {
-        conv_gemm::GatherPlanes(s, work.x, pixel, edge.rows, slot, cut.a_ld);
-      } else {
-        Gather(s, 0, work.x, pixel, edge.rows, 0, cut.k, slot, cut.a_ld, true);
+    lines = std::min({cut.lines, end - next, s.out[1] - h});
+    for (const Range& range : ends) {
+      if (cut.along == 0) {
+        for (int64_t w = range.begin; w < range.end; ++w) {
+          RunEnds(work, next, lines, w, 1, slot, args);
+        }
+        continue;
       }
-      TileEpilogue tile_epilogue = work.prepared.Tile(pixel, 0);
-      tile_epilogue.residual_ld *= s.out[2];
-      edge.c = work.y + pixel * s.y_stride;
-      edge.epilogue = work.prepared.InRegisters() ? &tile_epilogue : nullptr;
-      GemmBlock(edge);
+      for (int64_t line = next; line < next + lines; ++line) {
+        for (int64_t w = range.begin, count = 0; w < range.end; w += count) {
+          count = std::min(cut.along, range.end - w);
+          RunEnds(work, line, 1, w, count, slot, args);
+        }
+      }
     }
     const float* image = work.x + item * s.in[1] * s.in[2] * s.cin;
     int64_t below = h * s.stride[1] - s.pad_begin[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
-    for (int64_t line = 0; line < edge.rows; ++line) {
+    for (int64_t line = 0; line < lines; ++line) {
       const int64_t row = (next + line) * s.out[2];
       if (w0 == 0 && !s.x_planes) FetchLines(s, image, below, below + s.stride[1]);
       below += s.stride[1];
@@ -385,8 +427,11 @@ void RunPart(const Work& work, const Parts& parts, Range pixels, int64_t column,
 
 double Cost(const ConvShape& s) {
   const double weights = static_cast<double>(s.KernelSize() * s.cin / s.groups * s.cout) * 4;
-  const double gather = static_cast<double>(s.OutPixels() * s.KernelSize() * s.cin) * 4 * 2.5e-5;
-  return ProductCost(static_cast<double>(s.Flops()) / 2, weights) + gather;
+  const double products = ProductCost(static_cast<double>(s.Flops()) / 2, weights);
+  // Lines of an image have ends, and tiles begin anew: they take about as long as if gathered.
+  if (ReadsInPlace(s) || (ReadsLines(s) && s.out[1] == 1)) return products;
+  const auto gathered = static_cast<double>(FloatBytes(s.OutPixels() * s.KernelSize() * s.cin));
+  return products + gathered * 2.5e-5;
 }
 
 size_t PackedBytes(const ConvShape& s) {
@@ -449,10 +494,14 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
                      ScratchSlots::CountFor(par.threads));
   if (cut.source == Cut::Source::kLines) {
     std::array<int64_t, kOneChain / 2> starts;
-    if (s.x_planes) {
-      for (int64_t kh = 0, i = 0; kh < s.kernel[1]; ++kh) {
-        for (int64_t c = 0; c < s.cin; ++c, ++i) {
-          starts[i] = (kh * s.dilation[1] + c * s.in[1]) * s.in[2];
+    // Of the taps of one line the next is always as far away.
+    const int64_t pieces = PiecesOfLine(s);
+    if (pieces > 1 && (s.x_planes || cut.kernel_lines > 1)) {
+      const int64_t lines = std::min(cut.kernel_lines, s.kernel[1]);
+      for (int64_t kh = 0, i = 0; kh < lines; ++kh) {
+        for (int64_t piece = 0; piece < pieces; ++piece, ++i) {
+          starts[i] = s.x_planes ? (kh * s.dilation[1] + piece * s.in[1]) * s.in[2]
+                                 : (kh * s.dilation[1] * s.in[2] + piece * s.dilation[2]) * s.cin;
         }
       }
       work.starts = starts.data();

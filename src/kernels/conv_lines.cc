@@ -334,7 +334,12 @@ double Cost(const ConvShape& s) {
   const auto products = static_cast<double>(values * tiles.channels() * s.cout);
   // What is transformed and what comes back.
   const auto moved = static_cast<double>(FloatBytes(values * (tiles.channels() + s.cout)));
-  return ProductCost(products, static_cast<double>(PackedBytes(s))) + moved * 4.0e-5;
+  // What each tile of pixels takes beside, and each tile of products: of few channels as much as
+  // all else.
+  const auto pieces = static_cast<double>(tiles.rows * tiles.segments);
+  const auto panels = static_cast<double>(CeilDiv(s.cout, GemmPanelWidth()));
+  const double placed = static_cast<double>(tiles.count()) * (0.01 * pieces + 0.06 * panels);
+  return ProductCost(products, static_cast<double>(PackedBytes(s))) + moved * 4.0e-5 + placed;
 }
 
 void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel& par) {
