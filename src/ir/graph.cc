@@ -162,6 +162,13 @@ Tensor Fact::ToTensor() const {
   return tensor;
 }
 
+int64_t Fact::Knowledge() const {
+  const auto count = [](const std::optional<Dims>& dims) {
+    return dims ? 1 + std::ranges::count_if(*dims, [](Dim dim) { return dim.known(); }) : 0;
+  };
+  return count(shape) + count(elements) + (constant.defined() ? 1 : 0);
+}
+
 Fact Fact::Of(Tensor tensor) {
   Fact fact;
   fact.type = tensor.dtype();
@@ -258,6 +265,37 @@ bool Attributes::operator==(const Attributes& other) const {
                     });
 }
 
+namespace {
+
+std::vector<Fact> InferFrom(const Node& node, SymbolTable& symbols) {
+  std::vector<const Fact*> facts;
+  for (const Value* input : node.inputs) {
+    facts.push_back(input != nullptr ? &input->fact : nullptr);
+  }
+  return Infer(node, facts, symbols);
+}
+
+// What either tells of one value. Dimensions that are unknown to both keep their names in the
+// first, which other facts refer to.
+Fact Merged(const Fact& first, Fact second) {
+  const auto merge = [](const std::optional<Dims>& a, std::optional<Dims>& b) {
+    if (!a) return;
+    if (!b || a->size() != b->size()) {
+      b = a;
+      return;
+    }
+    for (size_t i = 0; i < a->size(); ++i) {
+      if (!(*b)[i].known()) (*b)[i] = (*a)[i];
+    }
+  };
+  merge(first.shape, second.shape);
+  merge(first.elements, second.elements);
+  if (first.constant.defined()) second.constant = first.constant;
+  return second;
+}
+
+}  // namespace
+
 Graph::Graph(std::shared_ptr<SymbolTable> symbols) : symbols_(std::move(symbols)) {}
 
 Value* Graph::NewValue() { return values_.emplace_back(std::make_unique<Value>()).get(); }
@@ -292,9 +330,7 @@ std::unique_ptr<Node> Graph::MakeNode(const CoreOp& op, std::vector<Value*> inpu
     value->index = i;
     node->outputs.push_back(value);
   }
-  std::vector<const Fact*> facts;
-  for (Value* input : node->inputs) facts.push_back(input != nullptr ? &input->fact : nullptr);
-  std::vector<Fact> inferred = Infer(*node, facts, *symbols_);
+  std::vector<Fact> inferred = InferFrom(*node, *symbols_);
   for (int i = 0; i < output_count; ++i) node->outputs[i]->fact = std::move(inferred[i]);
   for (Value* input : node->inputs) {
     if (input != nullptr) input->users.push_back(node.get());
@@ -325,6 +361,26 @@ void Graph::SetInput(Node* node, size_t index, Value* value) {
   if (node->inputs[index] != nullptr) RemoveUser(node->inputs[index], node);
   node->inputs[index] = value;
   if (value != nullptr) value->users.push_back(node);
+}
+
+void Graph::Refine(Value* value) {
+  std::vector<Node*> left(value->users.rbegin(), value->users.rend());
+  while (!left.empty()) {
+    const Node* const node = left.back();
+    left.pop_back();
+    const auto& outputs = node->outputs;
+    if (std::ranges::all_of(outputs, [](const Value* output) { return output->fact.known(); })) {
+      continue;
+    }
+    const std::vector<Fact> inferred = InferFrom(*node, *symbols_);
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      Fact& fact = outputs[i]->fact;
+      Fact merged = Merged(fact, inferred[i]);
+      if (merged.Knowledge() <= fact.Knowledge()) continue;
+      fact = std::move(merged);
+      left.insert(left.end(), outputs[i]->users.rbegin(), outputs[i]->users.rend());
+    }
+  }
 }
 
 void Graph::Splice(std::vector<std::unique_ptr<Node>> nodes) {

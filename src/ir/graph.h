@@ -54,6 +54,9 @@ struct Fact {
   bool known() const;
   // The known value.
   Tensor ToTensor() const;
+  // How much of all this is known, in things known: of two facts of one value the one with more
+  // tells more.
+  int64_t Knowledge() const;
   // The fact of a known tensor: type, shape, constant, and elements where they are few integers.
   static Fact Of(Tensor tensor);
 };
@@ -154,6 +157,9 @@ class Graph {
   // the name if it has none.
   void ReplaceUses(Value* from, Value* to);
   void SetInput(Node* node, size_t index, Value* value);
+  // Infers again what reads `value`, and so on as long as facts tell more than before: for after
+  // its fact came to tell more. Throws where what is now known breaks a rule.
+  void Refine(Value* value);
   // Adds new nodes anywhere; SortAndSweep() must follow before nodes() is in order again.
   void Splice(std::vector<std::unique_ptr<Node>> nodes);
   // Restores topological order (stable) and drops nodes and values that no output needs; graph

@@ -50,7 +50,11 @@ int RunLocal(const Pass& pass, PassContext& context, PassRecord* record) {
       Rewrite rewrite = pass.rewrite(*node, context);
       if (auto* patch = std::get_if<Patch>(&rewrite)) {
         graph.Splice(std::move(patch->nodes));
-        for (auto& [from, to] : patch->replacements) graph.ReplaceUses(from, to);
+        for (auto& [from, to] : patch->replacements) {
+          const bool tells_more = to->fact.Knowledge() > from->fact.Knowledge();
+          graph.ReplaceUses(from, to);
+          if (tells_more) graph.Refine(to);
+        }
         ReleaseConstants(graph, *node);
         ++changed;
       } else if (auto* failed = std::get_if<CheckFailed>(&rewrite)) {
