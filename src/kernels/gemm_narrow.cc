@@ -24,6 +24,11 @@ int64_t WidthAt(const NarrowMatrix& b, int64_t n) {
 // Of the panel that begins at column n, a multiple of the panel width.
 int64_t PanelOffset(const NarrowMatrix& b, int64_t n) { return PanelBytes(b, b.k, n); }
 
+// Of few rows, or rounded ones, that pass a panel together.
+int64_t RowsAtOnce(const NarrowMatrix& b, int64_t m) {
+  return b.rounds_a ? m : std::min(m, kNarrowRows);
+}
+
 // How a product is cut; depends on shape and SIMD target, never on threads.
 struct Cut {
   bool few = false;  // rows, or rounded ones: no panel is widened
@@ -49,7 +54,7 @@ Cut CutNarrow(const NarrowMatrix& b, int64_t m, int64_t lda) {
     cut.a_ld = PaddedRows(b);
     cut.a_floats = m * cut.a_ld;
     cut.shared_bytes = Align((cut.a_floats + 2 * m * Blocks(b)) * 4);
-    cut.slot_bytes = Align(kNarrowRows * panel * 4);
+    cut.slot_bytes = Align(RowsAtOnce(b, m) * panel * 4);
     return cut;
   }
   cut.kc = GemmDepth(b.k);
@@ -119,7 +124,7 @@ void CopyFew(const Context& x, float* to, const Parallel& par) {
   });
 }
 
-// c[0:m, 0:width], rows from `row` on, at most kNarrowRows, times a panel.
+// c[0:m, 0:width], rows from `row` on, at most RowsAtOnce, times a panel.
 void MultiplyFew(const Context& x, const float* rows, int64_t row, int64_t m, int64_t n,
                  int64_t width, float* c, int64_t ldc) {
   const Cut& cut = x.cut;
@@ -143,8 +148,9 @@ void RunFew(const Context& x, int64_t part, const float* rows, float* tile) {
   for (int64_t n = begin; n < end; n += panel) {
     const int64_t width = WidthAt(b, n), columns = std::min(panel, b.n - n);
     const bool whole = columns == width;
-    for (int64_t row = 0; row < x.m; row += kNarrowRows) {
-      const int64_t m = std::min(kNarrowRows, x.m - row);
+    const int64_t most = RowsAtOnce(b, x.m);
+    for (int64_t row = 0; row < x.m; row += most) {
+      const int64_t m = std::min(most, x.m - row);
       float* c = x.c + row * x.ldc + n;
       MultiplyFew(x, rows, row, m, n, width, whole ? c : tile, whole ? x.ldc : panel);
       if (whole) continue;

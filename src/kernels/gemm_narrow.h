@@ -22,6 +22,10 @@ struct NarrowMatrix {
   // A too is rounded, to bytes with a scale for each block of a row: what a model allows that gives
   // MatMulNBits accuracy_level 4. Of codes alone, in blocks of at most kMostRoundedBlock.
   bool rounds_a = false;
+  // Of all blocks, where they have one zero point that is a code; else none. Rows that are rounded
+  // are multiplied faster.
+  int zero = kNoZero;
+  static constexpr int kNoZero = -1;
 };
 // Sums of products of bytes over a block are exact in int32.
 inline constexpr int64_t kMostRoundedBlock = int64_t{1} << 16;

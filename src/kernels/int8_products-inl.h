@@ -7,6 +7,8 @@
 #define SARDONYX_INT8_PRODUCTS_INL_H_
 #endif
 
+#include <cstring>
+
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -48,6 +50,16 @@ SARDONYX_INT8_TILE inline V AddProducts(V sum, V a, V b) {
     return sum;
   }
 }
+// AddProducts with the group at `b` in all lanes, which need no register: the compiler, who would
+// load it into one, copies sums about as well.
+template <class V>
+SARDONYX_INT8_TILE inline void AddProductsOf(V& sum, V a, const float* b) {
+  if constexpr (sizeof(V) == 64) {
+    __asm__("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "m"(*b));
+  } else {
+    __asm__("%{evex%} vpdpbusd %2%{1to8%}, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "m"(*b));
+  }
+}
 // AddPairProducts in one instruction.
 template <class V>
 SARDONYX_INT8_TILE inline V AddPairs(V sum, V a, V b) {
@@ -60,6 +72,12 @@ constexpr int64_t kGroup = 2;
 template <class V>
 HWY_INLINE V AddProducts(V sum, V a, V b) {
   return AddPairProducts(sum, a, b);
+}
+template <class V>
+HWY_INLINE void AddProductsOf(V& sum, V a, const float* b) {
+  int32_t group;
+  std::memcpy(&group, b, sizeof(group));
+  sum = AddPairProducts(sum, a, hn::Set(hn::DFromV<V>(), group));
 }
 template <class V>
 HWY_INLINE V AddPairs(V sum, V a, V b) {

@@ -45,7 +45,8 @@ void MultiplyPanel(const NarrowMatrix& b, const void* panel, int64_t width, int6
 
 // Rounds a row of A, zero from k to the end of the last block, to [-127, 127] times a scale for
 // each block, in its own place: it then holds the codes, in the order that MultiplyRounded reads.
-// sums are of the rounded numbers, one a block.
+// sums are of the rounded numbers, one a block; where the matrix has one zero point, they are
+// int32 instead: the sums of the codes times less that, where sums of products then begin.
 void RoundRow(const NarrowMatrix& b, float* a, float* scales, float* sums);
 
 // Rows that RoundRow made, `stride` floats apart; scales and sums are [rows, blocks].
@@ -55,7 +56,7 @@ struct RoundedRows {
   const float *scales, *sums;
 };
 
-// m <= kNarrowRows: c[0:m, 0:width] = a[0:m, 0:k] * panel.
+// c[0:m, 0:width] = a[0:m, 0:k] * panel.
 void MultiplyRounded(const NarrowMatrix& b, const void* panel, int64_t width, int64_t m,
                      const RoundedRows& a, float* c, int64_t ldc);
 

@@ -2,7 +2,9 @@
 // spread over groups of bytes (or pairs of int16) by shifts and masks alone, so A is reordered: a
 // word of w groups has in group i its rows i, i + w, i + 2 * w ...
 
+#include <algorithm>
 #include <cstring>
+#include <type_traits>
 
 // Processors that multiply bytes (VNNI) are a target of their own.
 #define HWY_WANT_AVX3_DL
@@ -15,6 +17,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/int8_products-inl.h"
+#include "kernels/tile_store-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
@@ -73,7 +76,14 @@ void RoundBlocks(const NarrowMatrix& b, float* a, float* scales, float* sums) {
       StoreGroups<kBits>(codes, to);
     }
     *scales = top / 127 + hn::GetLane(hn::SumOfLanes(d, strays));
-    *sums++ = *scales++ * static_cast<float>(hn::GetLane(hn::SumOfLanes(integers, total)));
+    const int32_t sum = hn::GetLane(hn::SumOfLanes(integers, total));
+    if (b.zero == NarrowMatrix::kNoZero) {
+      *sums = *scales * static_cast<float>(sum);
+    } else {
+      const int32_t first = -b.zero * sum;
+      std::memcpy(sums, &first, sizeof(first));
+    }
+    ++scales, ++sums;
   }
 }
 
@@ -85,44 +95,58 @@ void Round(const NarrowMatrix& b, float* a, float* scales, float* sums) {
   }
 }
 
-struct Few {
+// Some rows of A and columns of a panel.
+struct Part {
   const NarrowMatrix& b;
   const void* panel;
   int64_t width;
   RoundedRows a;
   float* c;
   int64_t ldc;
+  const char* ahead;  // of the next panel, a line of the cache for each block
 };
 
 // kM rows times kNV vectors of columns from j on: of each block the sum of products of codes, exact
-// in int32, times both scales, less the zero point.
-template <int kBits, int kM, int kNV, class D>
-SARDONYX_INT8_TILE HWY_NOINLINE void MultiplyBlocks(D d, const Few& x, int64_t j) {
+// in int32 (which may wrap meanwhile), times both scales, less the zero point: that is in the sum
+// from the first on where all blocks have one.
+template <int kBits, bool kOneZero, int kM, int kNV, class D>
+SARDONYX_INT8_TILE HWY_NOINLINE void MultiplyBlocks(D d, const Part& x, int64_t j) {
   using V = hn::Vec<D>;
   const hn::RebindToSigned<D> integers;
   const hn::RebindToUnsigned<D> bits;
   using Sum = hn::Vec<decltype(integers)>;
   constexpr int64_t kLanes = LanesOf<D>();
   constexpr int kCount = kGroups<kBits>;
+  constexpr int kSplit = kM * kNV < 8 ? 2 : 1;  // few sums wait for each other
   constexpr uint32_t kMask = ((1u << kBits) - 1) * (kGroup == 4 ? 0x01010101u : 0x00010001u);
   const int64_t words = x.b.block * kBits / 32, blocks = (x.b.k + x.b.block - 1) / x.b.block;
   const auto mask = hn::Set(bits, kMask);
   V acc[kM][kNV];
-#pragma GCC unroll 4
+#pragma GCC unroll 12
   for (int r = 0; r < kM; ++r) {
 #pragma GCC unroll 2
     for (int v = 0; v < kNV; ++v) acc[r][v] = hn::Zero(d);
   }
-  int64_t group = 0;
+  // Every third row has a pointer: one for each are more than there are registers.
+  const int64_t stride = x.a.stride;
+  const float* at[(kM + 2) / 3];
+  for (int t = 0; t < (kM + 2) / 3; ++t) at[t] = Kept(x.a.codes + 3 * t * stride);
   for (int64_t i = 0; i < blocks; ++i) {
     const PanelBlock block = BlockAt(x.panel, i, x.width, words);
-    Sum sums[2][kM][kNV];
+    if (kM > 4) __builtin_prefetch(x.ahead + i * 64);  // of few rows the panels are a stream
+    Sum sums[kSplit][kM][kNV];
 #pragma GCC unroll 2
-    for (int s = 0; s < 2; ++s) {
-#pragma GCC unroll 4
+    for (int s = 0; s < kSplit; ++s) {
+#pragma GCC unroll 12
       for (int r = 0; r < kM; ++r) {
+        Sum first = hn::Zero(integers);
+        if (kOneZero && s == 0) {
+          int32_t start;
+          std::memcpy(&start, x.a.sums + r * blocks + i, 4);
+          first = hn::Set(integers, start);
+        }
 #pragma GCC unroll 2
-        for (int v = 0; v < kNV; ++v) sums[s][r][v] = hn::Zero(integers);
+        for (int v = 0; v < kNV; ++v) sums[s][r][v] = first;
       }
     }
     for (int64_t w = 0; w < words; ++w) {
@@ -132,24 +156,22 @@ SARDONYX_INT8_TILE HWY_NOINLINE void MultiplyBlocks(D d, const Few& x, int64_t j
         word[v] = hn::LoadU(bits, block.words + w * x.width + j + v * kLanes);
       }
 #pragma GCC unroll 8
-      for (int p = 0; p < kCount; ++p, ++group) {
+      for (int p = 0; p < kCount; ++p) {
         Sum codes[kNV];
 #pragma GCC unroll 2
         for (int v = 0; v < kNV; ++v) {
           codes[v] = hn::BitCast(integers, hn::And(word[v], mask));
           word[v] = hn::ShiftRight<kBits>(word[v]);
         }
-#pragma GCC unroll 4
+#pragma GCC unroll 12
         for (int r = 0; r < kM; ++r) {
-          int32_t four;
-          std::memcpy(&four, x.a.codes + r * x.a.stride + group, 4);
-          const Sum a = hn::Set(integers, four);
+          const float* const a = at[r / 3] + r % 3 * stride + p;
 #pragma GCC unroll 2
-          for (int v = 0; v < kNV; ++v) {
-            sums[p % 2][r][v] = AddProducts(sums[p % 2][r][v], codes[v], a);
-          }
+          for (int v = 0; v < kNV; ++v) AddProductsOf(sums[p % kSplit][r][v], codes[v], a);
         }
       }
+#pragma GCC unroll 4
+      for (const float*& third : at) third = Kept(third + kCount);
     }
 #pragma GCC unroll 2
     for (int v = 0; v < kNV; ++v) {
@@ -157,16 +179,19 @@ SARDONYX_INT8_TILE HWY_NOINLINE void MultiplyBlocks(D d, const Few& x, int64_t j
       const V offset = hn::LoadU(d, block.offsets + j + v * kLanes);
       // Offsets are of codes with 2^kBits added.
       const V zero = hn::MulSub(scale, hn::Set(d, static_cast<float>(1 << kBits)), offset);
-#pragma GCC unroll 4
+#pragma GCC unroll 12
       for (int r = 0; r < kM; ++r) {
-        const V sum = hn::ConvertTo(d, hn::Add(sums[0][r][v], sums[1][r][v]));
+        Sum sum = sums[0][r][v];
+        if constexpr (kSplit > 1) sum = hn::Add(sum, sums[1][r][v]);
         const V scaled = hn::Mul(scale, hn::Set(d, x.a.scales[r * blocks + i]));
-        acc[r][v] = hn::MulAdd(sum, scaled, acc[r][v]);
-        acc[r][v] = hn::MulAdd(zero, hn::Set(d, x.a.sums[r * blocks + i]), acc[r][v]);
+        acc[r][v] = hn::MulAdd(hn::ConvertTo(d, sum), scaled, acc[r][v]);
+        if constexpr (!kOneZero) {
+          acc[r][v] = hn::MulAdd(zero, hn::Set(d, x.a.sums[r * blocks + i]), acc[r][v]);
+        }
       }
     }
   }
-#pragma GCC unroll 4
+#pragma GCC unroll 12
   for (int r = 0; r < kM; ++r) {
 #pragma GCC unroll 2
     for (int v = 0; v < kNV; ++v) {
@@ -176,31 +201,67 @@ SARDONYX_INT8_TILE HWY_NOINLINE void MultiplyBlocks(D d, const Few& x, int64_t j
 }
 
 template <int kM, int kNV, class D>
-void MultiplyColumns(D d, const Few& x, int64_t j) {
+void MultiplyColumns(D d, const Part& x, int64_t j) {
+  const auto with = [&](auto bits) {
+    constexpr int kBits = decltype(bits)::value;
+    if (x.b.zero == NarrowMatrix::kNoZero) return MultiplyBlocks<kBits, false, kM, kNV>(d, x, j);
+    MultiplyBlocks<kBits, true, kM, kNV>(d, x, j);
+  };
   switch (x.b.type) {
-    case DType::kUInt2: return MultiplyBlocks<2, kM, kNV>(d, x, j);
-    case DType::kUInt4: return MultiplyBlocks<4, kM, kNV>(d, x, j);
-    default: return MultiplyBlocks<8, kM, kNV>(d, x, j);
+    case DType::kUInt2: return with(std::integral_constant<int, 2>());
+    case DType::kUInt4: return with(std::integral_constant<int, 4>());
+    default: return with(std::integral_constant<int, 8>());
   }
 }
 
+// Rows that share what is read of a panel: as many as there are registers for, beside a vector of
+// columns; up to four beside two.
+constexpr int kMost = HWY_TARGET == HWY_AVX2 ? 6 : 12;
+
 template <int kM>
-void MultiplyRows(const Few& x) {
+void MultiplyRows(Part& x) {
   constexpr int64_t kFull = LanesOf<FullTag>();
   int64_t j = 0;
-  for (; j + 2 * kFull <= x.width; j += 2 * kFull) MultiplyColumns<kM, 2>(FullTag(), x, j);
-  for (; j + kFull <= x.width; j += kFull) MultiplyColumns<kM, 1>(FullTag(), x, j);
+  if constexpr (kM <= 4) {
+    for (; j + 2 * kFull <= x.width; j += 2 * kFull) MultiplyColumns<kM, 2>(FullTag(), x, j);
+  }
+  for (; j + kFull <= x.width; j += kFull) {
+    MultiplyColumns<kM, 1>(FullTag(), x, j);
+    x.ahead += (x.b.k + x.b.block - 1) / x.b.block * 64;
+  }
   for (; j < x.width; j += LanesOf<EightTag>()) MultiplyColumns<kM, 1>(EightTag(), x, j);
 }
 
 void Multiply(const NarrowMatrix& b, const void* panel, int64_t width, int64_t m,
               const RoundedRows& a, float* c, int64_t ldc) {
-  const Few x{b, panel, width, a, c, ldc};
-  switch (m) {
-    case 1: return MultiplyRows<1>(x);
-    case 2: return MultiplyRows<2>(x);
-    case 3: return MultiplyRows<3>(x);
-    default: return MultiplyRows<4>(x);
+  const int64_t blocks = (b.k + b.block - 1) / b.block;
+  const char* const next = static_cast<const char*>(panel) + PanelBytes(b, b.k, width);
+  Part x{b, panel, width, a, c, ldc, next};
+  for (int64_t left = m, rows = 0; left > 0; left -= rows) {
+    const auto take = [&](auto count) {
+      rows = decltype(count)::value;
+      MultiplyRows<decltype(count)::value>(x);
+    };
+    // So that what is left is no single row: 16 are 8 and 8.
+    if (kMost == 12 && (left == 12 || left >= 20)) {
+      take(std::integral_constant<int, kMost>());
+    } else if (kMost == 12 && left >= 8) {
+      take(std::integral_constant<int, std::min(kMost, 8)>());
+    } else if (left >= 6) {
+      take(std::integral_constant<int, 6>());
+    } else if (left >= 4) {
+      take(std::integral_constant<int, 4>());
+    } else if (left == 3) {
+      take(std::integral_constant<int, 3>());
+    } else if (left == 2) {
+      take(std::integral_constant<int, 2>());
+    } else {
+      take(std::integral_constant<int, 1>());
+    }
+    x.a.codes += rows * x.a.stride;
+    x.a.scales += rows * blocks;
+    x.a.sums += rows * blocks;
+    x.c += rows * ldc;
   }
 }
 

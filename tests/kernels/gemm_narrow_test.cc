@@ -37,7 +37,8 @@ Weights Make(const NarrowMatrix& b) {
   for (uint8_t& byte : w.codes) byte = static_cast<uint8_t>(random());
   for (int64_t i = 0; i < b.n * blocks; ++i) {
     w.scales.push_back(0.1f * uniform());
-    w.zeros.push_back(static_cast<float>(random() % (1 << bits)));
+    const auto zero = static_cast<float>(random() % (1 << bits));
+    w.zeros.push_back(b.zero == NarrowMatrix::kNoZero ? zero : static_cast<float>(b.zero));
   }
   for (int64_t j = 0; j < b.n; ++j) {
     for (int64_t k = 0; k < b.k; ++k) {
@@ -76,7 +77,8 @@ std::vector<double> Seen(const NarrowMatrix& b, const Floats& a, int64_t m, int6
 void Check(const NarrowMatrix& b, int64_t m) {
   SCOPED_TRACE(std::string(Name(b.type)) + " block " + std::to_string(b.block) + " " +
                std::to_string(m) + "x" + std::to_string(b.n) + "x" + std::to_string(b.k) +
-               (b.rounds_a ? " rounded" : ""));
+               (b.rounds_a ? " rounded" : "") +
+               (b.zero == NarrowMatrix::kNoZero ? "" : ", one zero point"));
   const Weights w = Make(b);
   const int64_t lda = b.k + 3, ldc = b.n + 5;
   const Floats a = Floats::Random(m * lda, 1), bias = Floats::Random(b.n, 2);
@@ -134,14 +136,17 @@ TEST(GemmNarrowTest, Halves) {
 TEST(GemmNarrowTest, RoundedRows) {
   ForEachTarget([] {
     for (const DType type : {DType::kUInt2, DType::kUInt4, DType::kUInt8}) {
-      for (const int64_t m : {1, 2, 3, 4, 5, 31}) {
-        for (const int64_t block : {16, 32, 128}) {
-          Check({type, 37, 45, block, true}, m);
-          Check({type, 256, 24, block, true}, m);
+      const int most = (1 << BitWidth(type)) - 1;
+      for (const int zero : {NarrowMatrix::kNoZero, 0, most / 2 + 1, most}) {
+        for (const int64_t m : {1, 2, 3, 4, 5, 6, 8, 12, 16, 31}) {
+          for (const int64_t block : {16, 32, 128}) {
+            Check({type, 37, 45, block, true, zero}, m);
+            Check({type, 256, 24, block, true, zero}, m);
+          }
         }
+        Check({type, 700, 70, 64, true, zero}, 33);
+        Check({type, 512, 1024, 32, true, zero}, 1);
       }
-      Check({type, 700, 70, 64, true}, 33);
-      Check({type, 512, 1024, 32, true}, 1);
     }
   });
 }

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <cmath>
 #include <functional>
 #include <string_view>
 #include <vector>
@@ -37,6 +39,17 @@ std::vector<float> Zeros(const Operand* zeros, int bits, int64_t n, int64_t bloc
   return values;
 }
 
+// The zero point of all blocks, if they have but one, and that is a code.
+int OneZero(const Operand* zeros, int bits, int64_t n, int64_t blocks) {
+  if (zeros == nullptr) return 1 << (bits - 1);
+  const std::vector<float> values = Zeros(zeros, bits, n, blocks);
+  const float first = values.empty() ? -1.0f : values.front();
+  const bool is_code =
+      first >= 0 && first < static_cast<float>(1 << bits) && first == std::trunc(first);
+  const bool is_one = is_code && std::ranges::all_of(values, [&](float v) { return v == first; });
+  return is_one ? static_cast<int>(first) : NarrowMatrix::kNoZero;
+}
+
 BindResult BindBlocks(const BindRequest& request) {
   auto given = [&](size_t i) { return request.has(i) ? &request.inputs[i] : nullptr; };
   const Attributes& attributes = request.node.attributes;
@@ -55,6 +68,7 @@ BindResult BindBlocks(const BindRequest& request) {
                  attributes.Int("K"), attributes.Int("N"), attributes.Int("block_size")};
   b.rounds_a = attributes.Int("accuracy_level", 0) == 4 && b.block <= kMostRoundedBlock;
   const int64_t m = a.size() / b.k, blocks = (b.k + b.block - 1) / b.block;
+  if (b.rounds_a) b.zero = OneZero(given(kZeroPoints), bits, b.n, blocks);
   if (m == 0) return Refuse("no elements");
   const Operand& codes = request.inputs[kB];
   // Codes may be shared by products with other scales.
