@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <string>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "base/error.h"
+#include "onnx/node_order.h"
 #include "onnx/schema.h"
 
 namespace sardonyx::onnx {
@@ -14,91 +14,12 @@ namespace {
 
 using NameSet = std::unordered_set<std::string_view>;
 
-// One graph on the way down from the main graph: what it has defined so far.
+// One graph on the way down from the main graph: what it has defined so far, and what a node read
+// that only a later one defines.
 struct Scope {
   const std::vector<NodeProto>* nodes;
-  NameSet defined;
+  NameSet defined, awaited;
 };
-
-template <typename Visit>
-void ForEachSubgraph(const NodeProto& node, Visit&& visit) {
-  for (const AttributeProto& attribute : node.attribute) {
-    if (attribute.g) visit(*attribute.g);
-    for (const GraphProto& graph : attribute.graphs) visit(graph);
-  }
-}
-
-// Names that the graph reads from outside.
-void CollectFreeNames(const GraphProto& graph, NameSet& result) {
-  NameSet used;
-  NameSet own;
-  for (const ValueInfoProto& input : graph.input) own.insert(input.name.Get());
-  for (const TensorProto& tensor : graph.initializer) own.insert(tensor.name.Get());
-  for (const SparseTensorProto& tensor : graph.sparse_initializer) {
-    if (tensor.values) own.insert(tensor.values->name.Get());
-  }
-  for (const NodeProto& node : graph.node) {
-    used.insert(node.input.begin(), node.input.end());
-    own.insert(node.output.begin(), node.output.end());
-    ForEachSubgraph(node, [&](const GraphProto& inner) { CollectFreeNames(inner, used); });
-  }
-  for (const ValueInfoProto& output : graph.output) used.insert(output.name.Get());
-  for (const std::string_view name : used) {
-    if (!own.contains(name)) result.insert(name);
-  }
-}
-
-// The nodes of one cycle, in the order of the data from the first in the file; empty when there is
-// none.
-std::vector<size_t> FindCycle(const std::vector<NodeProto>& nodes) {
-  std::unordered_map<std::string_view, size_t> producer;
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    for (const std::string_view name : nodes[i].output) producer.emplace(name, i);
-  }
-  std::vector<std::vector<size_t>> sources(nodes.size());
-  for (size_t i = 0; i < nodes.size(); ++i) {
-    NameSet reads(nodes[i].input.begin(), nodes[i].input.end());
-    ForEachSubgraph(nodes[i], [&](const GraphProto& inner) { CollectFreeNames(inner, reads); });
-    reads.erase("");
-    for (const std::string_view name : reads) {
-      if (const auto found = producer.find(name); found != producer.end()) {
-        sources[i].push_back(found->second);
-      }
-    }
-  }
-  enum class Mark : uint8_t { kNew, kOpen, kDone };
-  std::vector<Mark> marks(nodes.size(), Mark::kNew);
-  std::vector<size_t> path;         // from a node to its sources
-  std::vector<size_t> next_source;  // beside path
-  for (size_t root = 0; root < nodes.size(); ++root) {
-    if (marks[root] != Mark::kNew) continue;
-    path = {root};
-    next_source = {0};
-    marks[root] = Mark::kOpen;
-    while (!path.empty()) {
-      const size_t node = path.back();
-      if (next_source.back() == sources[node].size()) {
-        marks[node] = Mark::kDone;
-        path.pop_back();
-        next_source.pop_back();
-        continue;
-      }
-      const size_t source = sources[node][next_source.back()++];
-      if (marks[source] == Mark::kOpen) {
-        path.erase(path.begin(), std::find(path.begin(), path.end(), source));
-        std::reverse(path.begin(), path.end());
-        std::rotate(path.begin(), std::min_element(path.begin(), path.end()), path.end());
-        return path;
-      }
-      if (marks[source] == Mark::kNew) {
-        marks[source] = Mark::kOpen;
-        path.push_back(source);
-        next_source.push_back(0);
-      }
-    }
-  }
-  return {};
-}
 
 // "node 'a' (Add) -> node 'b' (Mul) -> node 'a' (Add)".
 std::string PrintCycle(const std::vector<NodeProto>& nodes, const std::vector<size_t>& cycle) {
@@ -118,8 +39,11 @@ class Checker {
  public:
   explicit Checker(std::string_view context) : context_(context) {}
 
+  // Whether every node of what was checked stands behind those that it reads.
+  bool is_sorted() const { return is_sorted_; }
+
   void Graph(const GraphProto& graph) {
-    scopes_.push_back({&graph.node, {}});
+    scopes_.push_back({&graph.node, {}, {}});
     for (const ValueInfoProto& input : graph.input) {
       DefineFixed("graph input", input.name.Get());
     }
@@ -137,7 +61,7 @@ class Checker {
   }
 
   void Function(const FunctionProto& function) {
-    scopes_.push_back({&function.node, {}});
+    scopes_.push_back({&function.node, {}, {}});
     for (const std::string_view input : function.input) DefineFixed("function input", input);
     Nodes(function.node);
     for (const std::string_view output : function.output) {
@@ -156,8 +80,9 @@ class Checker {
   }
 
   bool Visible(std::string_view name) const {
-    return std::any_of(scopes_.rbegin(), scopes_.rend(),
-                       [&](const Scope& scope) { return scope.defined.contains(name); });
+    return std::any_of(scopes_.rbegin(), scopes_.rend(), [&](const Scope& scope) {
+      return scope.defined.contains(name) || scope.awaited.contains(name);
+    });
   }
 
   void DefineFixed(std::string_view kind, std::string_view name) {
@@ -188,7 +113,7 @@ class Checker {
   void Nodes(const std::vector<NodeProto>& nodes) {
     for (const NodeProto& node : nodes) {
       for (const std::string_view name : node.input) {
-        if (!name.empty() && !Visible(name)) ExplainMissing(node, name);
+        if (!name.empty() && !Visible(name)) Await(node, name);
       }
       ForEachSubgraph(node, [&](const GraphProto& graph) { Graph(graph); });
       for (const std::string_view name : node.output) {
@@ -216,22 +141,22 @@ class Checker {
         DescribeNode(node, 0), name);
   }
 
-  [[noreturn]] void ExplainMissing(const NodeProto& node, std::string_view name) {
+  // A value that no node before this one defines: if a later one does, the nodes have to be sorted.
+  void Await(const NodeProto& node, std::string_view name) {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-      for (const NodeProto& producer : *scope->nodes) {
-        if (std::find(producer.output.begin(), producer.output.end(), name) ==
-            producer.output.end()) {
-          continue;
-        }
-        const std::vector<size_t> cycle = FindCycle(*scope->nodes);
+      const bool is_made = std::ranges::any_of(*scope->nodes, [&](const NodeProto& producer) {
+        return std::ranges::find(producer.output, name) != producer.output.end();
+      });
+      if (!is_made) continue;
+      if (scope->awaited.empty()) {
+        const std::vector<size_t> cycle = FindCycle(SourcesOf(*scope->nodes));
         if (!cycle.empty()) {
           Refuse("the graph has a cycle: {}", PrintCycle(*scope->nodes, cycle));
         }
-        Refuse(
-            "{}: its input '{}' is made by {}, which stands after it; ONNX requires nodes sorted "
-            "so that each follows its inputs (there is no cycle: sort the nodes and save again)",
-            DescribeNode(node, 0), name, DescribeNode(producer, 0));
       }
+      scope->awaited.insert(name);
+      is_sorted_ = false;
+      return;
     }
     Refuse(
         "{}: its input '{}' is undefined: no graph input, initializer or node output has this "
@@ -241,16 +166,21 @@ class Checker {
 
   std::string context_;
   std::vector<Scope> scopes_;
+  bool is_sorted_ = true;
 };
 
 }  // namespace
 
-void CheckGraphStructure(const GraphProto& graph, std::string_view context) {
-  Checker(context).Graph(graph);
+bool CheckGraphStructure(const GraphProto& graph, std::string_view context) {
+  Checker checker(context);
+  checker.Graph(graph);
+  return checker.is_sorted();
 }
 
-void CheckFunctionStructure(const FunctionProto& function, std::string_view context) {
-  Checker(context).Function(function);
+bool CheckFunctionStructure(const FunctionProto& function, std::string_view context) {
+  Checker checker(context);
+  checker.Function(function);
+  return checker.is_sorted();
 }
 
 }  // namespace sardonyx::onnx

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "onnx/differentiated.h"
+#include "onnx/node_order.h"
 #include "onnx/schema.h"
 #include "onnx/scope.h"
 #include "onnx/tensor_data.h"
@@ -536,14 +537,16 @@ bool IsSupported(std::string_view domain, std::string_view name) {
 
 ImportedModel ImportModel(const std::shared_ptr<const ModelFile>& file,
                           const ImportOptions& options) {
-  ValidateModel(file->model, file->name, {.supported = IsSupported});
+  if (!ValidateModel(file->model, file->name, {.supported = IsSupported})) {
+    return ImportModel(*file, ParseAgain(*file), options);
+  }
   return WithContext(file->name,
                      [&] { return Importer(*file, file->model, nullptr).Run(options); });
 }
 
 ImportedModel ImportModel(const ModelFile& file, ModelProto messages,
                           const ImportOptions& options) {
-  ValidateModel(messages, file.name, {.supported = IsSupported});
+  if (!ValidateModel(messages, file.name, {.supported = IsSupported})) SortNodes(messages);
   // The nodes between the ends of a Gradient are imported twice.
   const std::vector<NodeProto>& nodes = messages.graph->node;
   const bool once = std::none_of(nodes.begin(), nodes.end(), [](const NodeProto& node) {

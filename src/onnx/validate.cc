@@ -283,7 +283,8 @@ void RefuseRecursion(const Walk& walk, std::string_view model_name) {
        model_name, fmt::join(names, ", "));
 }
 
-void CheckFunctions(const ModelProto& model, const Walk& walk, std::string_view model_name) {
+// Whether the nodes of all are sorted.
+bool CheckFunctions(const ModelProto& model, const Walk& walk, std::string_view model_name) {
   std::set<FunctionKey> keys;
   for (const FunctionProto& function : model.functions) {
     if (!keys.insert(KeyOf(function)).second) {
@@ -292,12 +293,14 @@ void CheckFunctions(const ModelProto& model, const Walk& walk, std::string_view 
     }
   }
   RefuseRecursion(walk, model_name);
+  bool are_sorted = true;
   for (const FunctionProto* function : walk.called()) {
     const std::string context =
         fmt::format("{}: function {}", model_name, PrintFunction(*function));
     CheckImports(function->opset_import, context);
-    CheckFunctionStructure(*function, context);
+    are_sorted = CheckFunctionStructure(*function, context) && are_sorted;
   }
+  return are_sorted;
 }
 
 }  // namespace
@@ -324,15 +327,15 @@ std::vector<UnknownOperator> FindUnknownOperators(const ModelProto& model,
   return result;
 }
 
-void ValidateModel(const ModelProto& model, std::string_view model_name,
+bool ValidateModel(const ModelProto& model, std::string_view model_name,
                    const ValidateOptions& options) {
   if (!model.graph) Fail(ErrorCode::kInvalidModel, "{}: the model has no graph", model_name);
   CheckVersions(model, model_name);
   RefuseUnknownOperators(model, model_name, options);
   Walk walk(model, options.max_nesting);
   CheckNodes(walk, model_name);
-  CheckFunctions(model, walk, model_name);
-  CheckGraphStructure(*model.graph, model_name);
+  const bool are_sorted = CheckFunctions(model, walk, model_name);
+  return CheckGraphStructure(*model.graph, model_name) && are_sorted;
 }
 
 int64_t ImportedOpset(const std::vector<OperatorSetIdProto>& opset_import,

@@ -3,7 +3,9 @@
 //
 // and its forms: factors on either side, in any number; several masks; soft caps; NaN or blind
 // queries replaced by zeros; keys repeated for the heads that share them. Of bfloat16, whose scores
-// and weights are rounded, the forms in which all roundings stay where they were.
+// and weights are rounded, the forms in which all roundings stay where they were. Of float16, which
+// stays as exact as it is computed unless something but arithmetic sees it (widen_halves), where
+// products with weights come next.
 
 #include <algorithm>
 #include <cmath>
@@ -111,7 +113,7 @@ struct Source {
   explicit Source(Value* operand)
       : value(operand),
         perm(operand->fact.rank()),
-        rounds(operand->fact.type.dtype != DType::kFloat32) {
+        rounds(operand->fact.type.dtype == DType::kBFloat16) {
     std::iota(perm.begin(), perm.end(), 0);
     while (Step()) {
     }
@@ -289,6 +291,16 @@ Val Terms(const Mask& mask, DType type, PatchMaker& maker) {
   return Where(value, b.Scalar(type, 0), b.Scalar(type, mask.hidden));
 }
 
+// Whether nothing but products with weights reads the value, moved or not.
+bool IsForWeights(const Value* value, const Graph& graph) {
+  return !graph.IsOutput(value) && std::ranges::all_of(value->users, [&](const Node* user) {
+    if (user->op->is_view || user->op == &core::transpose) {
+      return user->input(0) == value && IsForWeights(user->output(), graph);
+    }
+    return user->op == &core::matmul && user->input(0) == value && user->input(1)->is_constant();
+  });
+}
+
 }  // namespace
 
 Rewrite FuseAttention(Node& node, PassContext& context) {
@@ -305,9 +317,10 @@ Rewrite FuseAttention(Node& node, PassContext& context) {
   if (!Walk(softmax.input(0), context.graph, &scores)) return NoMatch{};
   const DType type = node.input(0)->fact.type.dtype;
   const bool rounds = type == DType::kBFloat16;
-  if (type != DType::kFloat32 && !rounds) {
-    return CheckFailed{"the scores are to be rounded to their type"};
-  }
+  const bool is_exact =
+      type == DType::kFloat32 || (type == DType::kFloat16 && scores.zeros.empty() &&
+                                  IsForWeights(node.output(), context.graph));
+  if (!is_exact && !rounds) return CheckFailed{"the scores are to be rounded to their type"};
   if (rounds && (scores.softcap > 0 || scores.masks.size() > 1)) {
     return CheckFailed{"scores are rounded between several masks, or around a cap"};
   }
