@@ -291,12 +291,13 @@ Val Terms(const Mask& mask, DType type, PatchMaker& maker) {
   return Where(value, b.Scalar(type, 0), b.Scalar(type, mask.hidden));
 }
 
-// Whether nothing but products with weights reads the value, moved or not.
+// Whether nothing but products with weights reads the elements of the value, moved or not.
 bool IsForWeights(const Value* value, const Graph& graph) {
   return !graph.IsOutput(value) && std::ranges::all_of(value->users, [&](const Node* user) {
     if (user->op->is_view || user->op == &core::transpose) {
       return user->input(0) == value && IsForWeights(user->output(), graph);
     }
+    if (user->op == &core::shape) return true;
     return user->op == &core::matmul && user->input(0) == value && user->input(1)->is_constant();
   });
 }
@@ -318,8 +319,8 @@ Rewrite FuseAttention(Node& node, PassContext& context) {
   const DType type = node.input(0)->fact.type.dtype;
   const bool rounds = type == DType::kBFloat16;
   const bool is_exact =
-      type == DType::kFloat32 || (type == DType::kFloat16 && scores.zeros.empty() &&
-                                  IsForWeights(node.output(), context.graph));
+      type == DType::kFloat32 ||
+      (type == DType::kFloat16 && IsForWeights(node.output(), context.graph));
   if (!is_exact && !rounds) return CheckFailed{"the scores are to be rounded to their type"};
   if (rounds && (scores.softcap > 0 || scores.masks.size() > 1)) {
     return CheckFailed{"scores are rounded between several masks, or around a cap"};
