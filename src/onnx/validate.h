@@ -41,10 +41,10 @@ std::vector<UnknownOperator> FindUnknownOperators(const ModelProto& model,
 // Throws sardonyx::Error, naming `model_name`, the node and the operator, for: no or unknown IR
 // version, no graph, missing, contradictory or too new opset imports, unknown domains and operators
 // (kUnsupported; all of them in one message), nodes that break their schema (all of them), values
-// defined twice or never, cycles, repeated inputs and initializers, repeated and recursive functions.
-// Functions that nothing calls are not checked. Returns whether all nodes stand behind those that
-// they read: the standard asks for it, but converters that add casts leave others, and everyone runs
-// these. SortNodes (node_order.h) puts them right.
+// defined twice or never, cycles, repeated inputs and initializers, repeated and recursive
+// functions. Functions that nothing calls are not checked. Returns whether all nodes stand behind
+// those that they read: the standard asks for it, but converters that add casts leave others, and
+// everyone runs these. SortNodes (node_order.h) puts them right.
 bool ValidateModel(const ModelProto& model, std::string_view model_name,
                    const ValidateOptions& options = {});
 

@@ -318,9 +318,8 @@ Rewrite FuseAttention(Node& node, PassContext& context) {
   if (!Walk(softmax.input(0), context.graph, &scores)) return NoMatch{};
   const DType type = node.input(0)->fact.type.dtype;
   const bool rounds = type == DType::kBFloat16;
-  const bool is_exact =
-      type == DType::kFloat32 ||
-      (type == DType::kFloat16 && IsForWeights(node.output(), context.graph));
+  const bool is_exact = type == DType::kFloat32 ||
+                        (type == DType::kFloat16 && IsForWeights(node.output(), context.graph));
   if (!is_exact && !rounds) return CheckFailed{"the scores are to be rounded to their type"};
   if (rounds && (scores.softcap > 0 || scores.masks.size() > 1)) {
     return CheckFailed{"scores are rounded between several masks, or around a cap"};

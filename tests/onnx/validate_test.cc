@@ -173,11 +173,10 @@ Names NamesOf(const std::vector<NodeProto>& nodes) {
 
 TEST(ValidateModel, TellsWrongOrderFromCycles) {
   EXPECT_TRUE(ValidateModel(MakeReluModel(), "m"));
-  ModelProto model = MakeModel(MakeGraph({"x"}, {"c", "d"},
-                                         {MakeNode("Add", {"a", "b"}, {"c"}, "sum"),
-                                          MakeNode("Relu", {"x"}, {"d"}, "other"),
-                                          MakeNode("Abs", {"a"}, {"b"}, "second"),
-                                          MakeNode("Relu", {"x"}, {"a"}, "first")}));
+  ModelProto model = MakeModel(MakeGraph(
+      {"x"}, {"c", "d"},
+      {MakeNode("Add", {"a", "b"}, {"c"}, "sum"), MakeNode("Relu", {"x"}, {"d"}, "other"),
+       MakeNode("Abs", {"a"}, {"b"}, "second"), MakeNode("Relu", {"x"}, {"a"}, "first")}));
   EXPECT_FALSE(ValidateModel(model, "m"));
   SortNodes(model);
   EXPECT_EQ(NamesOf(model.graph->node), (Names{"first", "second", "sum", "other"}));
@@ -195,20 +194,20 @@ TEST(ValidateModel, SortsInsideOfGraphsAndFunctions) {
                                 {MakeNode("Relu", {"u"}, {"t"}, "inner last"),
                                  MakeNode("Relu", {"z"}, {"u"}, "inner first")});
   GraphProto other = MakeGraph({}, {"v"}, {MakeNode("Relu", {"x"}, {"v"})});
-  ModelProto model = MakeModel(
-      MakeGraph({"c", "x"}, {"y"},
-                {MakeIf("c", "y", std::move(branch), std::move(other)),
-                 MakeNode("Relu", {"x"}, {"z"}, "outer")}));
+  ModelProto model = MakeModel(MakeGraph({"c", "x"}, {"y"},
+                                         {MakeIf("c", "y", std::move(branch), std::move(other)),
+                                          MakeNode("Relu", {"x"}, {"z"}, "outer")}));
   EXPECT_FALSE(ValidateModel(model, "m"));
   SortNodes(model);
   EXPECT_EQ(NamesOf(model.graph->node), (Names{"outer", "if"}));
-  EXPECT_EQ(NamesOf(model.graph->node[1].attribute[0].g->node), (Names{"inner first", "inner last"}));
+  EXPECT_EQ(NamesOf(model.graph->node[1].attribute[0].g->node),
+            (Names{"inner first", "inner last"}));
   EXPECT_TRUE(ValidateModel(model, "m"));
 
   model = MakeModel(MakeGraph({"x"}, {"y"}, {MakeCall("F", "x", "y")}));
   model.opset_import.push_back(MakeImport("local", 1));
-  model.functions = {MakeFunction("F", {MakeNode("Relu", {"m"}, {"b"}, "last"),
-                                        MakeNode("Relu", {"a"}, {"m"}, "first")})};
+  model.functions = {MakeFunction(
+      "F", {MakeNode("Relu", {"m"}, {"b"}, "last"), MakeNode("Relu", {"a"}, {"m"}, "first")})};
   EXPECT_FALSE(ValidateModel(model, "m"));
   SortNodes(model);
   EXPECT_EQ(NamesOf(model.functions[0].node), (Names{"first", "last"}));
