@@ -166,7 +166,9 @@ int64_t Fact::Knowledge() const {
   const auto count = [](const std::optional<Dims>& dims) {
     return dims ? 1 + std::ranges::count_if(*dims, [](Dim dim) { return dim.known(); }) : 0;
   };
-  return count(shape) + count(elements) + (constant.defined() ? 1 : 0);
+  // Of larger constants inference reads no elements.
+  const bool is_small = constant.defined() && constant.size() <= kMaxElements;
+  return count(shape) + count(elements) + (is_small ? 1 : 0);
 }
 
 Fact Fact::Of(Tensor tensor) {

@@ -54,8 +54,8 @@ struct Fact {
   bool known() const;
   // The known value.
   Tensor ToTensor() const;
-  // How much of all this is known, in things known: of two facts of one value the one with more
-  // tells more.
+  // How much of this is known that tells anything of what is made of the value, in things known: of
+  // two facts of one value the one with more tells more.
   int64_t Knowledge() const;
   // The fact of a known tensor: type, shape, constant, and elements where they are few integers.
   static Fact Of(Tensor tensor);
