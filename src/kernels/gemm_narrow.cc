@@ -17,7 +17,6 @@ int64_t Align(int64_t bytes) { return RoundUp(bytes, 64); }
 
 // Rows of K with those that fill up the last block.
 int64_t PaddedRows(const NarrowMatrix& b) { return b.block == 0 ? b.k : RoundUp(b.k, b.block); }
-int64_t Blocks(const NarrowMatrix& b) { return b.block == 0 ? 0 : CeilDiv(b.k, b.block); }
 int64_t WidthAt(const NarrowMatrix& b, int64_t n) {
   return RoundUp(std::min(GemmPanelWidth(), b.n - n), kPanelGranule);
 }

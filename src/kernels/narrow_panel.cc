@@ -171,7 +171,7 @@ HWY_NOINLINE void MultiplyBlocks(D d, const Few& x, int64_t j) {
   using V = hn::Vec<D>;
   const hn::RebindToUnsigned<D> bits;
   constexpr int kRows = 32 / kBits;
-  const int64_t words = x.b.block / kRows, blocks = (x.b.k + x.b.block - 1) / x.b.block;
+  const int64_t words = x.b.block / kRows, blocks = Blocks(x.b);
   V acc[kM][kNV];
 #pragma GCC unroll 4
   for (int r = 0; r < kM; ++r) {

@@ -15,6 +15,10 @@ namespace sardonyx {
 
 // Rows whose codes share a word.
 inline int64_t RowsPerWord(const NarrowMatrix& b) { return 32 / BitWidth(b.type); }
+// Blocks of a column; of halves none.
+inline int64_t Blocks(const NarrowMatrix& b) {
+  return b.block == 0 ? 0 : (b.k + b.block - 1) / b.block;
+}
 // Bytes of `rows` rows of a panel; whole blocks if there are such.
 inline int64_t PanelBytes(const NarrowMatrix& b, int64_t rows, int64_t width) {
   if (b.block == 0) return rows * width * 2;

@@ -119,7 +119,7 @@ SARDONYX_INT8_TILE HWY_NOINLINE void MultiplyBlocks(D d, const Part& x, int64_t 
   constexpr int kCount = kGroups<kBits>;
   constexpr int kSplit = kM * kNV < 8 ? 2 : 1;  // few sums wait for each other
   constexpr uint32_t kMask = ((1u << kBits) - 1) * (kGroup == 4 ? 0x01010101u : 0x00010001u);
-  const int64_t words = x.b.block * kBits / 32, blocks = (x.b.k + x.b.block - 1) / x.b.block;
+  const int64_t words = x.b.block * kBits / 32, blocks = Blocks(x.b);
   const auto mask = hn::Set(bits, kMask);
   V acc[kM][kNV];
 #pragma GCC unroll 12
@@ -227,14 +227,14 @@ void MultiplyRows(Part& x) {
   }
   for (; j + kFull <= x.width; j += kFull) {
     MultiplyColumns<kM, 1>(FullTag(), x, j);
-    x.ahead += (x.b.k + x.b.block - 1) / x.b.block * 64;
+    x.ahead += Blocks(x.b) * 64;
   }
   for (; j < x.width; j += LanesOf<EightTag>()) MultiplyColumns<kM, 1>(EightTag(), x, j);
 }
 
 void Multiply(const NarrowMatrix& b, const void* panel, int64_t width, int64_t m,
               const RoundedRows& a, float* c, int64_t ldc) {
-  const int64_t blocks = (b.k + b.block - 1) / b.block;
+  const int64_t blocks = Blocks(b);
   const char* const next = static_cast<const char*>(panel) + PanelBytes(b, b.k, width);
   Part x{b, panel, width, a, c, ldc, next};
   for (int64_t left = m, rows = 0; left > 0; left -= rows) {

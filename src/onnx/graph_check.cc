@@ -14,11 +14,12 @@ namespace {
 
 using NameSet = std::unordered_set<std::string_view>;
 
-// One graph on the way down from the main graph: what it has defined so far, and what a node read
-// that only a later one defines.
+// One graph on the way down from the main graph: what it has defined so far. Once a value was
+// missed, what any of its nodes makes, which counts if one of these was read before it was made.
 struct Scope {
   const std::vector<NodeProto>* nodes;
-  NameSet defined, awaited;
+  NameSet defined = {}, made = {};
+  bool is_sorted = true;
 };
 
 // "node 'a' (Add) -> node 'b' (Mul) -> node 'a' (Add)".
@@ -43,7 +44,7 @@ class Checker {
   bool is_sorted() const { return is_sorted_; }
 
   void Graph(const GraphProto& graph) {
-    scopes_.push_back({&graph.node, {}, {}});
+    scopes_.push_back({&graph.node});
     for (const ValueInfoProto& input : graph.input) {
       DefineFixed("graph input", input.name.Get());
     }
@@ -61,7 +62,7 @@ class Checker {
   }
 
   void Function(const FunctionProto& function) {
-    scopes_.push_back({&function.node, {}, {}});
+    scopes_.push_back({&function.node});
     for (const std::string_view input : function.input) DefineFixed("function input", input);
     Nodes(function.node);
     for (const std::string_view output : function.output) {
@@ -81,7 +82,7 @@ class Checker {
 
   bool Visible(std::string_view name) const {
     return std::any_of(scopes_.rbegin(), scopes_.rend(), [&](const Scope& scope) {
-      return scope.defined.contains(name) || scope.awaited.contains(name);
+      return scope.defined.contains(name) || (!scope.is_sorted && scope.made.contains(name));
     });
   }
 
@@ -144,18 +145,15 @@ class Checker {
   // A value that no node before this one defines: if a later one does, the nodes have to be sorted.
   void Await(const NodeProto& node, std::string_view name) {
     for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-      const bool is_made = std::ranges::any_of(*scope->nodes, [&](const NodeProto& producer) {
-        return std::ranges::find(producer.output, name) != producer.output.end();
-      });
-      if (!is_made) continue;
-      if (scope->awaited.empty()) {
-        const std::vector<size_t> cycle = FindCycle(SourcesOf(*scope->nodes));
-        if (!cycle.empty()) {
-          Refuse("the graph has a cycle: {}", PrintCycle(*scope->nodes, cycle));
+      if (scope->made.empty()) {
+        for (const NodeProto& maker : *scope->nodes) {
+          scope->made.insert(maker.output.begin(), maker.output.end());
         }
       }
-      scope->awaited.insert(name);
-      is_sorted_ = false;
+      if (!scope->made.contains(name)) continue;
+      const std::vector<size_t> cycle = FindCycle(SourcesOf(*scope->nodes));
+      if (!cycle.empty()) Refuse("the graph has a cycle: {}", PrintCycle(*scope->nodes, cycle));
+      scope->is_sorted = is_sorted_ = false;
       return;
     }
     Refuse(

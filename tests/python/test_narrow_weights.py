@@ -70,7 +70,8 @@ def test_dequantized_blocks(kind, transposed, rows):
 @pytest.mark.parametrize("rows", [1, 4, 33])
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("level", [0, 3, 4])
-def test_matmul_nbits(level, bits, rows):
+@pytest.mark.parametrize("zeros", ["none", "one", "codes", "one float", "floats"])
+def test_matmul_nbits(zeros, level, bits, rows):
     rng = np.random.default_rng(3)
     blocks = K // BLOCK
     codes = rng.integers(0, 1 << bits, (N, K))
@@ -78,15 +79,29 @@ def test_matmul_nbits(level, bits, rows):
     bias = rng.standard_normal(N).astype(np.float32)
     per_byte = 8 // bits
     shifts = np.arange(per_byte) * bits
-    packed = (codes.reshape(N, -1, per_byte) << shifts).sum(-1).astype(np.uint8)
+
+    def packed(values):  # rows of whole bytes
+        padded = np.pad(values, ((0, 0), (0, -values.shape[1] % per_byte)))
+        return (padded.reshape(N, -1, per_byte) << shifts).sum(-1).astype(np.uint8)
+
+    points = np.full((N, blocks), 1 << (bits - 1))
+    if zeros.startswith("one"):
+        points[:] = (1 << bits) - 1
+    elif zeros != "none":
+        points = rng.integers(0, 1 << bits, (N, blocks))
+    if zeros == "floats":
+        points = points + 0.5
     initializers = [
-        numpy_helper.from_array(packed.reshape(N, blocks, -1), "w"),
+        numpy_helper.from_array(packed(codes).reshape(N, blocks, -1), "w"),
         numpy_helper.from_array(scales, "s"),
         numpy_helper.from_array(bias, "b"),
     ]
+    if zeros != "none":
+        given = points.astype(np.float32) if "float" in zeros else packed(points)
+        initializers.append(numpy_helper.from_array(given, "z"))
     node = helper.make_node(
         "MatMulNBits",
-        ["x", "w", "s", "", "", "b"],
+        ["x", "w", "s", "" if zeros == "none" else "z", "", "b"],
         ["y"],
         domain="com.microsoft",
         K=K,
@@ -96,7 +111,7 @@ def test_matmul_nbits(level, bits, rows):
         accuracy_level=level,
     )
     session = _session([node], initializers, rows)
-    weights = (codes - (1 << (bits - 1))) * scales.repeat(BLOCK, 1).astype(np.float64)
+    weights = (codes - points.repeat(BLOCK, 1)) * scales.repeat(BLOCK, 1).astype(np.float64)
     _check(session, weights.T, rows, bias, rounds=level == 4)
 
 

@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string_view>
@@ -21,34 +20,56 @@ std::vector<float> Floats(const Tensor& tensor) {
   return values;
 }
 
-// Zero points as floats, [n, blocks]: given as codes packed in each row, or in the type of A.
-std::vector<float> Zeros(const Operand* zeros, int bits, int64_t n, int64_t blocks) {
-  if (zeros == nullptr) return std::vector<float>(n * blocks, static_cast<float>(1 << (bits - 1)));
-  if (zeros->dtype != DType::kUInt8) return Floats(*zeros->constant);
-  const Tensor codes = Aligned(*zeros->constant);
-  const int64_t row_bytes = (blocks * bits + 7) / 8;
-  std::vector<float> values(n * blocks);
-  for (int64_t j = 0; j < n; ++j) {
-    const uint8_t* row = codes.data<uint8_t>() + j * row_bytes;
-    for (int64_t i = 0; i < blocks; ++i) {
-      const int shift = static_cast<int>(i * bits % 8);
-      const int code = (row[i * bits / 8] >> shift) & ((1 << bits) - 1);
-      values[j * blocks + i] = static_cast<float>(code);
+// Zero points of blocks: given as codes packed in each row, or in the type of A.
+class ZeroPoints {
+ public:
+  ZeroPoints(const Operand* given, int bits, int64_t n, int64_t blocks)
+      : bits_(bits), n_(n), blocks_(blocks) {
+    if (given == nullptr) return;
+    if (given->dtype == DType::kUInt8) {
+      codes_ = Aligned(*given->constant);
+    } else {
+      floats_ = Floats(*given->constant);
     }
   }
-  return values;
-}
 
-// The zero point of all blocks, if they have but one, and that is a code.
-int OneZero(const Operand* zeros, int bits, int64_t n, int64_t blocks) {
-  if (zeros == nullptr) return 1 << (bits - 1);
-  const std::vector<float> values = Zeros(zeros, bits, n, blocks);
-  const float first = values.empty() ? -1.0f : values.front();
-  const bool is_code =
-      first >= 0 && first < static_cast<float>(1 << bits) && first == std::trunc(first);
-  const bool is_one = is_code && std::ranges::all_of(values, [&](float v) { return v == first; });
-  return is_one ? static_cast<int>(first) : NarrowMatrix::kNoZero;
-}
+  // The one of all blocks, if that is a code; found without looking at more than tells otherwise.
+  int One() const {
+    const float first = n_ * blocks_ > 0 ? At(0, 0) : -1.0f;
+    const bool is_code =
+        first >= 0 && first < static_cast<float>(1 << bits_) && first == std::trunc(first);
+    if (!is_code) return NarrowMatrix::kNoZero;
+    for (int64_t j = 0; j < n_; ++j) {
+      for (int64_t i = 0; i < blocks_; ++i) {
+        if (At(j, i) != first) return NarrowMatrix::kNoZero;
+      }
+    }
+    return static_cast<int>(first);
+  }
+
+  // [n, blocks]
+  std::vector<float> All() const {
+    std::vector<float> values(static_cast<size_t>(n_ * blocks_));
+    for (int64_t j = 0; j < n_; ++j) {
+      for (int64_t i = 0; i < blocks_; ++i) values[j * blocks_ + i] = At(j, i);
+    }
+    return values;
+  }
+
+ private:
+  float At(int64_t column, int64_t block) const {
+    if (!floats_.empty()) return floats_[column * blocks_ + block];
+    if (!codes_.defined()) return static_cast<float>(1 << (bits_ - 1));
+    const int64_t row_bytes = (blocks_ * bits_ + 7) / 8;
+    return static_cast<float>(
+        ReadPacked(codes_.data<uint8_t>() + column * row_bytes, bits_, block));
+  }
+
+  int bits_;
+  int64_t n_, blocks_;
+  Tensor codes_;
+  std::vector<float> floats_;
+};
 
 BindResult BindBlocks(const BindRequest& request) {
   auto given = [&](size_t i) { return request.has(i) ? &request.inputs[i] : nullptr; };
@@ -68,8 +89,8 @@ BindResult BindBlocks(const BindRequest& request) {
                  attributes.Int("K"), attributes.Int("N"), attributes.Int("block_size")};
   b.rounds_a = attributes.Int("accuracy_level", 0) == 4 && b.block <= kMostRoundedBlock;
   const int64_t m = a.size() / b.k, blocks = (b.k + b.block - 1) / b.block;
-  if (b.rounds_a) b.zero = OneZero(given(kZeroPoints), bits, b.n, blocks);
   if (m == 0) return Refuse("no elements");
+  if (b.rounds_a) b.zero = ZeroPoints(given(kZeroPoints), bits, b.n, blocks).One();
   const Operand& codes = request.inputs[kB];
   // Codes may be shared by products with other scales.
   const auto hash = [&](size_t i) {
@@ -85,7 +106,7 @@ BindResult BindBlocks(const BindRequest& request) {
       static_cast<int64_t>(NarrowPackedBytes(b)), [&](const Tensor& matrix, void* to) {
         // Read while packing alone: never packed themselves, they stay in memory.
         const std::vector<float> scales = Floats(*request.inputs[kScales].constant);
-        const std::vector<float> zeros = Zeros(given(kZeroPoints), bits, b.n, blocks);
+        const std::vector<float> zeros = ZeroPoints(given(kZeroPoints), bits, b.n, blocks).All();
         PackNarrowBlocks(b, matrix.data<uint8_t>(), scales.data(), zeros.data(), to,
                          Parallel{&ThreadPool::Process(), request.threads});
       });
