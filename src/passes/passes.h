@@ -24,6 +24,7 @@ int FuseElementwise(PassContext& context);
 Rewrite FuseQuantizedSums(Node& node, PassContext& context);
 Rewrite FuseEpilogues(Node& node, PassContext& context);
 Rewrite SinkShuffles(Node& node, PassContext& context);
+Rewrite ConvPlanes(Node& node, PassContext& context);
 Rewrite AbsorbTransposes(Node& node, PassContext& context);
 int WidenHalves(PassContext& context);
 Rewrite AbsorbCasts(Node& node, PassContext& context);

@@ -38,6 +38,7 @@ const std::vector<Pass>& Pipeline() {
       {"sink_shuffles", "shuffled channels, once a depthwise convolution has its whole epilogue",
        SinkShuffles},
       {"fold_shuffled_weights", "which are constants again", FoldConstants},
+      {"conv_planes", "transposes that still stand around a convolution", ConvPlanes},
       {"absorb_transposes", "a product reads and writes through strides", AbsorbTransposes},
       {"widen_halves", "after all that looks for patterns: halves are computed in float32", nullptr,
        WidenHalves},

@@ -188,9 +188,13 @@ class BatchWalk {
   bool KeepsRowsOfProduct(const Node& node) const {
     const Value *a = node.input(0), *b = node.input(1);
     if (!LeavesFirst(node, "perm_a") || !LeavesFirst(node, "perm_b") ||
-        !LeavesFirst(node, "perm_y") || !Is(a, Part::kRows) || !AllAligned(node, 2)) {
+        !LeavesFirst(node, "perm_y") || !AllAligned(node, 2)) {
       return false;
     }
+    if (Is(a, Part::kShared)) {  // matrices that one multiplies
+      return a->fact.ranked() && a->fact.rank() == 2 && Is(b, Part::kRows) && b->fact.rank() >= 3;
+    }
+    if (!Is(a, Part::kRows)) return false;
     const int rank = a->fact.rank();
     if (Is(b, Part::kRows)) return rank >= 3 && b->fact.rank() == rank;
     // Rows of a matrix, or matrices that all meet the same one.

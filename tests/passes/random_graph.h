@@ -99,7 +99,7 @@ class RandomGraph {
     const Val x = Recent();
     const int rank = x.rank();
     const int axis = rank > 0 ? Pick(rank) : 0;
-    switch (Pick(20)) {
+    switch (Pick(21)) {
       case 0:
       case 1: return Add(Unary(x));
       case 2:
@@ -119,6 +119,7 @@ class RandomGraph {
       case 16: return AddSlice(x, axis);
       case 17: return AddPad(x);
       case 18: return Add(Unsqueeze(x, {Pick(rank + 1)}));
+      case 19: return AddConvOfPlanes(x);
       default: return AddSqueeze(x);
     }
   }
@@ -174,6 +175,26 @@ class RandomGraph {
     if (Pick(2) == 0) y = y * Constant({out});
     Add(y);
     if (Pick(2) == 0) Add(ToChannelsFirst(y));
+  }
+
+  // Of so many pixels that a graph keeps their mean alone.
+  void AddConvOfPlanes(Val x) {
+    int64_t channels = 1;
+    for (const Dim dim : x.shape()) channels *= dim.known() ? dim.value() : 100;
+    if (channels > 12) return;
+    const Val one_each = Reshape(x, {1, -1, 1, 1});
+    const Val shape = builder_.Ints({1, channels, 22 + Pick(3), 25});
+    const Val pixels = ToChannelsLast(Expand(one_each, shape) + Constant({1, 25}));
+    const bool depthwise = Pick(2) == 0;
+    const int64_t out = depthwise ? channels : kSizes[Pick(4)], kernel = depthwise ? 3 : 1;
+    const Val w = Constant({out, depthwise ? 1 : channels, kernel, kernel});
+    Attributes attributes;
+    if (depthwise) attributes.Set("group", channels);
+    if (depthwise && Pick(2) == 0) attributes.Set("pads", std::vector<int64_t>(4, 1));
+    Val y = Make(core::conv, {pixels, w}, attributes);
+    if (Pick(2) == 0) y = y + Constant({out});
+    if (Pick(2) == 0) y = Relu(y);
+    Add(Reduce("mean", ToChannelsFirst(y), {2, 3}, false));
   }
 
   void AddMatmul(Val x) {

@@ -70,6 +70,8 @@ TEST(BatchPieces, RowsThatGoTheirOwnWay) {
            "y = concat(x, x) {axis=1}\noutput y",
            "t = transpose(x) {perm=[0,2,1]}\ny = matmul(x, t)\noutput y",
            "const w: float[4,2] = {1, 2, 3, 4, 5, 6, 7, 8}\ny = matmul(x, w)\noutput y",
+           "const w: float[2,3] = {1, 2, 3, 4, 5, 6}\nconst b: float[2,1] = {1, 2}\n"
+           "y = matmul(w, x, b) {epilogue=<(float, float) add(0,1):float>}\noutput y",
            "const a: int64[1] = {1}\nconst s: int64[1] = {1}\nconst e: int64[1] = {3}\n"
            "y = slice(x, s, e, a)\noutput y",
            "const p: int64[6] = {0, 1, 0, 0, 0, 2}\ny = pad(x, p)\noutput y",

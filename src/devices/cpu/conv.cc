@@ -3,6 +3,7 @@
 #include "base/round.h"
 #include "devices/cpu/epilogue_binding.h"
 #include "devices/cpu/families.h"
+#include "kernels/conv_planes.h"
 #include "kernels/conv_typed.h"
 #include "ops/core/window.h"
 
@@ -15,9 +16,10 @@ std::string ConvShapeOf(const BindRequest& request, bool transposed, ConvShape* 
   const int spatial = x.rank() - 2;
   if (spatial < 1 || spatial > 3) return fmt::format("{} spatial dimensions, not 1 to 3", spatial);
   const Attributes& attributes = request.node.attributes;
-  // absorb_transposes leaves one kind of it: the channels are first, not last.
+  // Passes leave one kind of these: the channels are first, not last.
+  const bool y_planes = attributes.Find("perm_y") != nullptr;
   shape->x_planes = attributes.Find("perm_x") != nullptr;
-  const int first = shape->x_planes ? 2 : 1;  // spatial axis of x
+  const int first = shape->x_planes ? 2 : 1, y_first = y_planes ? 2 : 1;  // spatial axes
   // Asked for each algorithm, so what inference has checked is read where it lies.
   core::Window window;
   if (transposed || attributes.String("auto_pad", "NOTSET") != "NOTSET") {
@@ -33,19 +35,19 @@ std::string ConvShapeOf(const BindRequest& request, bool transposed, ConvShape* 
       window.rank() > 0 ? window.pads_begin : attributes.Ints("pads");
   shape->batch = x.dims[0];
   shape->cin = shape->x_planes ? x.dims[1] : x.dims.back();
-  shape->cout = y.dims.back();
+  shape->cout = y_planes ? y.dims[1] : y.dims.back();
   shape->groups = attributes.Int("group", 1);
   for (int i = 0; i < spatial; ++i) {
     const int to = 3 - spatial + i;
     shape->in[to] = x.dims[first + i];
-    shape->out[to] = y.dims[1 + i];
+    shape->out[to] = y.dims[y_first + i];
     shape->kernel[to] = w.dims[2 + i];
     shape->stride[to] = number(strides, i, 1);
     shape->dilation[to] = number(dilations, i, 1);
     shape->pad_begin[to] = number(pads, i, 0);
   }
   shape->x_stride = shape->x_planes ? shape->cin : x.RowStride();
-  shape->y_stride = y.RowStride();
+  shape->y_stride = y_planes ? shape->cout : y.RowStride();
   if (x.size() == 0 || y.size() == 0) return "no elements";
   return "";
 }
@@ -61,6 +63,7 @@ std::string MakeShape(const BindRequest& request, bool transposed, ConvShape* sh
   if (weights.dtype != DType::kFloat32 && weights.constant == nullptr) {
     return fmt::format("weights of {} are not constant", Name(weights.dtype));
   }
+  if (request.node.attributes.Find("perm_y") != nullptr) return "its result is in planes";
   return ConvShapeOf(request, transposed, shape);
 }
 
@@ -219,10 +222,41 @@ BindResult BindTransposed(const BindRequest& request) {
        .run = ConvTranspose});
 }
 
+BindResult BindPlanes(const BindRequest& request) {
+  const Attributes& attributes = request.node.attributes;
+  const Operand &x = request.inputs[0], &weights = request.inputs[1];
+  if (attributes.Find("perm_x") == nullptr || attributes.Find("perm_y") == nullptr) {
+    return Refuse("its channels are last");
+  }
+  if (x.dtype != DType::kFloat32 || weights.dtype != DType::kFloat32) {
+    return Refuse("element types are {} and {}", Name(x.dtype), Name(weights.dtype));
+  }
+  ConvShape shape;
+  if (std::string why = ConvShapeOf(request, false, &shape); !why.empty()) return why;
+  if (std::string_view why = ConvPlanesRefusal(shape); !why.empty()) return std::string(why);
+  EpilogueBinding::Layout layout;
+  layout.batch[0] = {0, 1};
+  layout.rows = {1, 2};
+  layout.columns = {2, x.rank()};
+  auto epilogue = std::make_shared<const EpilogueBinding>(request, 2, layout);
+  Bound bound;
+  bound.run = [shape, epilogue](const StepArgs& args) {
+    epilogue->With(args, [&](const Epilogue& fused) {
+      ConvPlanes(shape, static_cast<const float*>(args.in[0]),
+                 static_cast<const float*>(args.in[1]), static_cast<float*>(args.out[0]), fused,
+                 args.parallel);
+    });
+    epilogue->Finish(args);
+  };
+  return bound;
+}
+
 BindResult BindTyped(const BindRequest& request) {
   const DType type = request.inputs[0].dtype;
   const Operand& weights = request.inputs[1];
-  if (request.node.attributes.Find("perm_x") != nullptr) return Refuse("its input is in planes");
+  for (const char* perm : {"perm_x", "perm_y"}) {
+    if (request.node.attributes.Find(perm) != nullptr) return Refuse("it reads or makes planes");
+  }
   if (!IsGemmType(type) || request.outputs[0].dtype != type || weights.dtype != type) {
     return Refuse("element type is {}", Name(type));
   }
@@ -261,6 +295,7 @@ template <ConvAlgorithm kAlgorithm>
 constexpr Implementation kBy = {Name(kAlgorithm), Bind<kAlgorithm>};
 
 constexpr Implementation kConv[] = {kBy<ConvAlgorithm::kDepthwise>,
+                                    {"depthwise of planes", BindPlanes},
                                     kBy<ConvAlgorithm::kPhases>,
                                     kBy<ConvAlgorithm::kStrips>,
                                     kBy<ConvAlgorithm::kLines>,

@@ -1,5 +1,6 @@
 // Convolution and its transpose, channels-last, weights as in ONNX. Attribute perm_x of `conv`
 // permutes the input before all else: a first layer reads pictures as they come, channels first.
+// perm_y permutes the sums before the epilogue.
 
 #include <cstring>
 
@@ -31,7 +32,7 @@ bool CheckOperands(InferContext& context, std::vector<int64_t>* kernel) {
 
 // Shape where the kernel's sizes are not known.
 std::optional<Dims> UnknownSpatial(InferContext& context, Dim channels) {
-  if (!context.ranked(0)) return {};
+  if (!context.ranked(0) || context.attributes().Find("perm_y") != nullptr) return {};
   Dims shape{context.shape(0)[0]};
   for (size_t i = 2; i < context.shape(0).size(); ++i) shape.push_back(context.symbols().Fresh());
   shape.push_back(channels);
@@ -79,7 +80,7 @@ void InferAny(InferContext& context, bool transposed, DType type, size_t first) 
       context, Dims(x.begin() + 1, x.end() - 1), kernel);
   shape.insert(shape.begin(), x[0]);
   shape.push_back(channels);
-  SetWithEpilogue(context, type, std::move(shape), first);
+  SetWithEpilogue(context, type, Permuted(context, std::move(shape), "perm_y"), first);
 }
 
 void InferFloat(InferContext& context, bool transposed) {
@@ -239,11 +240,12 @@ void Compute(ComputeContext& context, bool transposed) {
   const Tensor x = Permute(context.input(0), context.attributes().Ints("perm_x"));
   const Tensor& w = context.input(1);
   const Geometry g = GeometryOf(context, x.dims(), transposed);
-  std::vector<int64_t> dims;
-  KnownSizes(*context.inferred(0).shape, &dims);
+  std::vector<int64_t> dims = g.window.out;
+  dims.insert(dims.begin(), g.batch);
+  dims.push_back(transposed ? w.dims()[1] * g.groups : w.dims()[0]);
   Tensor y(x.dtype(), dims);
   (transposed ? ConvolveTransposed : Convolve)(g, x, w, y);
-  FinishWithEpilogue(context, std::move(y), 2);
+  FinishWithEpilogue(context, Permute(y, context.attributes().Ints("perm_y")), 2);
 }
 
 // The shape is what input 2 says.

@@ -1,0 +1,260 @@
+#include "kernels/conv_planes.h"
+
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/conv_planes.cc"
+#include <hwy/foreach_target.h>  // IWYU pragma: keep
+#include <hwy/highway.h>
+
+#include <algorithm>
+
+#include "base/round.h"
+#include "kernels/gemm_epilogue.h"
+#include "kernels/slices.h"
+#include "kernels/tile_store-inl.h"
+
+namespace sardonyx {
+#ifndef SARDONYX_KERNELS_CONV_PLANES_ONCE
+#define SARDONYX_KERNELS_CONV_PLANES_ONCE
+// Floats of the lines of a block, in the first-level cache beside what is made of them.
+inline constexpr int64_t kLineFloats = 8192;
+
+// What a window spans along an axis.
+inline int64_t WindowSpan(const ConvShape& s, int axis) {
+  return (s.kernel[axis] - 1) * s.dilation[axis] + 1;
+}
+
+// How planes are cut into blocks, whose input is copied with its padding: each line as one behind
+// the other of its phases, the columns that are a stride apart.
+struct PlaneBlocks {
+  PlaneBlocks(const ConvShape& s, int64_t lanes) {
+    const int64_t span = WindowSpan(s, 1), stride = s.stride[2];
+    const int64_t middle = s.kernel[2] / 2 * s.dilation[2] / stride;
+    if (stride <= 2) lead = RoundUp(middle, lanes) - middle;
+    columns = s.out[2];
+    for (;; columns = RoundUp(CeilDiv(columns, 2), lanes)) {
+      vectors = columns > 2 * lanes ? 4 : columns > lanes ? 2 : 1;
+      phase = lead + RoundUp(columns, vectors * lanes) + (WindowSpan(s, 2) - 1) / stride;
+      if (stride <= 2) phase = RoundUp(phase, lanes);
+      line = phase * stride;
+      if (span * line <= kLineFloats || columns <= lanes) break;
+    }
+    rows = std::clamp<int64_t>((kLineFloats / line - span) / s.stride[1] + 1, 1, s.out[1]);
+    // Of about one size.
+    rows = CeilDiv(s.out[1], CeilDiv(s.out[1], rows));
+  }
+
+  int64_t lead = 0;       // floats before a phase, so that loads of a window's middle are aligned
+  int64_t columns, rows;  // of outputs, at most
+  int64_t vectors;        // of a line that are summed at a time: 1, 2 or 4
+  int64_t phase, line;    // floats from one to the next
+};
+#endif
+}  // namespace sardonyx
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using Tag = hn::ScalableTag<float>;
+constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Tag()));
+// Sums at a time: as many as hide how long an addition takes.
+constexpr int kSums = 8;
+
+// Zeros from `to` up to `end`, or a vector further. These loops are not to be calls of memset and
+// memcpy, which take as long as a line.
+HWY_INLINE void Clear(float* to, const float* end) {
+  const Tag d;
+  for (; to < end; to = Kept(to + kLanes)) hn::StoreU(hn::Zero(d), d, to);
+}
+
+HWY_INLINE void Copy(const float* from, int64_t count, float* to) {
+  const Tag d;
+  if (count < kLanes) {
+    for (; count > 0; --count) *to++ = *from++;
+    return;
+  }
+  const float* const last = from + count - kLanes;
+  float* const last_to = to + count - kLanes;
+  for (; from < last; from = Kept(from + kLanes), to += kLanes) {
+    hn::StoreU(hn::LoadU(d, from), d, to);
+  }
+  hn::StoreU(hn::LoadU(d, last), d, last_to);
+}
+
+// One line of the input from column `start` on, which may lie in the padding: `count` columns as
+// phases of the stride. Without `x` all are zeros.
+HWY_INLINE void FillLine(const ConvShape& s, const float* x, int64_t start, int64_t count,
+                         const PlaneBlocks& blocks, float* straight, float* to) {
+  const Tag d;
+  const int64_t stride = s.stride[2];
+  if (x == nullptr) {
+    Clear(to, to + blocks.line);
+    return;
+  }
+  const int64_t low = std::clamp<int64_t>(-start, 0, count);
+  const int64_t high = std::clamp<int64_t>(s.in[2] - start, low, count);
+  to += blocks.lead;
+  float* const line = stride == 1 ? to : straight;
+  Clear(line, line + low);
+  Clear(line + high, line + blocks.line - blocks.lead * stride);
+  Copy(x + start + low, high - low, line + low);
+  if (stride == 2) {
+    for (int64_t i = 0; i < blocks.phase - blocks.lead; i += kLanes) {
+      hn::Vec<Tag> even, odd;
+      hn::LoadInterleaved2(d, line + 2 * i, even, odd);
+      hn::StoreU(even, d, to + i);
+      hn::StoreU(odd, d, to + blocks.phase + i);
+    }
+  } else if (stride > 2) {
+    for (int64_t i = 0; i < count; ++i) to[i % stride * blocks.phase + i / stride] = line[i];
+  }
+}
+
+// The windows of a block: `step` floats from the lines of a window to those of the one below,
+// `down` from one of its lines to the next, and where in a line each of its columns is.
+struct Windows {
+  int64_t height, width, step, down;
+  int64_t at[kWidestPlaneWindow];
+};
+
+// y[kR lines][kV vectors] = the sums of windows, whose first lines begin at `lines`; stores the
+// `columns` first of each line.
+template <int kR, int kV>
+HWY_NOINLINE void SumWindows(const Windows& windows, const float* lines, const float* w, float* y,
+                             int64_t ldy, int64_t columns) {
+  const Tag d;
+  const int64_t width = windows.width, step = windows.step;
+  hn::Vec<Tag> acc[kR][kV];
+#pragma GCC unroll 8
+  for (int r = 0; r < kR; ++r) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kV; ++v) acc[r][v] = hn::Zero(d);
+  }
+  for (int64_t ky = windows.height; ky > 0; --ky, lines += windows.down, w += width) {
+    for (int64_t kx = 0; kx < width; ++kx) {
+      const float* from = lines + windows.at[kx];
+      const auto weight = hn::Set(d, w[kx]);
+#pragma GCC unroll 8
+      for (int r = 0; r < kR; ++r, from += step) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kV; ++v) {
+          acc[r][v] = hn::MulAdd(weight, hn::LoadU(d, from + v * kLanes), acc[r][v]);
+        }
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kR; ++r, y += ldy) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kV; ++v) {
+      const int64_t left = columns - v * kLanes;
+      if (left >= kLanes) {
+        hn::StoreU(acc[r][v], d, y + v * kLanes);
+      } else if (left > 0 && kPartialStores) {
+        hn::BlendedStore(acc[r][v], hn::FirstN(d, static_cast<size_t>(left)), d, y + v * kLanes);
+      } else if (left > 0) {
+        HWY_ALIGN float part[kLanes];
+        hn::Store(acc[r][v], d, part);
+        std::copy_n(part, left, y + v * kLanes);
+      }
+    }
+  }
+}
+
+using Summing = void (*)(const Windows&, const float*, const float*, float*, int64_t, int64_t);
+
+// Rows [begin, end) of one plane.
+void Rows(const ConvShape& s, const float* x, const float* w, float* y, int64_t begin,
+          int64_t end) {
+  const PlaneBlocks blocks(s, kLanes);
+  // By vectors of a line and lines, both as powers of 2.
+  static constexpr Summing kSummings[3][4] = {
+      {SumWindows<1, 1>, SumWindows<2, 1>, SumWindows<4, 1>, SumWindows<8, 1>},
+      {SumWindows<1, 2>, SumWindows<2, 2>, SumWindows<4, 2>},
+      {SumWindows<1, 4>, SumWindows<2, 4>}};
+  const Summing* const summings = kSummings[blocks.vectors / 2];
+  constexpr int64_t kSlack = 4 * kLanes;
+  HWY_ALIGN float lines[kLineFloats + kSlack], straight[kLineFloats + kSlack];
+  const int64_t span = WindowSpan(s, 1), width = blocks.vectors * kLanes;
+  Windows windows{
+      s.kernel[1], s.kernel[2], s.stride[1] * blocks.line, s.dilation[1] * blocks.line, {}};
+  for (int64_t kx = 0; kx < s.kernel[2]; ++kx) {
+    const int64_t at = kx * s.dilation[2];
+    windows.at[kx] = at % s.stride[2] * blocks.phase + blocks.lead + at / s.stride[2];
+  }
+  const int64_t first_line = begin * s.stride[1] - s.pad_begin[1];
+  const int64_t line_count = (end - begin - 1) * s.stride[1] + span;
+  for (int64_t column = 0; column < s.out[2]; column += blocks.columns) {
+    const int64_t columns = std::min(blocks.columns, s.out[2] - column);
+    const int64_t start = column * s.stride[2] - s.pad_begin[2];
+    const int64_t needed = (columns - 1) * s.stride[2] + WindowSpan(s, 2);
+    for (int64_t i = 0; i < line_count; ++i) {
+      const int64_t at = first_line + i;
+      const bool inside = at >= 0 && at < s.in[1];
+      FillLine(s, inside ? x + at * s.in[2] : nullptr, start, needed, blocks, straight,
+               lines + i * blocks.line);
+    }
+    int64_t power = 3;
+    for (int64_t row = begin; row < end;) {
+      while ((int64_t{1} << power) > std::min(end - row, kSums / blocks.vectors)) --power;
+      const float* const from = lines + (row - begin) * windows.step;
+      for (int64_t c = 0; c < columns; c += width) {
+        summings[power](windows, from + c, w, y + row * s.out[2] + column + c, s.out[2],
+                        columns - c);
+      }
+      row += int64_t{1} << power;
+    }
+  }
+}
+
+int64_t LanesOf() { return kLanes; }
+
+}  // namespace
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(Rows);
+HWY_EXPORT(LanesOf);
+
+std::string_view ConvPlanesRefusal(const ConvShape& s) {
+  if (s.groups != s.cin || s.cin != s.cout) return "it is not depthwise, one result a channel";
+  if (s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1 || s.pad_begin[0] != 0) {
+    return "it has three axes";
+  }
+  for (int i = 1; i < 3; ++i) {
+    const bool is_wide = s.kernel[i] > 1 && s.dilation[i] > kWidestPlaneWindow;
+    if (is_wide || s.kernel[i] > kWidestPlaneWindow || WindowSpan(s, i) > kWidestPlaneWindow) {
+      return "its window is wide";
+    }
+    if (s.stride[i] > kLongestPlaneStride) return "its stride is long";
+  }
+  return "";
+}
+
+void ConvPlanes(const ConvShape& s, const float* x, const float* weights, float* y,
+                const Epilogue& epilogue, const Parallel& par) {
+  const PreparedEpilogue prepared(epilogue, PreparedEpilogue::Tiles::kNone);
+  const PlaneBlocks blocks(s, HWY_DYNAMIC_DISPATCH(LanesOf)());
+  const int64_t in = s.in[1] * s.in[2], out = s.out[1] * s.out[2], taps = s.KernelSize();
+  const int64_t parts = CeilDiv(s.out[1], blocks.rows), count = s.batch * s.cin * parts;
+  const Slices slices = Slice(count, blocks.rows * s.out[2] * (taps + 8) / 8 + 50);
+  par.For(slices.tasks, [&](int64_t task) {
+    for (int64_t i = slices.Begin(task); i < slices.End(task, count); ++i) {
+      const int64_t plane = i / parts, channel = plane % s.cin, begin = i % parts * blocks.rows;
+      const int64_t end = std::min(s.out[1], begin + blocks.rows);
+      HWY_DYNAMIC_DISPATCH(Rows)
+      (s, x + plane * in, weights + channel * taps, y + plane * out, begin, end);
+      prepared.Apply(y + plane * out + begin * s.out[2], out, channel, 1, begin * s.out[2],
+                     (end - begin) * s.out[2], plane / s.cin);
+    }
+  });
+}
+
+}  // namespace sardonyx
+#endif  // HWY_ONCE

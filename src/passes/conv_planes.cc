@@ -1,0 +1,145 @@
+// t = transpose(x) {perm=[0,2,3,1]}
+// c = conv(t, w) {1x1}                   ->   p = matmul(reshape(w), reshape(x, [n,c,h*w]))
+// y = transpose(c) {perm=[0,3,1,2]}           y = reshape(p, [n,d,h,w])
+//
+// t = transpose(x) {perm=[0,2,3,1]}
+// c = conv(t, w) {group=c}               ->   y = conv(x, w) {group=c, perm_x=[0,2,3,1],
+// y = transpose(c) {perm=[0,3,1,2]}                           perm_y=[0,3,1,2]}
+//
+// Where the transposes around a convolution did not cancel, each takes about as long as a
+// convolution of few products.
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+
+#include "ops/core/reference.h"
+#include "passes/passes.h"
+
+namespace sardonyx::passes {
+namespace {
+
+// So many pixels fill the vectors of a plane, and its product is faster than one of pixels.
+constexpr int64_t kLeastPixels = 512;
+// Of depthwise windows along an axis: kernels keep the lines of one in their cache.
+constexpr int64_t kWidestWindow = 64, kLongestStride = 4;
+
+// The pixels of a shape [n, h, w, c]; 0 where an axis is not known.
+int64_t PixelsOf(const Dims& shape) {
+  int64_t pixels = 1;
+  for (size_t i = 1; i + 1 < shape.size(); ++i) {
+    if (!shape[i].known()) return 0;
+    pixels *= shape[i].value();
+  }
+  return pixels;
+}
+
+bool AllAre(const std::vector<int64_t>& numbers, int64_t number) {
+  return std::all_of(numbers.begin(), numbers.end(), [&](int64_t n) { return n == number; });
+}
+
+// The window, stride and dilation are one pixel, and there is no padding.
+bool IsPointwise(const Node& conv, const std::vector<int64_t>& weights) {
+  const Attributes& attributes = conv.attributes;
+  return attributes.Int("group", 1) == 1 && AllAre(attributes.Ints("pads"), 0) &&
+         AllAre(attributes.Ints("strides"), 1) &&
+         std::all_of(weights.begin() + 2, weights.end(), [](int64_t n) { return n == 1; });
+}
+
+// Why it is none of a few lines with one result a channel, else empty.
+std::string_view DepthwiseRefusal(const Node& conv, const std::vector<int64_t>& weights) {
+  const size_t spatial = weights.size() - 2;
+  const std::vector<int64_t>& strides = conv.attributes.Ints("strides");
+  const std::vector<int64_t>& dilations = conv.attributes.Ints("dilations");
+  if (weights[1] != 1 || weights[0] != conv.attributes.Int("group", 1)) {
+    return "it joins channels of a window";
+  }
+  if (spatial > 2) return "it has three axes";
+  for (size_t i = 0; i < spatial; ++i) {
+    const int64_t dilation = dilations.empty() ? 1 : dilations[i], kernel = weights[2 + i];
+    if (kernel > kWidestWindow || (kernel > 1 && dilation >= kWidestWindow / (kernel - 1))) {
+      return "its window is wide";
+    }
+    if (!strides.empty() && strides[i] > kLongestStride) return "its stride is long";
+  }
+  return "";
+}
+
+bool IsOne(const Value* operand) {
+  const Dims& shape = *operand->fact.shape;
+  return std::all_of(shape.begin(), shape.end(), [](Dim d) { return d == Dim(1); });
+}
+
+// Each operand of the epilogue is one value for all, or one a channel.
+bool HasOperandsOfChannels(const Node& conv) {
+  return std::all_of(conv.inputs.begin() + 2, conv.inputs.end(), [](const Value* operand) {
+    const Dims& shape = *operand->fact.shape;
+    return std::all_of(shape.begin(), shape.end() - std::min<size_t>(shape.size(), 1),
+                       [](Dim d) { return d == Dim(1); });
+  });
+}
+
+// Appends those operands, for channels that stand before `spatial` axes.
+void TurnOperands(PatchMaker& maker, const Node& conv, int64_t spatial, std::vector<Val>* inputs) {
+  for (size_t i = 2; i < conv.inputs.size(); ++i) {
+    const Val operand = maker.Wrap(conv.input(i));
+    std::vector<int64_t> dims(spatial + 1, 1);
+    dims[0] = -1;
+    if (IsOne(operand.value)) dims.clear();
+    inputs->push_back(Reshape(operand, dims));
+  }
+}
+
+Rewrite MakeProduct(Node& node, const Node& conv, Value* x, PassContext& context) {
+  PatchMaker maker(context, node);
+  maker.builder().SetOrigin(conv.origin);
+  std::vector<Val> inputs = {Flatten(maker.Wrap(conv.input(1)), 1),
+                             Reshape(maker.Wrap(x), {0, 0, -1})};
+  TurnOperands(maker, conv, 1, &inputs);
+  Attributes attributes;
+  if (const Expression* epilogue = conv.attributes.Expr("epilogue")) {
+    attributes.Set("epilogue", *epilogue);
+  }
+  std::vector<int64_t> dims;
+  for (const Dim dim : *node.output()->fact.shape) dims.push_back(dim.known() ? dim.value() : 0);
+  const Val product = maker.builder().Make(core::matmul, inputs, std::move(attributes));
+  return maker.Replace(node, {Reshape(product, dims)});
+}
+
+}  // namespace
+
+Rewrite ConvPlanes(Node& node, PassContext& context) {
+  if (node.op != &core::transpose || !IsFrom(node.input(0), core::conv)) return NoMatch{};
+  const Node& conv = *node.input(0)->producer;
+  if (!IsFrom(conv.input(0), core::transpose)) return NoMatch{};
+  const Node& before = *conv.input(0)->producer;
+  const std::vector<int64_t>& perm = before.attributes.Ints("perm");
+  const int64_t rank = static_cast<int64_t>(perm.size());
+  if (perm != ChannelsLast(rank) || node.attributes.Ints("perm") != Inverse(perm)) return NoMatch{};
+  Value *const x = before.input(0), *const y = node.input(0), *const w = conv.input(1);
+  std::vector<int64_t> sizes;
+  if (!HasOneUser(context.graph, y)) return CheckFailed{"the convolution has other users"};
+  if (x->fact.type != DType::kFloat32 || w->fact.type != DType::kFloat32) {
+    return CheckFailed{"it is not of float"};
+  }
+  if (!y->fact.ranked() || PixelsOf(*y->fact.shape) < kLeastPixels) {
+    return CheckFailed{"its planes are small, or may be"};
+  }
+  if (!w->fact.ranked() || !core::KnownSizes(*w->fact.shape, &sizes))
+    return CheckFailed{"weights vary"};
+  if (!HasOperandsOfChannels(conv)) return CheckFailed{"its epilogue reads pixels"};
+  if (IsPointwise(conv, sizes)) return MakeProduct(node, conv, x, context);
+  if (std::string_view why = DepthwiseRefusal(conv, sizes); !why.empty()) {
+    return CheckFailed{std::string(why)};
+  }
+  PatchMaker maker(context, node);
+  maker.builder().SetOrigin(conv.origin);
+  std::vector<Val> inputs = {maker.Wrap(x), maker.Wrap(w)};
+  TurnOperands(maker, conv, rank - 2, &inputs);
+  Attributes attributes = conv.attributes;
+  attributes.Set("perm_x", perm);
+  attributes.Set("perm_y", node.attributes.Ints("perm"));
+  return maker.Replace(node, {maker.builder().Make(core::conv, inputs, std::move(attributes))});
+}
+
+}  // namespace sardonyx::passes
