@@ -34,26 +34,11 @@ int64_t PixelsOf(const Dims& shape) {
   return pixels;
 }
 
-bool AllAre(const std::vector<int64_t>& numbers, int64_t number) {
-  return std::all_of(numbers.begin(), numbers.end(), [&](int64_t n) { return n == number; });
-}
-
-// The window, stride and dilation are one pixel, and there is no padding.
-bool IsPointwise(const Node& conv, const std::vector<int64_t>& weights) {
-  const Attributes& attributes = conv.attributes;
-  return attributes.Int("group", 1) == 1 && AllAre(attributes.Ints("pads"), 0) &&
-         AllAre(attributes.Ints("strides"), 1) &&
-         std::all_of(weights.begin() + 2, weights.end(), [](int64_t n) { return n == 1; });
-}
-
-// Why it is none of a few lines with one result a channel, else empty.
+// Why a depthwise convolution has other windows than of a few lines, else empty.
 std::string_view DepthwiseRefusal(const Node& conv, const std::vector<int64_t>& weights) {
   const size_t spatial = weights.size() - 2;
   const std::vector<int64_t>& strides = conv.attributes.Ints("strides");
   const std::vector<int64_t>& dilations = conv.attributes.Ints("dilations");
-  if (weights[1] != 1 || weights[0] != conv.attributes.Int("group", 1)) {
-    return "it joins channels of a window";
-  }
   if (spatial > 2) return "it has three axes";
   for (size_t i = 0; i < spatial; ++i) {
     const int64_t dilation = dilations.empty() ? 1 : dilations[i], kernel = weights[2 + i];
@@ -118,6 +103,10 @@ Rewrite ConvPlanes(Node& node, PassContext& context) {
   if (perm != ChannelsLast(rank) || node.attributes.Ints("perm") != Inverse(perm)) return NoMatch{};
   Value *const x = before.input(0), *const y = node.input(0), *const w = conv.input(1);
   std::vector<int64_t> sizes;
+  if (!w->fact.ranked() || !core::KnownSizes(*w->fact.shape, &sizes)) return NoMatch{};
+  const bool is_depthwise = sizes[1] == 1 && sizes[0] == conv.attributes.Int("group", 1);
+  const bool is_pointwise = IsPointwise(conv);
+  if (!is_depthwise && !is_pointwise) return NoMatch{};
   if (!HasOneUser(context.graph, y)) return CheckFailed{"the convolution has other users"};
   if (x->fact.type != DType::kFloat32 || w->fact.type != DType::kFloat32) {
     return CheckFailed{"it is not of float"};
@@ -125,10 +114,8 @@ Rewrite ConvPlanes(Node& node, PassContext& context) {
   if (!y->fact.ranked() || PixelsOf(*y->fact.shape) < kLeastPixels) {
     return CheckFailed{"its planes are small, or may be"};
   }
-  if (!w->fact.ranked() || !core::KnownSizes(*w->fact.shape, &sizes))
-    return CheckFailed{"weights vary"};
   if (!HasOperandsOfChannels(conv)) return CheckFailed{"its epilogue reads pixels"};
-  if (IsPointwise(conv, sizes)) return MakeProduct(node, conv, x, context);
+  if (is_pointwise) return MakeProduct(node, conv, x, context);
   if (std::string_view why = DepthwiseRefusal(conv, sizes); !why.empty()) {
     return CheckFailed{std::string(why)};
   }

@@ -177,6 +177,18 @@ bool IsFrom(const Value* value, const CoreOp& op) {
   return value != nullptr && value->producer != nullptr && value->producer->op == &op;
 }
 
+bool IsPointwise(const Node& node) {
+  if (node.op != &core::conv || node.attributes.Int("group", 1) != 1) return false;
+  const auto are = [](const std::vector<int64_t>& numbers, int64_t number) {
+    return std::all_of(numbers.begin(), numbers.end(), [=](int64_t n) { return n == number; });
+  };
+  const Fact& weights = node.input(1)->fact;
+  return are(node.attributes.Ints("pads"), 0) && are(node.attributes.Ints("strides"), 1) &&
+         weights.ranked() &&
+         std::all_of(weights.shape->begin() + 2, weights.shape->end(),
+                     [](Dim dim) { return dim == Dim(1); });
+}
+
 bool IsConstantOf(const Value* value, double number) {
   if (value == nullptr || !value->is_constant()) return false;
   const Tensor& tensor = value->fact.constant;

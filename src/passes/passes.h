@@ -16,6 +16,8 @@ Rewrite SinkTransposes(Node& node, PassContext& context);
 Rewrite PoolPlanes(Node& node, PassContext& context);
 Rewrite AbsorbPads(Node& node, PassContext& context);
 Rewrite FoldScales(Node& node, PassContext& context);
+Rewrite SinkResizes(Node& node, PassContext& context);
+Rewrite FoldProducts(Node& node, PassContext& context);
 Rewrite FuseLayerNorm(Node& node, PassContext& context);
 Rewrite FuseAttention(Node& node, PassContext& context);
 Rewrite FuseRescales(Node& node, PassContext& context);
@@ -60,6 +62,8 @@ Rewrite AbsorbElementwise(const Node& node, Value* product, size_t own_inputs,
 bool HasOneUser(const Graph& graph, const Value* value);
 // The value comes from a node of that operation.
 bool IsFrom(const Value* value, const CoreOp& op);
+// A convolution whose window, stride and dilation are one pixel, of one group and without padding.
+bool IsPointwise(const Node& node);
 // A constant all of whose elements are that number.
 bool IsConstantOf(const Value* value, double number);
 // Of float32, or of 16 bits and so computed in float32 and rounded where a step ends

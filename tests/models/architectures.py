@@ -182,12 +182,12 @@ def swin2_super_resolution() -> Made:
 
 
 def segformer() -> Made:
-    """Maps of four sizes resized to one, which one of them has already."""
+    """Maps of four sizes, resized to one behind products and joined ahead of another."""
     config = hf.SegformerConfig(
         hidden_sizes=[8, 16, 24, 32],
         depths=[1, 1, 1, 1],
         num_attention_heads=[1, 2, 2, 4],
-        decoder_hidden_size=32,
+        decoder_hidden_size=64,
         num_labels=5,
     )
     return seeing(hf.SegformerForSemanticSegmentation(config), 64)

@@ -99,7 +99,7 @@ class RandomGraph {
     const Val x = Recent();
     const int rank = x.rank();
     const int axis = rank > 0 ? Pick(rank) : 0;
-    switch (Pick(21)) {
+    switch (Pick(22)) {
       case 0:
       case 1: return Add(Unary(x));
       case 2:
@@ -120,6 +120,7 @@ class RandomGraph {
       case 17: return AddPad(x);
       case 18: return Add(Unsqueeze(x, {Pick(rank + 1)}));
       case 19: return AddConvOfPlanes(x);
+      case 20: return AddConvOfResized(x);
       default: return AddSqueeze(x);
     }
   }
@@ -195,6 +196,28 @@ class RandomGraph {
     if (Pick(2) == 0) y = y + Constant({out});
     if (Pick(2) == 0) y = Relu(y);
     Add(Reduce("mean", ToChannelsFirst(y), {2, 3}, false));
+  }
+
+  // Of more channels than a graph keeps.
+  void AddConvOfResized(Val x) {
+    const Val factor = Sigmoid(ReduceAll("sum", x, false));
+    const auto resized = [&] {
+      const Val small = factor * Constant({1, 2, 2, 66});
+      const bool by_sizes = Pick(2) == 0;
+      const Val scales = builder_.Constant(MakeVector(std::vector<float>{1, 2, 3, 1}));
+      const Attributes attributes = {{"mode", std::string(Pick(2) == 0 ? "linear" : "nearest")}};
+      const std::vector<Val> inputs =
+          by_sizes ? std::vector<Val>{small, {}, {}, builder_.Ints({1, 4, 6, 66})}
+                   : std::vector<Val>{small, {}, scales};
+      return Make(core::resize, inputs, attributes);
+    };
+    std::vector<Val> parts = {resized()};
+    if (Pick(2) == 0) parts.push_back(factor * Constant({1, 4, 6, kSizes[Pick(4)]}));
+    if (Pick(2) == 0) parts.push_back(resized());
+    const Val joined = parts.size() > 1 ? Concat(parts, 3) : parts[0];
+    Val y = Make(core::conv, {joined, Constant({3, joined.size(-1), 1, 1})}, {});
+    if (Pick(2) == 0) y = y + Constant({3});
+    Add(Pick(2) == 0 ? Relu(y) : y);
   }
 
   void AddMatmul(Val x) {
