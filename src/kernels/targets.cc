@@ -1,5 +1,8 @@
 #include "kernels/targets.h"
 
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdlib>
 
 #include "base/error.h"
@@ -103,6 +106,14 @@ bool MultipliesBf16Pairs() {
 #else
   return false;
 #endif
+}
+
+int64_t SecondLevelCacheBytes() {
+  static const int64_t bytes = [] {
+    const int64_t said = sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return said > 0 ? std::clamp<int64_t>(said, 256 << 10, 4 << 20) : 512 << 10;
+  }();
+  return bytes;
 }
 
 std::string MachineName() {

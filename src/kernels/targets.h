@@ -13,6 +13,7 @@
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128)
 #endif
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -41,6 +42,10 @@ void SetSharesWideUnitsForTest(std::optional<bool> answer);
 // begins one in each cycle. AMD's do (Zen 4: twice the arithmetic of float32); those that share
 // wide units take two cycles for one (Emerald Rapids: half of it, 85 of 172 GFLOP/s).
 bool MultipliesBf16Pairs();
+
+// Of a core, in bytes; 512 KiB where the system does not say. For the order of work alone: results
+// are the same with any.
+int64_t SecondLevelCacheBytes();
 
 // All of this machine that the layout of packed operands and the choice of kernels may depend on:
 // "x86-64 avx512 vnni bf16".

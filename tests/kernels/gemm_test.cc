@@ -215,6 +215,13 @@ TEST(Gemm, DeepEnoughForSeveralRanges) {
   CheckAll({37, 70, 1500});
   CheckAll({37, 70, 1500, true, true});
   CheckAll({5, 300, 1300});
+  // Few rows, panel after panel.
+  const std::string sum = "(float, float, float) add(0,1):float add(3,2):float relu(4):float";
+  CheckAll({16, 100, 850, false, false, {1, 1}, false, 0, sum});
+  CheckAll({64, 61, 2048, false, true, {1, 1}, false, 0, sum});
+  CheckAll({96, 130, 1025, false, false, {2, 1}, true, 0, sum});
+  CheckAll(
+      {23, 40, 3000, true, false, {1, 2}, false, 0, "(float, float) add(0,1):float tanh(2):float"});
 }
 
 TEST(Gemm, LargeEnoughForManyTasks) {
