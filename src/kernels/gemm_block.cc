@@ -437,7 +437,9 @@ void Block(const GemmBlockArgs& args) {
     const bool is_short = args.kc <= std::min(kShort, args.rows) && tiles > 1;
     const bool is_named =
         args.next != nullptr && n + kWidth >= args.n1 && (is_alone || (tiles > 1 && !is_short));
-    const bool fetches_rows = n == args.n0 && tiles > 1 && args.a_pieces <= 1 && args.kc > 0;
+    // Of rows far apart it would fetch what lies between them.
+    const bool are_close = args.a_pieces <= 1 && args.lda <= 2 * args.kc;
+    const bool fetches_rows = n == args.n0 && tiles > 1 && are_close && args.kc > 0;
     const int64_t panel_step = width * 4 / tiles;
     const int64_t row_step =
         fetches_rows ? std::min<int64_t>(64, args.lda * 4 * (least + 1) / args.kc) : panel_step;
