@@ -91,7 +91,7 @@ Rewrite FoldProducts(Node& node, PassContext& context) {
     } else if (from.op == &core::Elementwise(Fn::kAdd) && addend == nullptr) {
       const int constant = IsVector(from.input(0), inner) ? 0 : 1;
       addend = from.input(constant);
-      if (!IsVector(addend, inner)) return NoMatch{};
+      if (!IsVector(addend, inner) || !SameShape(from.input(1 - constant), value)) return NoMatch{};
       value = from.input(1 - constant);
     } else {
       break;

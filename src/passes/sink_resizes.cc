@@ -33,16 +33,20 @@ std::optional<double> GrowthOf(const Node& resize) {
       attributes.String("coordinate_transformation_mode", "half_pixel");
   const Value *x = resize.input(0), *scales = resize.input(2), *sizes = resize.input(3);
   if (coordinates == "tf_crop_and_resize" || coordinates == "tf_half_pixel_for_nn" ||
-      attributes.String("keep_aspect_ratio_policy", "stretch") != "stretch" ||
-      attributes.Find("axes") != nullptr || !x->fact.ranked()) {
+      attributes.String("keep_aspect_ratio_policy", "stretch") != "stretch" || !x->fact.ranked()) {
     return {};
+  }
+  const int64_t last = x->fact.rank() - 1;
+  const bool takes_all = attributes.Find("axes") == nullptr;
+  for (const int64_t axis : attributes.Ints("axes")) {
+    if (axis == last || axis == -1) return {};
   }
   std::vector<int64_t> in, out;
   double growth = 1;
   if (scales != nullptr) {
     if (!scales->is_constant()) return {};
     const std::vector<double> factors = ToDoubles(scales->fact.constant);
-    if (factors.empty() || factors.back() != 1) return {};
+    if (factors.empty() || (takes_all && factors.back() != 1)) return {};
     for (const double factor : factors) growth *= factor;
     return growth;
   }
@@ -97,11 +101,11 @@ std::string_view Refusal(const Graph& graph, const Node& conv, const Value* valu
   return "";
 }
 
-// The resize of x, which has `channels`, as `resize` does it of its input.
+// The resize of x, which has so many channels, as `resize` does it of its input.
 Val ResizeAs(PatchMaker& maker, const Node& resize, Val x, int64_t channels) {
   std::vector<Val> inputs = {x, maker.Wrap(resize.input(1)), maker.Wrap(resize.input(2)),
                              maker.Wrap(resize.input(3))};
-  if (inputs[3]) {
+  if (inputs[3] && resize.attributes.Find("axes") == nullptr) {
     inputs[3] = Concat({Slice(inputs[3], {0}, {-1}, {0}), maker.builder().Ints({channels})}, 0);
   }
   return maker.builder().Make(core::resize, inputs, resize.attributes);

@@ -149,7 +149,8 @@ class BatchWalk {
     // In all that follows the first input alone has rows.
     if (!Is(x, Part::kRows)) return false;
     if (op == &core::conv || op == &core::conv_transpose || op == &core::integer_conv) {
-      return LeavesFirst(node, "perm_x") && Is(node.input(1), Part::kShared) && AllAligned(node, 2);
+      return LeavesFirst(node, "perm_x") && LeavesFirst(node, "perm_y") &&
+             Is(node.input(1), Part::kShared) && AllAligned(node, 2);
     }
     // Views keep the order of elements, so the same first size means the same rows.
     if (op->is_view) return HasRows(*node.output());

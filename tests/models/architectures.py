@@ -193,6 +193,39 @@ def segformer() -> Made:
     return seeing(hf.SegformerForSemanticSegmentation(config), 64)
 
 
+class Pyramid(nn.Module):
+    """HRNet's head over maps of three sizes, and a finer map that a coarser one is added to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        sizes = (24, 96, 128)
+        self.stem = nn.Conv2d(3, sizes[0], 3, 2, 1)
+        self.down = nn.ModuleList(
+            nn.Conv2d(a, b, 3, 2, 1) for a, b in zip(sizes, sizes[1:], strict=False)
+        )
+        self.join = nn.Conv2d(sum(sizes), 72, 1)
+        self.norm = nn.BatchNorm2d(72)
+        self.lateral = nn.Conv2d(sizes[-1], 40, 1)
+        self.out = nn.Conv2d(72 + 40, 5, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        maps = [self.stem(x).relu()]
+        for down in self.down:
+            maps.append(down(maps[-1]).relu())
+        size = maps[0].shape[2:]
+        same = [
+            nn.functional.interpolate(m, size=size, mode="bilinear", align_corners=True)
+            for m in maps[1:]
+        ]
+        joined = self.norm(self.join(torch.cat([maps[0], *same], 1))).relu()
+        coarse = nn.functional.interpolate(maps[-1], scale_factor=4.0, mode="nearest")
+        return self.out(torch.cat([joined, self.lateral(coarse).sigmoid()], 1))
+
+
+def pyramid() -> Made:
+    return Pyramid(), (picture(36),)
+
+
 def mobile_vit() -> Made:
     """Convolutions, and attention over pixels of unfolded patches."""
     config = hf.MobileViTConfig(
@@ -261,6 +294,7 @@ ARCHITECTURES = {
         Architecture(swin),
         Architecture(swin2_super_resolution),
         Architecture(segformer),
+        Architecture(pyramid, traces=True),
         Architecture(mobile_vit),
         Architecture(levit),
         Architecture(poolformer),
