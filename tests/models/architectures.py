@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import logging
 import warnings
 from collections.abc import Callable
@@ -200,9 +201,7 @@ class Pyramid(nn.Module):
         super().__init__()
         sizes = (24, 96, 128)
         self.stem = nn.Conv2d(3, sizes[0], 3, 2, 1)
-        self.down = nn.ModuleList(
-            nn.Conv2d(a, b, 3, 2, 1) for a, b in zip(sizes, sizes[1:], strict=False)
-        )
+        self.down = nn.ModuleList(nn.Conv2d(a, b, 3, 2, 1) for a, b in itertools.pairwise(sizes))
         self.join = nn.Conv2d(sum(sizes), 72, 1)
         self.norm = nn.BatchNorm2d(72)
         self.lateral = nn.Conv2d(sizes[-1], 40, 1)
@@ -223,7 +222,7 @@ class Pyramid(nn.Module):
 
 
 def pyramid() -> Made:
-    return Pyramid(), (picture(36),)
+    return Pyramid(), (picture(40),)
 
 
 def mobile_vit() -> Made:
