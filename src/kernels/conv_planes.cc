@@ -26,7 +26,7 @@ inline int64_t WindowSpan(const ConvShape& s, int axis) {
 }
 
 // How planes are cut into blocks, whose input is copied with its padding: each line as one behind
-// the other of its phases, the columns that are a stride apart.
+// the other of its phases, the columns that are a stride apart. Made once a call.
 struct PlaneBlocks {
   PlaneBlocks(const ConvShape& s, int64_t lanes) {
     const int64_t span = WindowSpan(s, 1), stride = s.stride[2];
@@ -43,12 +43,23 @@ struct PlaneBlocks {
     rows = std::clamp<int64_t>((kLineFloats / line - span) / s.stride[1] + 1, 1, s.out[1]);
     // Of about one size.
     rows = CeilDiv(s.out[1], CeilDiv(s.out[1], rows));
+    chain = std::max<int64_t>(1, kOneChain / s.kernel[2]);
+    step = s.stride[1] * line;
+    down = s.dilation[1] * line;
+    for (int64_t kx = 0; kx < s.kernel[2]; ++kx) {
+      const int64_t column = kx * s.dilation[2];
+      at[kx] = column % stride * phase + lead + column / stride;
+    }
   }
 
   int64_t lead = 0;       // floats before a phase, so that loads of a window's middle are aligned
   int64_t columns, rows;  // of outputs, at most
   int64_t vectors;        // of a line that are summed at a time: 1, 2 or 4
   int64_t phase, line;    // floats from one to the next
+  int64_t chain;          // lines of a window in one chain of sums, as long as those of products
+  // Floats from the lines of a window to those of the one below, from one of its lines to the next,
+  // and where in a line each of its columns is.
+  int64_t step, down, at[kWidestPlaneWindow];
 };
 #endif
 }  // namespace sardonyx
@@ -113,29 +124,37 @@ HWY_INLINE void FillLine(const ConvShape& s, const float* x, int64_t start, int6
   }
 }
 
-// The windows of a block: `step` floats from the lines of a window to those of the one below,
-// `down` from one of its lines to the next, and where in a line each of its columns is.
-struct Windows {
-  int64_t height, width, step, down;
-  int64_t at[kWidestPlaneWindow];
-};
-
 // y[kR lines][kV vectors] = the sums of windows, whose first lines begin at `lines`; stores the
 // `columns` first of each line.
 template <int kR, int kV>
-HWY_NOINLINE void SumWindows(const Windows& windows, const float* lines, const float* w, float* y,
-                             int64_t ldy, int64_t columns) {
+HWY_NOINLINE void SumWindows(const ConvShape& s, const PlaneBlocks& blocks, const float* lines,
+                             const float* w, float* y, int64_t columns) {
   const Tag d;
-  const int64_t width = windows.width, step = windows.step;
+  const int64_t width = s.kernel[2], step = blocks.step;
   hn::Vec<Tag> acc[kR][kV];
 #pragma GCC unroll 8
   for (int r = 0; r < kR; ++r) {
 #pragma GCC unroll 4
     for (int v = 0; v < kV; ++v) acc[r][v] = hn::Zero(d);
   }
-  for (int64_t ky = windows.height; ky > 0; --ky, lines += windows.down, w += width) {
+  // Of a window of several chains the sums of those before.
+  HWY_ALIGN float before[kR * kV * kLanes];
+  int64_t end = blocks.chain;
+  for (int64_t ky = 0; ky < s.kernel[1]; ++ky, lines += blocks.down, w += width) {
+    if (ky == end) {
+#pragma GCC unroll 8
+      for (int r = 0; r < kR; ++r) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kV; ++v) {
+          float* const at = before + (r * kV + v) * kLanes;
+          hn::Store(ky == blocks.chain ? acc[r][v] : hn::Add(hn::Load(d, at), acc[r][v]), d, at);
+          acc[r][v] = hn::Zero(d);
+        }
+      }
+      end += blocks.chain;
+    }
     for (int64_t kx = 0; kx < width; ++kx) {
-      const float* from = lines + windows.at[kx];
+      const float* from = lines + blocks.at[kx];
       const auto weight = hn::Set(d, w[kx]);
 #pragma GCC unroll 8
       for (int r = 0; r < kR; ++r, from += step) {
@@ -146,8 +165,17 @@ HWY_NOINLINE void SumWindows(const Windows& windows, const float* lines, const f
       }
     }
   }
+  if (s.kernel[1] > blocks.chain) {
 #pragma GCC unroll 8
-  for (int r = 0; r < kR; ++r, y += ldy) {
+    for (int r = 0; r < kR; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kV; ++v) {
+        acc[r][v] = hn::Add(acc[r][v], hn::Load(d, before + (r * kV + v) * kLanes));
+      }
+    }
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kR; ++r, y += s.out[2]) {
 #pragma GCC unroll 4
     for (int v = 0; v < kV; ++v) {
       const int64_t left = columns - v * kLanes;
@@ -164,12 +192,12 @@ HWY_NOINLINE void SumWindows(const Windows& windows, const float* lines, const f
   }
 }
 
-using Summing = void (*)(const Windows&, const float*, const float*, float*, int64_t, int64_t);
+using Summing = void (*)(const ConvShape&, const PlaneBlocks&, const float*, const float*, float*,
+                         int64_t);
 
 // Rows [begin, end) of one plane.
-void Rows(const ConvShape& s, const float* x, const float* w, float* y, int64_t begin,
-          int64_t end) {
-  const PlaneBlocks blocks(s, kLanes);
+void Rows(const ConvShape& s, const PlaneBlocks& blocks, const float* x, const float* w, float* y,
+          int64_t begin, int64_t end) {
   // By vectors of a line and lines, both as powers of 2.
   static constexpr Summing kSummings[3][4] = {
       {SumWindows<1, 1>, SumWindows<2, 1>, SumWindows<4, 1>, SumWindows<8, 1>},
@@ -179,12 +207,6 @@ void Rows(const ConvShape& s, const float* x, const float* w, float* y, int64_t 
   constexpr int64_t kSlack = 4 * kLanes;
   HWY_ALIGN float lines[kLineFloats + kSlack], straight[kLineFloats + kSlack];
   const int64_t span = WindowSpan(s, 1), width = blocks.vectors * kLanes;
-  Windows windows{
-      s.kernel[1], s.kernel[2], s.stride[1] * blocks.line, s.dilation[1] * blocks.line, {}};
-  for (int64_t kx = 0; kx < s.kernel[2]; ++kx) {
-    const int64_t at = kx * s.dilation[2];
-    windows.at[kx] = at % s.stride[2] * blocks.phase + blocks.lead + at / s.stride[2];
-  }
   const int64_t first_line = begin * s.stride[1] - s.pad_begin[1];
   const int64_t line_count = (end - begin - 1) * s.stride[1] + span;
   for (int64_t column = 0; column < s.out[2]; column += blocks.columns) {
@@ -200,10 +222,9 @@ void Rows(const ConvShape& s, const float* x, const float* w, float* y, int64_t 
     int64_t power = 3;
     for (int64_t row = begin; row < end;) {
       while ((int64_t{1} << power) > std::min(end - row, kSums / blocks.vectors)) --power;
-      const float* const from = lines + (row - begin) * windows.step;
+      const float* const from = lines + (row - begin) * blocks.step;
       for (int64_t c = 0; c < columns; c += width) {
-        summings[power](windows, from + c, w, y + row * s.out[2] + column + c, s.out[2],
-                        columns - c);
+        summings[power](s, blocks, from + c, w, y + row * s.out[2] + column + c, columns - c);
       }
       row += int64_t{1} << power;
     }
@@ -249,7 +270,7 @@ void ConvPlanes(const ConvShape& s, const float* x, const float* weights, float*
       const int64_t plane = i / parts, channel = plane % s.cin, begin = i % parts * blocks.rows;
       const int64_t end = std::min(s.out[1], begin + blocks.rows);
       HWY_DYNAMIC_DISPATCH(Rows)
-      (s, x + plane * in, weights + channel * taps, y + plane * out, begin, end);
+      (s, blocks, x + plane * in, weights + channel * taps, y + plane * out, begin, end);
       prepared.Apply(y + plane * out + begin * s.out[2], out, channel, 1, begin * s.out[2],
                      (end - begin) * s.out[2], plane / s.cin);
     }

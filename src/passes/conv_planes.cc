@@ -42,17 +42,12 @@ std::string_view DepthwiseRefusal(const Node& conv, const std::vector<int64_t>& 
   if (spatial > 2) return "it has three axes";
   for (size_t i = 0; i < spatial; ++i) {
     const int64_t dilation = dilations.empty() ? 1 : dilations[i], kernel = weights[2 + i];
-    if (kernel > kWidestWindow || (kernel > 1 && dilation >= kWidestWindow / (kernel - 1))) {
+    if (kernel > kWidestWindow || (kernel > 1 && dilation > (kWidestWindow - 1) / (kernel - 1))) {
       return "its window is wide";
     }
     if (!strides.empty() && strides[i] > kLongestStride) return "its stride is long";
   }
   return "";
-}
-
-bool IsOne(const Value* operand) {
-  const Dims& shape = *operand->fact.shape;
-  return std::all_of(shape.begin(), shape.end(), [](Dim d) { return d == Dim(1); });
 }
 
 // Each operand of the epilogue is one value for all, or one a channel.
@@ -105,7 +100,7 @@ Rewrite ConvPlanes(Node& node, PassContext& context) {
   std::vector<int64_t> sizes;
   if (!w->fact.ranked() || !core::KnownSizes(*w->fact.shape, &sizes)) return NoMatch{};
   const bool is_depthwise = sizes[1] == 1 && sizes[0] == conv.attributes.Int("group", 1);
-  const bool is_pointwise = IsPointwise(conv);
+  const bool is_pointwise = IsProductOfChannels(conv);
   if (!is_depthwise && !is_pointwise) return NoMatch{};
   if (!HasOneUser(context.graph, y)) return CheckFailed{"the convolution has other users"};
   if (x->fact.type != DType::kFloat32 || w->fact.type != DType::kFloat32) {

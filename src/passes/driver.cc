@@ -178,7 +178,7 @@ bool IsFrom(const Value* value, const CoreOp& op) {
 }
 
 bool IsPointwise(const Node& node) {
-  if (node.op != &core::conv || node.attributes.Int("group", 1) != 1) return false;
+  if (node.op != &core::conv) return false;
   const auto are = [](const std::vector<int64_t>& numbers, int64_t number) {
     return std::all_of(numbers.begin(), numbers.end(), [=](int64_t n) { return n == number; });
   };
@@ -186,7 +186,17 @@ bool IsPointwise(const Node& node) {
   return are(node.attributes.Ints("pads"), 0) && are(node.attributes.Ints("strides"), 1) &&
          weights.ranked() &&
          std::all_of(weights.shape->begin() + 2, weights.shape->end(),
-                     [](Dim dim) { return dim == Dim(1); });
+                     [](Dim dim) { return dim == 1; });
+}
+
+bool IsProductOfChannels(const Node& node) {
+  return IsPointwise(node) && node.attributes.Int("group", 1) == 1;
+}
+
+bool IsOne(const Value* value) {
+  return value == nullptr || (value->fact.static_shape() &&
+                              std::all_of(value->fact.shape->begin(), value->fact.shape->end(),
+                                          [](Dim dim) { return dim == 1; }));
 }
 
 bool IsConstantOf(const Value* value, double number) {

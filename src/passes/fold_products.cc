@@ -25,7 +25,7 @@ bool IsProduct(const Node& node) {
       (type != DType::kFloat32 && type != DType::kFloat16)) {
     return false;
   }
-  if (node.op == &core::conv) return IsPointwise(node);
+  if (node.op == &core::conv) return IsProductOfChannels(node);
   if (node.op != &core::matmul || weights.rank() != 2) return false;
   return node.attributes.Int("trans_a") == 0 && node.input(0)->fact.ranked() &&
          std::ranges::none_of(std::initializer_list<std::string_view>{"perm_a", "perm_b", "perm_y"},

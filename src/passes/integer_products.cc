@@ -13,12 +13,6 @@
 namespace sardonyx::passes {
 namespace {
 
-bool IsOne(const Value* value) {
-  return value == nullptr || (value->fact.static_shape() &&
-                              std::all_of(value->fact.shape->begin(), value->fact.shape->end(),
-                                          [](Dim dim) { return dim == 1; }));
-}
-
 // Whether a parameter of weights of that rank has one element, or one for each index of `axis`.
 bool IsAlong(const Value* parameter, int rank, int axis) {
   if (IsOne(parameter)) return true;

@@ -62,8 +62,12 @@ Rewrite AbsorbElementwise(const Node& node, Value* product, size_t own_inputs,
 bool HasOneUser(const Graph& graph, const Value* value);
 // The value comes from a node of that operation.
 bool IsFrom(const Value* value, const CoreOp& op);
-// A convolution whose window, stride and dilation are one pixel, of one group and without padding.
+// A convolution whose window and stride are one pixel, without padding; of any number of groups.
 bool IsPointwise(const Node& node);
+// Such a one of one group: it multiplies the channels of each pixel.
+bool IsProductOfChannels(const Node& node);
+// Absent, or of one element.
+bool IsOne(const Value* value);
 // A constant all of whose elements are that number.
 bool IsConstantOf(const Value* value, double number);
 // Of float32, or of 16 bits and so computed in float32 and rounded where a step ends

@@ -85,8 +85,8 @@ bool IsForConvolutions(const Graph& graph, const Value* value, const Part& part)
   return !graph.IsOutput(value) &&
          std::all_of(value->users.begin(), value->users.end(), [&](const Node* user) {
            if (JoinsChannels(*user)) return IsForConvolutions(graph, user->output(), part);
-           return user->input(0) == value && IsPointwise(*user) && HasConstantWeights(*user) &&
-                  part.Saves(*user);
+           return user->input(0) == value && IsProductOfChannels(*user) &&
+                  HasConstantWeights(*user) && part.Saves(*user);
          });
 }
 
@@ -114,7 +114,7 @@ Val ResizeAs(PatchMaker& maker, const Node& resize, Val x, int64_t channels) {
 }  // namespace
 
 Rewrite SinkResizes(Node& node, PassContext& context) {
-  if (!IsPointwise(node) || node.attributes.Expr("epilogue") != nullptr) return NoMatch{};
+  if (!IsProductOfChannels(node) || node.attributes.Expr("epilogue") != nullptr) return NoMatch{};
   Value *const x = node.input(0), *const w = node.input(1);
   std::vector<Value*> parts = {x};
   if (x->producer != nullptr && JoinsChannels(*x->producer)) parts = x->producer->inputs;

@@ -45,24 +45,10 @@ bool MatchShuffle(const Value* value, Shuffle* shuffle) {
   return shuffle->blocks > 0 && shuffle->channels > 0;
 }
 
-std::vector<int64_t> IntsOr(const Node& node, std::string_view name, size_t count, int64_t value) {
-  const std::vector<int64_t> given = node.attributes.Ints(name);
-  return given.empty() ? std::vector<int64_t>(count, value) : given;
-}
-
-bool AllAre(const std::vector<int64_t>& values, int64_t wanted) {
-  return std::all_of(values.begin(), values.end(), [&](int64_t v) { return v == wanted; });
-}
-
 // Whether `node` is a pointwise convolution whose groups take whole blocks of the shuffled
 // channels.
 bool CanRead(const Node& node, const Shuffle& shuffle) {
-  if (node.op != &core::conv || !node.input(1)->is_constant()) return false;
-  const std::vector<int64_t> dims = node.input(1)->fact.constant.dims();
-  const size_t spatial = dims.size() - 2;
-  return AllAre({dims.begin() + 2, dims.end()}, 1) &&
-         AllAre(IntsOr(node, "strides", spatial, 1), 1) &&
-         AllAre(IntsOr(node, "pads", 2 * spatial, 0), 0) &&
+  return IsPointwise(node) && node.input(1)->is_constant() &&
          shuffle.channels % node.attributes.Int("group", 1) == 0;
 }
 
