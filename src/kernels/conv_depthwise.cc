@@ -12,6 +12,7 @@
 #include "hwy/foreach_target.h"  // before highway.h
 
 #include "hwy/highway.h"
+#include "kernels/chain_sums-inl.h"
 #include "kernels/rounding-inl.h"
 #include "kernels/vector_math-inl.h"
 
@@ -61,6 +62,10 @@ HWY_INLINE Range Inside(int64_t position, int64_t kernel, int64_t dilation, int6
   const int64_t end = position >= size ? 0 : CeilDiv(size - position, dilation);
   return {begin, std::max(begin, std::min(kernel, end))};
 }
+
+struct Window {
+  Range depth, height, width;
+};
 
 // Finishes and stores the sums of kP neighbouring output pixels, the first of which is `pixel` of
 // the line. The bias comes to the finished sum: were it where sums begin, each of their steps would
@@ -379,21 +384,21 @@ HWY_INLINE void AddGroup(D d, const V (&x)[kP], const float* w, int64_t plane, V
   }
 }
 
-// kP neighbouring output pixels from `ow` on, kNV vectors of channels from c on.
-template <int kGroup, int kP, int kNV, class D>
-HWY_INLINE void Pixels(D d, const DepthwiseLine& line, Range depth, Range height, Range width,
-                       int64_t ow, int64_t c) {
+// kP neighbouring output pixels from `ow` on, kNV vectors of channels from c on; kLong: in chains.
+template <int kGroup, bool kLong, int kP, int kNV, class D>
+HWY_INLINE void Pixels(D d, const DepthwiseLine& line, Window window, int64_t ow, int64_t c) {
   using V = hn::Vec<D>;
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  constexpr int64_t kChain = kOneChain / kGroup;  // taps
   const ConvShape& s = line.s;
+  const auto [depth, height, width] = window;
   const int64_t step = s.stride[2] * s.x_stride, tap = s.dilation[2] * s.x_stride;
   const int64_t w0 = ow * s.stride[2] - s.pad_begin[2], plane = s.KernelSize() * s.cin;
   V acc[kNV][kP];
-#pragma GCC unroll 4
-  for (int v = 0; v < kNV; ++v) {
-#pragma GCC unroll 4
-    for (int p = 0; p < kP; ++p) acc[v][p] = hn::Zero(d);
-  }
+#pragma GCC unroll 16
+  for (int i = 0; i < kNV * kP; ++i) acc[i / kP][i % kP] = hn::Zero(d);
+  ChainSums<kNV, kP, D> chains;
+  int64_t left = kChain;
   for (int64_t kd = depth.begin; kd < depth.end; ++kd) {
     for (int64_t kh = height.begin; kh < height.end; ++kh) {
       const int64_t in =
@@ -401,40 +406,56 @@ HWY_INLINE void Pixels(D d, const DepthwiseLine& line, Range depth, Range height
       const float* x = line.x + in * s.x_stride + width.begin * tap + c;
       const float* w =
           line.weights + ((kd * s.kernel[1] + kh) * s.kernel[2] + width.begin) * s.cin + c;
-      for (int64_t kw = width.begin; kw < width.end; ++kw, x += tap, w += s.cin) {
+      for (int64_t kw = width.begin; kw < width.end;) {
+        const int64_t end = kLong ? std::min(width.end, kw + left) : width.end;
+        left -= end - kw;
+        for (; kw < end; ++kw, x += tap, w += s.cin) {
 #pragma GCC unroll 4
-        for (int v = 0; v < kNV; ++v) {
-          V xv[kP];
+          for (int v = 0; v < kNV; ++v) {
+            V xv[kP];
 #pragma GCC unroll 8
-          for (int p = 0; p < kP; ++p) xv[p] = hn::LoadU(d, x + p * step + v * kL);
-          AddGroup<kGroup, 0>(d, xv, w + v * kL, plane, acc[v]);
+            for (int p = 0; p < kP; ++p) xv[p] = hn::LoadU(d, x + p * step + v * kL);
+            AddGroup<kGroup, 0>(d, xv, w + v * kL, plane, acc[v]);
+          }
         }
+        if (!kLong || left > 0) continue;
+        chains.End(d, acc);
+        left = kChain;
       }
     }
   }
+  if (kLong) chains.AddTo(d, acc);
 #pragma GCC unroll 4
   for (int v = 0; v < kNV; ++v) Finish<false>(d, acc[v], line, ow, c + v * kL);
 }
 
-// Pixels first ... last - 1 that see the same range of the kernel's width, channels [c0, c1) in
+// Pixels first ... last - 1 that see the same range of the kernel's width, channels from c on in
 // blocks of kNV vectors; returns where the last whole block ends.
-template <int kGroup, int kP, int kNV, class D>
-HWY_NOINLINE int64_t Block(D d, const DepthwiseLine& line, Range depth, Range height, Range width,
-                           int64_t first, int64_t last, int64_t c0, int64_t c1) {
+template <int kGroup, bool kLong, int kP, int kNV, class D>
+HWY_NOINLINE int64_t Block(D d, const DepthwiseLine& line, const Window& window, int64_t first,
+                           int64_t last, int64_t c) {
   constexpr int64_t kStep = kNV * static_cast<int64_t>(hn::MaxLanes(D()));
-  int64_t c = c0;
-  for (; c + kStep <= c1; c += kStep) {
+  for (; c + kStep <= line.s.cin; c += kStep) {
     int64_t ow = first;
-    for (; ow + kP <= last; ow += kP) Pixels<kGroup, kP, kNV>(d, line, depth, height, width, ow, c);
+    for (; ow + kP <= last; ow += kP) Pixels<kGroup, kLong, kP, kNV>(d, line, window, ow, c);
     if constexpr (kP > 2) {
-      for (; ow + 2 <= last; ow += 2) Pixels<kGroup, 2, kNV>(d, line, depth, height, width, ow, c);
+      for (; ow + 2 <= last; ow += 2) Pixels<kGroup, kLong, 2, kNV>(d, line, window, ow, c);
     }
-    for (; ow < last; ++ow) Pixels<kGroup, 1, kNV>(d, line, depth, height, width, ow, c);
+    for (; ow < last; ++ow) Pixels<kGroup, kLong, 1, kNV>(d, line, window, ow, c);
   }
   return c;
 }
 
-template <int kGroup>
+// All channels of pixels first ... last - 1 from c on.
+template <int kGroup, bool kLong, int kP, int kNV>
+void Blocks(const DepthwiseLine& line, Window window, int64_t first, int64_t last, int64_t c) {
+  c = Block<kGroup, kLong, kP, kNV>(Wide(), line, window, first, last, c);
+  c = Block<kGroup, kLong, kP, 1>(Wide(), line, window, first, last, c);
+  c = Block<kGroup, kLong, kP, 1>(Narrow(), line, window, first, last, c);
+  if constexpr (kGroup == 1) Block<1, kLong, 1, 1>(One(), line, window, first, last, c);
+}
+
+template <int kGroup, bool kLong>
 void LineOf(const DepthwiseLine& line) {
   const ConvShape& s = line.s;
   const Range depth = Inside(line.d0, s.kernel[0], s.dilation[0], s.in[0]);
@@ -445,33 +466,24 @@ void LineOf(const DepthwiseLine& line) {
   const int64_t room = s.in[2] - 1 - reach + s.pad_begin[2];
   const int64_t inner1 =
       std::clamp(room < 0 ? int64_t{0} : room / s.stride[2] + 1, inner0, line.last);
-  const Range whole{0, s.kernel[2]};
   const int64_t fixed = kGroup == 1 ? RunFixed(line, depth, height) : 0;
   if (fixed == s.cin) return;
-  int64_t c = Block<kGroup, 4, 2>(Wide(), line, depth, height, whole, inner0, inner1, fixed, s.cin);
-  c = Block<kGroup, 4, 1>(Wide(), line, depth, height, whole, inner0, inner1, c, s.cin);
-  c = Block<kGroup, 4, 1>(Narrow(), line, depth, height, whole, inner0, inner1, c, s.cin);
-  if constexpr (kGroup == 1)
-    Block<1, 1, 1>(One(), line, depth, height, whole, inner0, inner1, c, s.cin);
+  Blocks<kGroup, kLong, 4, 2>(line, {depth, height, {0, s.kernel[2]}}, inner0, inner1, fixed);
   for (int64_t ow = line.first; ow < line.last; ++ow) {
     if (ow == inner0) ow = inner1;
     if (ow >= line.last) break;
     const Range width =
         Inside(ow * s.stride[2] - s.pad_begin[2], s.kernel[2], s.dilation[2], s.in[2]);
-    c = Block<kGroup, 1, 4>(Wide(), line, depth, height, width, ow, ow + 1, fixed, s.cin);
-    c = Block<kGroup, 1, 1>(Wide(), line, depth, height, width, ow, ow + 1, c, s.cin);
-    c = Block<kGroup, 1, 1>(Narrow(), line, depth, height, width, ow, ow + 1, c, s.cin);
-    if constexpr (kGroup == 1)
-      Block<1, 1, 1>(One(), line, depth, height, width, ow, ow + 1, c, s.cin);
+    Blocks<kGroup, kLong, 1, 4>(line, {depth, height, width}, ow, ow + 1, fixed);
   }
 }
 
 void Line(const DepthwiseLine& line) {
-  switch (line.s.cin / line.s.groups) {
-    case 2: return LineOf<2>(line);
-    case 4: return LineOf<4>(line);
-    default: return LineOf<1>(line);
-  }
+  const int64_t group = line.s.cin / line.s.groups;
+  const bool is_long = group * line.s.KernelSize() > kOneChain;
+  if (group == 4) return is_long ? LineOf<4, true>(line) : LineOf<4, false>(line);
+  if (group == 2) return is_long ? LineOf<2, true>(line) : LineOf<2, false>(line);
+  return is_long ? LineOf<1, true>(line) : LineOf<1, false>(line);
 }
 
 }  // namespace

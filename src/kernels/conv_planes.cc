@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "base/round.h"
+#include "kernels/chain_sums-inl.h"
 #include "kernels/gemm_epilogue.h"
 #include "kernels/slices.h"
 #include "kernels/tile_store-inl.h"
@@ -137,20 +138,11 @@ HWY_NOINLINE void SumWindows(const ConvShape& s, const PlaneBlocks& blocks, cons
 #pragma GCC unroll 4
     for (int v = 0; v < kV; ++v) acc[r][v] = hn::Zero(d);
   }
-  // Of a window of several chains the sums of those before.
-  HWY_ALIGN float before[kR * kV * kLanes];
+  ChainSums<kR, kV, Tag> chains;
   int64_t end = blocks.chain;
   for (int64_t ky = 0; ky < s.kernel[1]; ++ky, lines += blocks.down, w += width) {
     if (ky == end) {
-#pragma GCC unroll 8
-      for (int r = 0; r < kR; ++r) {
-#pragma GCC unroll 4
-        for (int v = 0; v < kV; ++v) {
-          float* const at = before + (r * kV + v) * kLanes;
-          hn::Store(ky == blocks.chain ? acc[r][v] : hn::Add(hn::Load(d, at), acc[r][v]), d, at);
-          acc[r][v] = hn::Zero(d);
-        }
-      }
+      chains.End(d, acc);
       end += blocks.chain;
     }
     for (int64_t kx = 0; kx < width; ++kx) {
@@ -165,15 +157,7 @@ HWY_NOINLINE void SumWindows(const ConvShape& s, const PlaneBlocks& blocks, cons
       }
     }
   }
-  if (s.kernel[1] > blocks.chain) {
-#pragma GCC unroll 8
-    for (int r = 0; r < kR; ++r) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kV; ++v) {
-        acc[r][v] = hn::Add(acc[r][v], hn::Load(d, before + (r * kV + v) * kLanes));
-      }
-    }
-  }
+  chains.AddTo(d, acc);
 #pragma GCC unroll 8
   for (int r = 0; r < kR; ++r, y += s.out[2]) {
 #pragma GCC unroll 4

@@ -13,13 +13,12 @@
 #include "base/round.h"
 #include "base/thread_pool.h"
 #include "kernels/activation.h"
+#include "kernels/chains.h"
 
 namespace sardonyx {
 
 inline constexpr int64_t kPanelGranule = 8;
 inline constexpr int64_t kLeastRows = 8;
-// So many products, or fewer, are summed in one chain on every target.
-inline constexpr int64_t kOneChain = 448;
 
 // Columns of a full panel for the target that runs: 32, 16 or 8.
 int64_t GemmPanelWidth();

@@ -1,5 +1,6 @@
 #include "kernels/gemv.h"
 
+#include "kernels/chains.h"
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -20,33 +21,40 @@ using Tag = hn::ScalableTag<float>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Tag()));
 
 // kM rows times kNV vectors of columns, B row by row.
-template <int kM, int kNV>
-HWY_NOINLINE void Columns(int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb,
+template <int kM, int kNV, class D>
+HWY_NOINLINE void Columns(D d, int64_t k, const float* a, int64_t lda, const float* b, int64_t ldb,
                           float* c, int64_t ldc) {
-  const Tag d;
-  using V = hn::Vec<Tag>;
-  V acc[kM][kNV];
+  using V = hn::Vec<D>;
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  int64_t i = 0;
+  do {
+    const bool first = i == 0;
+    V acc[kM][kNV];
 #pragma GCC unroll 4
-  for (int r = 0; r < kM; ++r) {
+    for (int r = 0; r < kM; ++r) {
 #pragma GCC unroll 4
-    for (int v = 0; v < kNV; ++v) acc[r][v] = hn::Zero(d);
-  }
-  for (int64_t i = 0; i < k; ++i, b += ldb) {
-    V av[kM];
-#pragma GCC unroll 4
-    for (int r = 0; r < kM; ++r) av[r] = hn::Set(d, a[r * lda + i]);
-#pragma GCC unroll 4
-    for (int v = 0; v < kNV; ++v) {
-      const V bv = hn::LoadU(d, b + v * kLanes);
-#pragma GCC unroll 4
-      for (int r = 0; r < kM; ++r) acc[r][v] = hn::MulAdd(av[r], bv, acc[r][v]);
+      for (int v = 0; v < kNV; ++v) acc[r][v] = hn::Zero(d);
     }
-  }
+    for (const int64_t end = std::min(k, i + kOneChain); i < end; ++i, b += ldb) {
+      V av[kM];
 #pragma GCC unroll 4
-  for (int r = 0; r < kM; ++r) {
+      for (int r = 0; r < kM; ++r) av[r] = hn::Set(d, a[r * lda + i]);
 #pragma GCC unroll 4
-    for (int v = 0; v < kNV; ++v) hn::StoreU(acc[r][v], d, c + r * ldc + v * kLanes);
-  }
+      for (int v = 0; v < kNV; ++v) {
+        const V bv = hn::LoadU(d, b + v * kL);
+#pragma GCC unroll 4
+        for (int r = 0; r < kM; ++r) acc[r][v] = hn::MulAdd(av[r], bv, acc[r][v]);
+      }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kNV; ++v) {
+        float* const to = c + r * ldc + v * kL;
+        hn::StoreU(first ? acc[r][v] : hn::Add(hn::LoadU(d, to), acc[r][v]), d, to);
+      }
+    }
+  } while (i < k);
 }
 
 // kM rows times kDepth rows of B on top of C, which stays in the cache.
@@ -82,22 +90,36 @@ void Vectors(int64_t n, int64_t k, const float* a, int64_t lda, const float* b, 
              float* c, int64_t ldc) {
   constexpr int kNV = kM <= 2 ? 4 : 2;
   constexpr int kDepth = kM == 1 ? 8 : 4;
-  constexpr int64_t kWide = 256, kWidest = 4096;
+  constexpr int64_t kWide = 256, kWidest = 4096 / kM / kLanes * kLanes;
+  const Tag d;
   int64_t j = 0;
   while (n - j >= kWide) {
     const int64_t part = std::min(n - j, kWidest);
-    for (int r = 0; r < kM; ++r) std::fill_n(c + r * ldc + j, part, 0.0f);
+    HWY_ALIGN float chain[kM * kWidest];
     int64_t i = 0;
-    for (; i + kDepth <= k; i += kDepth) {
-      AddRows<kM, kDepth>(part, a + i, lda, b + i * ldb + j, ldb, c + j, ldc);
-    }
-    for (; i < k; ++i) AddRows<kM, 1>(part, a + i, lda, b + i * ldb + j, ldb, c + j, ldc);
+    do {
+      const bool first = i == 0;
+      float* const sums = first ? c + j : chain;
+      const int64_t ld = first ? ldc : kWidest, end = std::min(k, i + kOneChain);
+      for (int r = 0; r < kM; ++r) std::fill_n(sums + r * ld, part, 0.0f);
+      for (; i + kDepth <= end; i += kDepth) {
+        AddRows<kM, kDepth>(part, a + i, lda, b + i * ldb + j, ldb, sums, ld);
+      }
+      for (; i < end; ++i) AddRows<kM, 1>(part, a + i, lda, b + i * ldb + j, ldb, sums, ld);
+      for (int r = 0; r < kM && !first; ++r) {
+        float* const to = c + r * ldc + j;
+        for (int64_t at = 0; at < part; at += kLanes) {
+          const auto sum = hn::Load(d, chain + r * kWidest + at);
+          hn::StoreU(hn::Add(hn::LoadU(d, to + at), sum), d, to + at);
+        }
+      }
+    } while (i < k);
     j += part;
   }
   for (; j + kNV * kLanes <= n; j += kNV * kLanes) {
-    Columns<kM, kNV>(k, a, lda, b + j, ldb, c + j, ldc);
+    Columns<kM, kNV>(d, k, a, lda, b + j, ldb, c + j, ldc);
   }
-  for (; j < n; j += kLanes) Columns<kM, 1>(k, a, lda, b + j, ldb, c + j, ldc);
+  for (; j < n; j += kLanes) Columns<kM, 1>(d, k, a, lda, b + j, ldb, c + j, ldc);
 }
 
 template <int kM>
@@ -105,13 +127,11 @@ void RowMajor(int64_t n0, int64_t n1, int64_t k, const float* a, int64_t lda, co
               int64_t ldb, float* c, int64_t ldc) {
   int64_t n = n0 + (n1 - n0) / kLanes * kLanes;
   Vectors<kM>(n - n0, k, a, lda, b + n0, ldb, c + n0, ldc);
-  for (; n < n1; ++n) {
-    float sum[kM] = {};
-    for (int64_t i = 0; i < k; ++i) {
-      for (int r = 0; r < kM; ++r) sum[r] += a[r * lda + i] * b[i * ldb + n];
-    }
-    for (int r = 0; r < kM; ++r) c[r * ldc + n] = sum[r];
-  }
+  const hn::CappedTag<float, 4> few;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(few));
+  for (; n + lanes <= n1; n += lanes) Columns<kM, 1>(few, k, a, lda, b + n, ldb, c + n, ldc);
+  const hn::CappedTag<float, 1> one;
+  for (; n < n1; ++n) Columns<kM, 1>(one, k, a, lda, b + n, ldb, c + n, ldc);
 }
 
 // Dot products of kM rows of A with kN rows of the transposed B.
@@ -120,34 +140,40 @@ HWY_NOINLINE void Dots(int64_t k, const float* a, int64_t lda, const float* b, i
                        float* c, int64_t ldc) {
   const Tag d;
   using V = hn::Vec<Tag>;
-  V acc[kM][kN];
-#pragma GCC unroll 4
-  for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 4
-    for (int j = 0; j < kN; ++j) acc[r][j] = hn::Zero(d);
-  }
   int64_t i = 0;
-  for (; i + kLanes <= k; i += kLanes) {
-    V av[kM];
+  do {
+    const bool first = i == 0;
+    V acc[kM][kN];
 #pragma GCC unroll 4
-    for (int r = 0; r < kM; ++r) av[r] = hn::LoadU(d, a + r * lda + i);
+    for (int r = 0; r < kM; ++r) {
 #pragma GCC unroll 4
-    for (int j = 0; j < kN; ++j) {
-      __builtin_prefetch(b + (kN + j) * ldb + i, 0, 2);  // the next rows
-      const V bv = hn::LoadU(d, b + j * ldb + i);
-#pragma GCC unroll 4
-      for (int r = 0; r < kM; ++r) acc[r][j] = hn::MulAdd(av[r], bv, acc[r][j]);
+      for (int j = 0; j < kN; ++j) acc[r][j] = hn::Zero(d);
     }
-  }
+    const int64_t end = std::min(k, i + kOneChain * kLanes);
+    for (; i + kLanes <= end; i += kLanes) {
+      V av[kM];
 #pragma GCC unroll 4
-  for (int r = 0; r < kM; ++r) {
+      for (int r = 0; r < kM; ++r) av[r] = hn::LoadU(d, a + r * lda + i);
 #pragma GCC unroll 4
-    for (int j = 0; j < kN; ++j) {
-      float sum = hn::GetLane(hn::SumOfLanes(d, acc[r][j]));
-      for (int64_t t = i; t < k; ++t) sum += a[r * lda + t] * b[j * ldb + t];
-      c[r * ldc + j] = sum;
+      for (int j = 0; j < kN; ++j) {
+        __builtin_prefetch(b + (kN + j) * ldb + i, 0, 2);  // the next rows
+        const V bv = hn::LoadU(d, b + j * ldb + i);
+#pragma GCC unroll 4
+        for (int r = 0; r < kM; ++r) acc[r][j] = hn::MulAdd(av[r], bv, acc[r][j]);
+      }
     }
-  }
+#pragma GCC unroll 4
+    for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 4
+      for (int j = 0; j < kN; ++j) {
+        float sum = hn::GetLane(hn::SumOfLanes(d, acc[r][j]));
+        for (int64_t t = i; t < end; ++t) sum += a[r * lda + t] * b[j * ldb + t];
+        float* const to = c + r * ldc + j;
+        *to = first ? sum : *to + sum;
+      }
+    }
+    i = end;
+  } while (i < k);
 }
 
 template <int kM>

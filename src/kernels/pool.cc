@@ -9,6 +9,7 @@
 
 #include <limits>
 
+#include "kernels/chains.h"
 #include "kernels/pool_typed.h"
 #include "kernels/row_math-inl.h"
 #include "kernels/slices.h"
@@ -37,23 +38,27 @@ HWY_INLINE void PoolChannels(const PoolWindow& window, const float* x, float* y,
   for (int64_t i = 0; i < window.count[0]; ++i) {
     for (int64_t j = 0; j < window.count[1]; ++j) {
       const float* row = x + i * window.step[0] + j * window.step[1];
-      // A row of the window is added up on its own: large windows lose less.
-      V acc[kVectors];
+      int64_t left = window.count[2];
+      do {
+        // A row of the window is added up on its own: large windows lose less.
+        V acc[kVectors];
 #pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) acc[v] = start;
-      const int64_t run = kRun > 0 ? kRun : window.count[2];
+        for (int v = 0; v < kVectors; ++v) acc[v] = start;
+        const int64_t run = kRun > 0 ? kRun : std::min(left, kOneChain);
 #pragma GCC unroll 3
-      for (int64_t k = 0; k < run; ++k, row += window.step[2]) {
+        for (int64_t k = 0; k < run; ++k, row += window.step[2]) {
+#pragma GCC unroll 8
+          for (int v = 0; v < kVectors; ++v) {
+            const V in = load(row + v * lanes);
+            acc[v] = kMax ? hn::Max(acc[v], in) : hn::Add(acc[v], in);
+          }
+        }
 #pragma GCC unroll 8
         for (int v = 0; v < kVectors; ++v) {
-          const V in = load(row + v * lanes);
-          acc[v] = kMax ? hn::Max(acc[v], in) : hn::Add(acc[v], in);
+          total[v] = kMax ? hn::Max(total[v], acc[v]) : hn::Add(total[v], acc[v]);
         }
-      }
-#pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) {
-        total[v] = kMax ? hn::Max(total[v], acc[v]) : hn::Add(total[v], acc[v]);
-      }
+        left -= run;
+      } while (kRun == 0 && left > 0);
     }
   }
   const V f = hn::Set(d, factor);
