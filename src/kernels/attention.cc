@@ -14,8 +14,10 @@ namespace sardonyx {
 namespace {
 
 constexpr int64_t kBlockKeys = 512;
-constexpr int64_t kPartQueries = 256;  // of a task: keys and values are packed once for them
-constexpr int64_t kMaxGroup = 32;      // queries whose scores are held at a time
+// Keys and values are packed once for as many queries, which a task has, or fewer where these are
+// all of few tasks.
+constexpr int64_t kPartQueries = 1024, kLeastQueries = 256, kEnoughTasks = 16;
+constexpr int64_t kMaxGroup = 32;  // queries whose scores are held at a time
 
 // How a call is cut; depends on the shape and the SIMD target alone.
 struct Cut {
@@ -48,7 +50,9 @@ Cut CutAttention(const AttentionShape& s) {
     cut.packed_values = RoundUp(s.queries * s.width, 16);  // of one block, before they are added
   } else {
     const int64_t tile = GemmTileRows();
-    cut.parts = CeilDiv(s.queries, kPartQueries);
+    const int64_t wanted = CeilDiv(kEnoughTasks, std::max<int64_t>(s.batch * s.heads, 1));
+    cut.parts = std::max(CeilDiv(s.queries, kPartQueries),
+                         std::min(wanted, CeilDiv(s.queries, kLeastQueries)));
     cut.group = std::min(s.queries, kMaxGroup / tile * tile);
     cut.packed_keys = RoundUp(static_cast<int64_t>(GemmPackedBytes(s.size, cut.keys)) / 4, 16);
     cut.packed_values = RoundUp(static_cast<int64_t>(GemmPackedBytes(cut.keys, s.width)) / 4, 16);

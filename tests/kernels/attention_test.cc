@@ -259,6 +259,8 @@ TEST(Attention, AgreesWithDouble) {
     }
     Check({Shape(2, 3, 1, 9, 11, 5, 3)});
     Check({Shape(3, 12, 1, 33, 33, 64, 64)});
+    Check({Shape(1, 1, 1, 2100, 530, 8, 8)});  // several parts of the queries
+    Check({Shape(2, 9, 1, 1100, 20, 4, 4)});
   });
 }
 
