@@ -178,18 +178,21 @@ bool IsFaster(const ConvShape& s) {
   // In products of int16 at their full speed, of which bytes take half where the processor has
   // instructions for them; measured on AVX2 and AVX-512 (bench/gemm_int8_bench.cc). Large weights
   // come from memory. Two units for all multiply twice as much while a value is transformed, and
-  // while a byte comes from a cache.
+  // while a byte comes from a cache. There weights count as within a network, whose other layers
+  // have taken the caches, and once more for each part of the tiles.
   constexpr int64_t kNear = 8 << 20;
   const bool is_wide = Int8GroupSize() == 4 && SharesWideUnits();
-  const double per_value = is_wide ? 26 : 13;
-  const double near_byte = is_wide ? 3 : 0.5, far_byte = is_wide ? 4 : 2;
   const Cut cut = CutTiles(s);
   const int64_t columns = cut.panels * cut.width;
   const auto bytes = static_cast<double>(cut.PackedBytes());
+  const double per_value = is_wide ? 27 : 13;
+  const double per_byte = is_wide         ? 10 + 2.5 * static_cast<double>(cut.parts - 1)
+                          : bytes > kNear ? 2
+                                          : 0.5;
   const double winograd = static_cast<double>(kInt8Positions * cut.tiles) *
                               (static_cast<double>(cut.channels * columns) +
                                per_value * static_cast<double>(cut.channels + columns)) +
-                          bytes * (bytes > kNear ? far_byte : near_byte);
+                          bytes * per_byte;
   const double direct = static_cast<double>(s.Flops() / 2) * (Int8GroupSize() == 4 ? 0.5 : 1.0);
   return winograd < direct;
 }
