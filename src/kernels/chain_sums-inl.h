@@ -9,6 +9,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/chains.h"
+#include "kernels/tile_store-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx {
@@ -38,10 +39,11 @@ class ChainSums {
   HWY_INLINE void AddTo(D d, V (&acc)[kRows][kColumns]) const {
     namespace hn = hwy::HWY_NAMESPACE;
     if (!any_) return;
+    const float* const sums = Kept(sums_);  // GCC would warn that they may not be set
 #pragma GCC unroll 16
     for (int i = 0; i < kRows * kColumns; ++i) {
       V* const sum = &acc[i / kColumns][i % kColumns];
-      *sum = hn::Add(hn::Load(d, sums_ + i * kLanes), *sum);
+      *sum = hn::Add(hn::Load(d, sums + i * kLanes), *sum);
     }
   }
 
