@@ -9,7 +9,7 @@
 
 #include <limits>
 
-#include "kernels/chains.h"
+#include "kernels/chain_sums-inl.h"
 #include "kernels/pool_typed.h"
 #include "kernels/row_math-inl.h"
 #include "kernels/slices.h"
@@ -32,9 +32,11 @@ HWY_INLINE void PoolChannels(const PoolWindow& window, const float* x, float* y,
   const auto load = [&](const float* p)
                         HWY_ATTR { return part == 0 ? hn::LoadU(d, p) : LoadPart(d, p, part); };
   const V start = kMax ? hn::Set(d, -std::numeric_limits<float>::infinity()) : hn::Zero(d);
-  V total[kVectors];
+  V total[1][kVectors];
 #pragma GCC unroll 8
-  for (int v = 0; v < kVectors; ++v) total[v] = start;
+  for (int v = 0; v < kVectors; ++v) total[0][v] = start;
+  ChainSums<1, kVectors, D> chains;  // of kOneChain rows
+  int64_t rows = 0;
   for (int64_t i = 0; i < window.count[0]; ++i) {
     for (int64_t j = 0; j < window.count[1]; ++j) {
       const float* row = x + i * window.step[0] + j * window.step[1];
@@ -55,16 +57,18 @@ HWY_INLINE void PoolChannels(const PoolWindow& window, const float* x, float* y,
         }
 #pragma GCC unroll 8
         for (int v = 0; v < kVectors; ++v) {
-          total[v] = kMax ? hn::Max(total[v], acc[v]) : hn::Add(total[v], acc[v]);
+          total[0][v] = kMax ? hn::Max(total[0][v], acc[v]) : hn::Add(total[0][v], acc[v]);
         }
+        if (!kMax && ++rows % kOneChain == 0) chains.End(d, total);
         left -= run;
       } while (kRun == 0 && left > 0);
     }
   }
+  if (!kMax) chains.AddTo(d, total);
   const V f = hn::Set(d, factor);
 #pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v) {
-    const V out = kMax ? total[v] : hn::Mul(total[v], f);
+    const V out = kMax ? total[0][v] : hn::Mul(total[0][v], f);
     if (part == 0) {
       hn::StoreU(out, d, y + v * lanes);
     } else {

@@ -134,21 +134,23 @@ TEST(Chains, Products) {
 
 TEST(Chains, Averages) {
   for (const int64_t channels : {5, 16, 70}) {
-    PoolShape s;
-    s.channels = channels;
-    s.in[2] = 9010;
-    s.kernel[2] = 9001;
-    s.out[2] = 10;
-    const Floats x = Positive(s.in[2] * channels, 1);
-    ForEachTarget([&] {
-      const Floats y(s.out[2] * channels);
-      AveragePool(s, x.get(), y.get(), false, TwoThreads());
-      ExpectClose(y, [&](int64_t i) {
-        double sum = 0;
-        for (int64_t k = 0; k < s.kernel[2]; ++k) sum += x[i + k * channels];
-        return sum / static_cast<double>(s.kernel[2]);
+    for (const int axis : {1, 2}) {
+      PoolShape s;
+      s.channels = channels;
+      s.in[axis] = 9010;
+      s.kernel[axis] = 9001;
+      s.out[axis] = 10;
+      const Floats x = Positive(s.in[axis] * channels, 1);
+      ForEachTarget([&] {
+        const Floats y(s.out[axis] * channels);
+        AveragePool(s, x.get(), y.get(), false, TwoThreads());
+        ExpectClose(y, [&](int64_t i) {
+          double sum = 0;
+          for (int64_t k = 0; k < s.kernel[axis]; ++k) sum += x[i + k * channels];
+          return sum / static_cast<double>(s.kernel[axis]);
+        });
       });
-    });
+    }
   }
 }
 
