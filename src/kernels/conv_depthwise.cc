@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "kernels/conv_depthwise_line.h"
 #include "kernels/conv_internal.h"
 #include "kernels/subnormals.h"
 #include "kernels/targets.h"
@@ -13,34 +14,7 @@
 
 #include "hwy/highway.h"
 #include "kernels/chain_sums-inl.h"
-#include "kernels/rounding-inl.h"
-#include "kernels/vector_math-inl.h"
-
-#ifndef SARDONYX_CONV_DEPTHWISE_ONCE
-#define SARDONYX_CONV_DEPTHWISE_ONCE
-namespace sardonyx {
-
-// Output pixels first ... last - 1 of one line of the output, all channels.
-struct DepthwiseLine {
-  const ConvShape& s;
-  const float* x;        // line (d, h) = (0, 0) of the item
-  const float* weights;  // [input channel of the group, kernel position, output channel]
-  float* y;              // pixel 0 of the line
-  int64_t d0, h0;        // input position of kernel position 0
-  int64_t first, last;
-  TileEpilogue epilogue;  // from pixel 0 of the line
-};
-
-// Which columns of a tile lie outside of the input: the first, the last, both, or to be asked.
-constexpr int kLeft = 1, kRight = 2, kBoth = kLeft | kRight, kAsk = 4;
-
-// What pairs of lines do to their sums at once: others than HardSwish sweep over a line.
-inline bool ActivatesInRegisters(const Activation& a) {
-  return a.kind == Activation::Kind::kHardSwish && a.rounding == DType::kFloat32;
-}
-
-}  // namespace sardonyx
-#endif
+#include "kernels/conv_depthwise_line-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx {
@@ -66,48 +40,6 @@ HWY_INLINE Range Inside(int64_t position, int64_t kernel, int64_t dilation, int6
 struct Window {
   Range depth, height, width;
 };
-
-// Finishes and stores the sums of kP neighbouring output pixels, the first of which is `pixel` of
-// the line. The bias comes to the finished sum: were it where sums begin, each of their steps would
-// be rounded to its size. kActivates: so does what ActivatesInRegisters.
-template <bool kActivates, int kP, class D, class V = hn::Vec<D>>
-HWY_INLINE void Finish(D d, V (&acc)[kP], const DepthwiseLine& line, int64_t pixel, int64_t c) {
-  const TileEpilogue& e = line.epilogue;
-  if (e.bias != nullptr) {
-    const V bias = hn::LoadU(d, e.bias + c);
-#pragma GCC unroll 8
-    for (int p = 0; p < kP; ++p) acc[p] = hn::Add(acc[p], bias);
-  }
-  if (e.residual != nullptr) {
-    const float* residual = e.residual + pixel * e.residual_ld + c;
-#pragma GCC unroll 8
-    for (int p = 0; p < kP; ++p, residual += e.residual_ld) {
-      acc[p] = hn::Add(acc[p], hn::LoadU(d, residual));
-    }
-  }
-  if (e.clamp) {
-    const V lo = hn::Set(d, e.lo), hi = hn::Set(d, e.hi);
-#pragma GCC unroll 8
-    for (int p = 0; p < kP; ++p) acc[p] = AtMost(d, hi, AtLeast(d, lo, acc[p]));
-  }
-  if (e.rounding != DType::kFloat32) {
-#pragma GCC unroll 8
-    for (int p = 0; p < kP; ++p) acc[p] = RoundTo(d, e.rounding, acc[p]);
-  }
-  if (kActivates && ActivatesInRegisters(e.activation)) {
-    const Activation& a = e.activation;
-    const V slope = hn::Set(d, a.p[0]), offset = hn::Set(d, a.p[1]), lo = hn::Set(d, a.p[2]),
-            hi = hn::Set(d, a.p[3]), scale = hn::Set(d, a.scale), shift = hn::Set(d, a.shift);
-#pragma GCC unroll 8
-    for (int p = 0; p < kP; ++p) {
-      const V gate = AtMost(d, hi, AtLeast(d, lo, hn::MulAdd(acc[p], slope, offset)));
-      acc[p] = hn::MulAdd(hn::Mul(acc[p], gate), scale, shift);
-    }
-  }
-  float* y = line.y + pixel * line.s.y_stride + c;
-#pragma GCC unroll 8
-  for (int p = 0; p < kP; ++p, y += line.s.y_stride) hn::StoreU(acc[p], d, y);
-}
 
 // The lines of the kernel that lie inside of the input, for one output line.
 struct KernelLines {
@@ -153,7 +85,7 @@ HWY_INLINE void FixedPixels(D d, const DepthwiseLine& line, const KernelLines& l
       }
     }
   }
-  Finish<false>(d, acc, line, ow, c);
+  FinishPixels<false>(d, acc, line, ow, c);
 }
 
 template <int kP, int kW, int kS, class D>
@@ -165,12 +97,6 @@ HWY_NOINLINE void FixedTile(D d, const DepthwiseLine& line, const KernelLines& l
   } else {
     FixedPixels<kP, kW, kS, false>(d, line, lines, ow, c);
   }
-}
-
-// Channels of which a tile of pixels is done before the next tile: many, for memory gives whole
-// pixels faster than parts; of a large kernel no more than the first-level cache keeps until then.
-constexpr int64_t ChannelsTogether(int64_t kernel, int64_t lanes, int64_t channels) {
-  return kernel == 3 ? channels : 4 * lanes;
 }
 
 // Covers [first, last) with tiles of kP pixels, the last of which overlaps the one before, and
@@ -214,132 +140,6 @@ int64_t FixedChannels(const DepthwiseLine& line, const KernelLines& lines) {
     return FixedLine<kW, kS>(Eight(), line, lines, c, line.s.cin);
   }
   return c;
-}
-
-// Whether there are registers for two lines and the weights that they share, of 7x7 taps two rows:
-// 32 of them, or 16 for 3x3 taps and fewer pixels.
-#if HWY_TARGET <= HWY_AVX3
-constexpr bool kPairs = true, kManyRegisters = true;
-#elif HWY_TARGET == HWY_AVX2
-constexpr bool kPairs = true, kManyRegisters = false;
-#else
-constexpr bool kPairs = false, kManyRegisters = false;
-#endif
-constexpr int kPairPixels = kManyRegisters ? 6 : 4;  // of 3x3 taps
-
-// kP neighbouring output pixels of two neighbouring lines for a kernel of kW x kW and
-// strides of kH lines and kS pixels: the input lines that both read are loaded once. kWhole: all
-// lines are inside of the input. kSides: which columns are not.
-template <int kP, int kW, int kH, int kS, bool kWhole, int kSides, class D>
-HWY_NOINLINE void PairPixels(D d, const DepthwiseLine& line, int64_t ow, int64_t c) {
-  using V = hn::Vec<D>;
-  constexpr int kColumns = (kP - 1) * kS + kW, kRows = kH + kW;
-  const ConvShape& s = line.s;
-  const int64_t pixel = s.x_stride, channels = s.cin, x_step = s.in[2] * pixel;
-  const int64_t w0 = ow * kS - s.pad_begin[2];
-  // Only the first and the last positions can lie outside.
-  constexpr int kReach = kW / 2;
-  const int64_t j0 = -w0, j1 = s.in[2] - w0, row0 = -line.h0, row1 = s.in[1] - line.h0;
-  const float* HWY_RESTRICT x = line.x + (line.h0 * s.in[2] + w0) * pixel + c;
-  const float* HWY_RESTRICT w = line.weights + c;
-  V wv[kW][kW];
-  V acc[2][kP];
-#pragma GCC unroll 16
-  for (int i = 0; i < 2 * kP; ++i) acc[i / kP][i % kP] = hn::Zero(d);
-#pragma GCC unroll 8
-  for (int row = 0; row < kRows; ++row, x += x_step) {
-#pragma GCC unroll 7
-    for (int k = 0; k < kW && row < kW; ++k, w += channels) wv[row][k] = hn::LoadU(d, w);
-    if (!kWhole && row < kReach && row < row0) continue;
-    if (!kWhole && row >= kRows - kReach && row >= row1) continue;
-    const float* HWY_RESTRICT from = x;
-#pragma GCC unroll 16
-    for (int j = 0; j < kColumns; ++j, from += pixel) {
-      if (kSides == kAsk && j < kReach && j < j0) continue;
-      if (kSides == kAsk && j >= kColumns - kReach && j >= j1) continue;
-      if ((kSides & kLeft) != 0 && j == 0) continue;
-      if ((kSides & kRight) != 0 && j == kColumns - 1) continue;
-      const V value = hn::LoadU(d, from);
-      // What the next tile reads first: strides of pixels are too far for the processor to foresee.
-      if (kS == 2 && row >= kRows - 2 * kH && j >= kW - kS) {
-        __builtin_prefetch(from + kP * kS * pixel, 0, 2);
-      }
-#pragma GCC unroll 7
-      for (int k = 0; k < kW; ++k) {
-        if (j < k || (j - k) % kS != 0 || (j - k) / kS >= kP) continue;
-        V* const sum = &acc[0][(j - k) / kS];
-        if (row < kW) sum[0] = hn::MulAdd(wv[row][k], value, sum[0]);
-        if (row >= kH) sum[kP] = hn::MulAdd(wv[row - kH][k], value, sum[kP]);
-      }
-    }
-  }
-  Finish<true>(d, acc[0], line, ow, c);
-  Finish<true>(d, acc[1], line, ow + s.out[2], c);
-}
-
-template <int kP, int kW, int kH, int kS, class D>
-HWY_INLINE void PairTiles(D d, const DepthwiseLine& line) {
-  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D())), kColumns = (kP - 1) * kS + kW;
-  const ConvShape& s = line.s;
-  const bool whole = line.h0 >= 0 && line.h0 + kH + kW <= s.in[1];
-  const int64_t block = ChannelsTogether(kW, kL, s.cin);
-  for (int64_t c0 = 0; c0 < s.cin; c0 += block) {
-    for (int64_t i = line.first; i < line.last; i += kP) {
-      const int64_t ow = std::min(i, line.last - kP), w0 = ow * kS - s.pad_begin[2];
-      const int sides = (w0 < 0 ? kLeft : 0) | (w0 + kColumns > s.in[2] ? kRight : 0);
-      auto* tile = &PairPixels<kP, kW, kH, kS, true, 0, D>;
-      if constexpr (kW == 3) {
-        constexpr decltype(tile) kTiles[] = {
-            PairPixels<kP, kW, kH, kS, false, 0, D>,
-            PairPixels<kP, kW, kH, kS, false, kLeft, D>,
-            PairPixels<kP, kW, kH, kS, false, kRight, D>,
-            PairPixels<kP, kW, kH, kS, false, kBoth, D>,
-        };
-        if (!whole || sides != 0) tile = kTiles[sides];
-      } else if (!whole || sides != 0) {
-        tile = &PairPixels<kP, kW, kH, kS, false, kAsk, D>;
-      }
-      for (int64_t next = c0; next < std::min(s.cin, c0 + block); next += kL) {
-        tile(d, line, ow, std::min(next, s.cin - kL));  // the last vector overlaps the one before
-      }
-    }
-  }
-}
-
-// `line` and the one behind it in tiles of kP pixels, or of 7 where that fits and registers allow;
-// false if it is shorter than that.
-template <int kP, int kW, int kH, int kS, class D>
-HWY_INLINE bool PairLine(D d, const DepthwiseLine& line) {
-  const int64_t count = line.last - line.first;
-  if constexpr (kManyRegisters) {
-    if (count % 7 == 0) {
-      PairTiles<7, kW, kH, kS>(d, line);
-      return true;
-    }
-  }
-  if (count < kP) return false;
-  PairTiles<kP, kW, kH, kS>(d, line);
-  return true;
-}
-
-// `line` and the one behind it; false if that has to be done one by one.
-bool LinePair(const DepthwiseLine& line) {
-  if constexpr (kPairs) {
-    const Wide d;
-    if (line.s.cin < static_cast<int64_t>(hn::Lanes(d))) return false;
-    const bool dense = line.s.stride[2] == 1, next = line.s.stride[1] == 1;
-    if (line.s.kernel[2] > 3) {
-      if constexpr (kManyRegisters) {
-        if (line.s.kernel[2] == 7) return PairLine<8, 7, 1, 1>(d, line);
-        return next ? PairLine<8, 5, 1, 1>(d, line) : PairLine<8, 5, 2, 1>(d, line);
-      }
-      return false;
-    }
-    constexpr int kP = kPairPixels;
-    if (next) return dense ? PairLine<kP, 3, 1, 1>(d, line) : PairLine<kP, 3, 1, 2>(d, line);
-    return dense ? PairLine<kP, 3, 2, 1>(d, line) : PairLine<kP, 3, 2, 2>(d, line);
-  }
-  return false;
 }
 
 // Channels that a kernel of fixed size has done, 0 if there is none for this shape.
@@ -426,7 +226,7 @@ HWY_INLINE void Pixels(D d, const DepthwiseLine& line, Window window, int64_t ow
   }
   if (kLong) chains.AddTo(d, acc);
 #pragma GCC unroll 4
-  for (int v = 0; v < kNV; ++v) Finish<false>(d, acc[v], line, ow, c + v * kL);
+  for (int v = 0; v < kNV; ++v) FinishPixels<false>(d, acc[v], line, ow, c + v * kL);
 }
 
 // Pixels first ... last - 1 that see the same range of the kernel's width, channels from c on in
@@ -495,7 +295,6 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 
 HWY_EXPORT(Line);
-HWY_EXPORT(LinePair);
 
 namespace {
 
@@ -517,28 +316,12 @@ void Pack(const ConvShape& s, const float* weights, float* packed, const Paralle
   ZeroSubnormals(packed, row * s.cout);
 }
 
-// Single channels, 3 x 3 with strides of 1 or 2, 5 x 5 with such a stride of lines and 7 x 7 of
-// stride 1, whose windows reach at most half of a kernel beyond the input: two lines at a time,
-// where there are registers for them.
-bool SuitsPairs(const ConvShape& s) {
-  if (s.groups != s.cin) return false;
-  if (s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1 || s.pad_begin[0] != 0) return false;
-  const int64_t kernel = s.kernel[2], reach = kernel / 2;
-  for (int i = 1; i < 3; ++i) {
-    const int64_t behind = (s.out[i] - 1) * s.stride[i] + kernel - s.pad_begin[i] - s.in[i];
-    if (s.kernel[i] != kernel || s.stride[i] > 2 || s.dilation[i] != 1) return false;
-    if (s.pad_begin[i] > reach || behind > reach) return false;
-  }
-  return kernel == 3 || (kernel == 5 && s.stride[2] == 1) ||
-         (kernel == 7 && s.stride[1] == 1 && s.stride[2] == 1);
-}
-
 void Run(const ConvShape& s, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void*, const Parallel& par) {
   const PreparedEpilogue prepared(epilogue);
   // An image is cut into steps of one or two lines; these where there are too few of them, or
   // threads share lines.
-  const int64_t step = SuitsPairs(s) ? 2 : 1, steps = CeilDiv(s.out[1], step);
+  const int64_t step = SuitsLinePairs(s) ? 2 : 1, steps = CeilDiv(s.out[1], step);
   const int64_t all = s.batch * s.out[0] * steps;
   const double bytes = 4.0 * static_cast<double>((s.InPixels() + s.OutPixels()) * s.cin);
   const int64_t wanted = WantedTasks(static_cast<double>(s.Flops()), 0.5 * bytes);
@@ -566,7 +349,7 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
                              std::min(s.out[2], tiles * (segment + 1) / segments * tile),
                              prepared.InRegisters() ? prepared.Tile(pixel, 0) : TileEpilogue()};
       };
-      const bool paired = lines == 2 && HWY_DYNAMIC_DISPATCH(LinePair)(line_at(first));
+      const bool paired = lines == 2 && DepthwiseLinePair(line_at(first));
       for (int64_t oh = first; oh < first + lines; ++oh) {
         const DepthwiseLine line = line_at(oh);
         if (!paired) HWY_DYNAMIC_DISPATCH(Line)(line);

@@ -8,6 +8,7 @@
 #include <hwy/highway.h>
 
 #include "base/round.h"
+#include "kernels/chains.h"
 #include "kernels/pool_typed.h"
 #include "kernels/tile_loop.h"
 
@@ -51,44 +52,43 @@ struct Across {
 };
 
 // to[c] = join of the window's rows at from + c, for the vectors of `d` that fit into [c, count);
-// returns the next c.
-template <PlanePool kKind, class D, typename T>
+// returns the next c. kLong: in chains.
+template <PlanePool kKind, bool kLong, class D, typename T>
 HWY_INLINE int64_t JoinVectorRows(D d, const Across& across, const T* from, T* to, int64_t c,
                                   int64_t count, T neutral) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   for (; c + lanes <= count; c += lanes) {
-    auto acc = hn::Set(d, neutral);
+    auto acc = hn::Set(d, neutral), chains = acc;
+    int64_t left = kOneChain;
     for (int64_t i = 0; i < across.count[0]; ++i) {
       for (int64_t j = 0; j < across.count[1]; ++j) {
         const T* p = from + i * across.step[0] + j * across.step[1] + c;
         acc = JoinVectors<kKind>(acc, hn::LoadU(d, p));
+        if (!kLong || --left > 0) continue;
+        chains = JoinVectors<kKind>(chains, acc);
+        acc = hn::Set(d, neutral);
+        left = kOneChain;
       }
     }
-    hn::StoreU(acc, d, to + c);
+    hn::StoreU(JoinVectors<kKind>(chains, acc), d, to + c);
   }
   return c;
 }
 
 // to[c] = join of the window's rows at from + c, for c < count. What no whole vector has is taken
 // by a short one, which may begin before it.
-template <PlanePool kKind, typename T>
+template <PlanePool kKind, bool kLong, typename T>
 HWY_INLINE void JoinRows(const Across& across, const T* from, T* to, int64_t count, T neutral) {
   const hn::CappedTag<T, 16 / sizeof(T)> four;
-  int64_t c = JoinVectorRows<kKind>(hn::ScalableTag<T>(), across, from, to, 0, count, neutral);
-  c = JoinVectorRows<kKind>(four, across, from, to, c, count, neutral);
+  const auto join = [&](auto d, int64_t c) HWY_ATTR {
+    return JoinVectorRows<kKind, kLong>(d, across, from, to, c, count, neutral);
+  };
+  int64_t c = join(four, join(hn::ScalableTag<T>(), 0));
   if (const int64_t short_lanes = static_cast<int64_t>(hn::Lanes(four));
       c < count && count >= short_lanes) {
-    c = JoinVectorRows<kKind>(four, across, from, to, count - short_lanes, count, neutral);
+    c = join(four, count - short_lanes);
   }
-  for (; c < count; ++c) {
-    T acc = neutral;
-    for (int64_t i = 0; i < across.count[0]; ++i) {
-      for (int64_t j = 0; j < across.count[1]; ++j) {
-        acc = Join<kKind>(acc, from[i * across.step[0] + j * across.step[1] + c]);
-      }
-    }
-    to[c] = acc;
-  }
+  join(hn::CappedTag<T, 1>(), c);
 }
 
 // to[o] = join of columns[o * stride + k * dilation] over k. Reads whole vectors, at most two
@@ -177,7 +177,11 @@ void Rows(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, i
       const Across across = {{top.count, left.count}, {step[0], step[1]}};
       const T* from =
           x + ((image + top.first) * shape.in[1] + left.first) * shape.in[2] + start + low;
-      JoinRows<kKind>(across, from, columns + low, high - low, kNeutral);
+      if (kKind != PlanePool::kMax && top.count * left.count > kOneChain) {
+        JoinRows<kKind, true>(across, from, columns + low, high - low, kNeutral);
+      } else {
+        JoinRows<kKind, false>(across, from, columns + low, high - low, kNeutral);
+      }
       T* to = static_cast<T*>(y_in) + row * width + first;
       // To copy a short row takes long; what goes beyond it is written over by the rows behind it.
       const bool straight = kKind == PlanePool::kMax && width <= kShortRow && count == width &&

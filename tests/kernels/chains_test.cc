@@ -14,6 +14,7 @@
 #include "kernels/conv_planes.h"
 #include "kernels/gemm.h"
 #include "kernels/pool.h"
+#include "kernels/pool_planes.h"
 
 namespace sardonyx {
 namespace {
@@ -151,6 +152,29 @@ TEST(Chains, Averages) {
         });
       });
     }
+  }
+}
+
+TEST(Chains, AveragesOfPlanes) {
+  for (const int64_t width : {1, 7, 70}) {
+    PoolShape s;
+    s.channels = 1;
+    s.batch = 2;
+    s.in[1] = 9010, s.in[2] = width;
+    s.kernel[1] = 9001;
+    s.out[1] = 10, s.out[2] = width;
+    const Floats x = Positive(s.batch * s.in[1] * width, 1);
+    ForEachTarget([&] {
+      const Floats y(s.batch * s.out[1] * width);
+      PoolPlanes(s, PlanePool::kAverage, DType::kFloat32, x.get(), y.get(), TwoThreads());
+      ExpectClose(y, [&](int64_t i) {
+        const int64_t image = i / (s.out[1] * width),
+                      first = i + image * (s.in[1] - s.out[1]) * width;
+        double sum = 0;
+        for (int64_t k = 0; k < s.kernel[1]; ++k) sum += x[first + k * width];
+        return sum / static_cast<double>(s.kernel[1]);
+      });
+    });
   }
 }
 

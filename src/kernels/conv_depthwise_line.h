@@ -1,0 +1,34 @@
+#pragma once
+// What the kernels behind conv_depthwise.cc do at a time.
+
+#include <cstdint>
+
+#include "kernels/conv_internal.h"
+
+namespace sardonyx {
+
+// Output pixels first ... last - 1 of one line of the output, all channels.
+struct DepthwiseLine {
+  const ConvShape& s;
+  const float* x;        // line (d, h) = (0, 0) of the item
+  const float* weights;  // [input channel of the group, kernel position, output channel]
+  float* y;              // pixel 0 of the line
+  int64_t d0, h0;        // input position of kernel position 0
+  int64_t first, last;
+  TileEpilogue epilogue;  // from pixel 0 of the line
+};
+
+// What pairs of lines do to their sums at once: others than HardSwish sweep over a line.
+inline bool ActivatesInRegisters(const Activation& a) {
+  return a.kind == Activation::Kind::kHardSwish && a.rounding == DType::kFloat32;
+}
+
+// Single channels, 3 x 3 with strides of 1 or 2, 5 x 5 with such a stride of lines and 7 x 7 of
+// stride 1, whose windows reach at most half of a kernel beyond the input: two lines at a time,
+// where there are registers for them.
+bool SuitsLinePairs(const ConvShape& s);
+
+// `line` and the one behind it, of a shape that suits; false if that has to be done one by one.
+bool DepthwiseLinePair(const DepthwiseLine& line);
+
+}  // namespace sardonyx
