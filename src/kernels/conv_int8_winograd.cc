@@ -33,7 +33,7 @@ struct Cut {
   int64_t tasks = 1;               // of the panels, if not by blocks
   int64_t v_ld = 0, v_stride = 0;  // of values: a tile's, a position's
   int64_t m_stride = 0;            // of products: a position's
-  size_t v_bytes = 0, m_bytes = 0, sums_bytes = 0, patch_bytes = 0;
+  size_t v_bytes = 0, m_bytes = 0, sums_bytes = 0, pixel_bytes = 0;
   int64_t Matrix() const { return channels * width; }  // values of one of the panel's weights
   int64_t PackedBytes() const { return panels * kInt8Positions * Matrix() * 2; }
 };
@@ -65,7 +65,8 @@ Cut CutTiles(const ConvShape& s) {
   cut.v_bytes = AlignBytes(static_cast<size_t>(kInt8Positions * cut.v_stride * 2));
   cut.m_bytes = AlignBytes(static_cast<size_t>(kInt8Positions * cut.m_stride * 4));
   cut.sums_bytes = AlignBytes(static_cast<size_t>(4 * 4 * kStoredTiles * cut.width * 4));
-  cut.patch_bytes = AlignBytes(static_cast<size_t>(kInt8Positions * cut.channels));
+  const int copied = s.cin < cut.channels ? kInt8Positions : 0;
+  cut.pixel_bytes = AlignBytes(static_cast<size_t>((1 + copied) * cut.channels));
   return cut;
 }
 
@@ -75,46 +76,42 @@ struct Work {
   const Int8ConvArgs& args;
   const Cut& cut;
 
-  // The values of tiles [first, last). `patch`: room for the pixels of a tile.
-  void Transform(int64_t first, int64_t last, int16_t* values, uint8_t* patch) const {
+  // The values of tiles [first, last). `pixels`: room for what is not read where it lies.
+  void Transform(int64_t first, int64_t last, int16_t* values, uint8_t* pixels) const {
     const auto* const x = static_cast<const uint8_t*>(args.x);
     const int64_t line = s.in[2] * s.x_stride, lines = cut.lines / s.batch;
     WinogradInt8Input in{};
     in.channels = cut.channels;
-    in.flip = args.x_signed ? 0x80 : 0;
-    in.zero = static_cast<int16_t>(args.x_zero + (args.x_signed ? 128 : 0));
+    in.is_signed = args.x_signed;
+    in.zero = args.x_zero;
     in.t_stride = cut.v_stride;
+    std::memset(pixels, static_cast<uint8_t>(args.x_zero), cut.pixel_bytes);
     for (int64_t tile = first; tile < last; ++tile, values += cut.v_ld) {
       const int64_t row = tile / cut.columns, item = row / lines;
       const int64_t h = row % lines * kInt8TilePixels - s.pad_begin[1];
       const int64_t w = tile % cut.columns * kInt8TilePixels - s.pad_begin[2];
-      in.values = values;
-      in.x = x + item * s.in[1] * line;
-      const bool inside = h >= 0 && w >= 0 && h + 6 <= s.in[1] && w + 6 <= s.in[2];
-      if (inside && s.cin == cut.channels) {
-        in.x += h * line + w * s.x_stride;
-        in.line = line;
-        in.pixel = s.x_stride;
-      } else {
-        CopyPatch(in.x, h, w, patch);
-        in.x = patch;
-        in.pixel = cut.channels;
-        in.line = 6 * cut.channels;
+      const uint8_t** to = in.pixels;
+      for (int64_t i = h; i < h + 6; ++i) {
+        const int64_t from = (item * s.in[1] + i) * line;
+        const bool exists = i >= 0 && i < s.in[1];
+        for (int64_t j = w; j < w + 6; ++j, ++to) {
+          *to = exists && j >= 0 && j < s.in[2] ? x + from + j * s.x_stride : pixels;
+        }
       }
+      if (s.cin < cut.channels) CopyPixels(in.pixels, pixels);
+      in.values = values;
       TransformInt8Input(in);
     }
   }
 
-  // The 6x6 pixels from (h, w) on of an image, padded.
-  void CopyPatch(const uint8_t* image, int64_t h, int64_t w, uint8_t* to) const {
-    for (int64_t i = h; i < h + 6; ++i) {
-      for (int64_t j = w; j < w + 6; ++j, to += cut.channels) {
-        const bool exists = i >= 0 && j >= 0 && i < s.in[1] && j < s.in[2];
-        const auto own = static_cast<size_t>(exists ? s.cin : 0);
-        if (exists) std::memcpy(to, image + (i * s.in[2] + j) * s.x_stride, own);
-        std::memset(to + own, static_cast<uint8_t>(args.x_zero),
-                    static_cast<size_t>(cut.channels) - own);
-      }
+  // Pixels of the input, each to its place behind the first, which is that of padding.
+  void CopyPixels(const uint8_t** pixels, uint8_t* to) const {
+    const uint8_t* const padding = to;
+    for (int t = 0; t < kInt8Positions; ++t) {
+      to += cut.channels;
+      if (pixels[t] == padding) continue;
+      std::memcpy(to, pixels[t], static_cast<size_t>(s.cin));
+      pixels[t] = to;
     }
   }
 
@@ -185,7 +182,7 @@ bool IsFaster(const ConvShape& s) {
   const Cut cut = CutTiles(s);
   const int64_t columns = cut.panels * cut.width;
   const auto bytes = static_cast<double>(cut.PackedBytes());
-  const double per_value = is_wide ? 27 : 13;
+  const double per_value = is_wide ? 21 : 13;
   const double per_byte = is_wide         ? 10 + 2.5 * static_cast<double>(cut.parts - 1)
                           : bytes > kNear ? 2
                                           : 0.5;
@@ -252,7 +249,7 @@ void Pack(const ConvShape& s, const Weights& weights, void* packed, const Parall
 size_t ScratchBytes(const ConvShape& s, int threads) {
   const Cut cut = CutTiles(s);
   const size_t slot =
-      cut.m_bytes + cut.sums_bytes + cut.patch_bytes + (cut.blocks ? cut.v_bytes : 0);
+      cut.m_bytes + cut.sums_bytes + cut.pixel_bytes + (cut.blocks ? cut.v_bytes : 0);
   return slot * static_cast<size_t>(ScratchSlots::CountFor(threads)) +
          (cut.blocks ? 0 : cut.v_bytes);
 }
@@ -262,20 +259,20 @@ void Run(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const Para
   const Work work{s, args, cut};
   auto* const base = static_cast<std::byte*>(scratch);
   const size_t shared = cut.blocks ? 0 : cut.v_bytes;
-  const size_t own = cut.m_bytes + cut.sums_bytes + cut.patch_bytes;
+  const size_t own = cut.m_bytes + cut.sums_bytes + cut.pixel_bytes;
   ScratchSlots slots(base + shared, own + cut.v_bytes - shared,
                      ScratchSlots::CountFor(par.threads));
   struct Room {
     int32_t *products, *sums;
-    uint8_t* patch;
+    uint8_t* pixels;
     int16_t* values;
   };
   const auto room = [&](const ScratchSlots::Lease& lease) {
     auto* const at = reinterpret_cast<std::byte*>(lease.floats());
-    std::byte* const patch = at + cut.m_bytes + cut.sums_bytes;
+    std::byte* const pixels = at + cut.m_bytes + cut.sums_bytes;
     return Room{reinterpret_cast<int32_t*>(at), reinterpret_cast<int32_t*>(at + cut.m_bytes),
-                reinterpret_cast<uint8_t*>(patch),
-                reinterpret_cast<int16_t*>(cut.blocks ? patch + cut.patch_bytes : base)};
+                reinterpret_cast<uint8_t*>(pixels),
+                reinterpret_cast<int16_t*>(cut.blocks ? pixels + cut.pixel_bytes : base)};
   };
   if (cut.blocks) {
     par.For(cut.parts, [&](int64_t part) {
@@ -283,7 +280,7 @@ void Run(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const Para
       const Room at = room(lease);
       const int64_t first = cut.tiles * part / cut.parts;
       const int64_t last = cut.tiles * (part + 1) / cut.parts;
-      work.Transform(first, last, at.values, at.patch);
+      work.Transform(first, last, at.values, at.pixels);
       for (int64_t panel = 0; panel < cut.panels; ++panel) {
         work.Multiply(first, last, at.values, panel, at.products, at.sums);
       }
@@ -297,7 +294,7 @@ void Run(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const Para
     const Room at = room(lease);
     const int64_t first = cut.tiles * part / in_parts;
     work.Transform(first, cut.tiles * (part + 1) / in_parts, at.values + first * cut.v_ld,
-                   at.patch);
+                   at.pixels);
   });
   par.For(cut.tasks, [&](int64_t task) {
     const ScratchSlots::Lease lease(slots);

@@ -350,45 +350,6 @@ HWY_INLINE void AddRowSums(const Int8BlockArgs& args, int64_t row, int64_t rows,
   }
 }
 
-// Whether what sums become stays far inside the range of int32.
-bool IsBounded(const Int8BlockArgs& args) {
-  const Int8Rescale& rescale = *args.store.rescale;
-  constexpr float kMost = 1 << 30;
-  if (rescale.rounds) {
-    const float most = std::max(std::abs(rescale.round_low), std::abs(rescale.round_high));
-    return most * std::abs(rescale.again) + std::abs(rescale.again_offset) +
-               256 * std::abs(rescale.residual_scale) <
-           kMost;
-  }
-  const Reals d;
-  const float* scale = rescale.scale + args.first_column;
-  const float* offset = rescale.offset + args.first_column;
-  auto most_scale = hn::Zero(d), most_offset = hn::Zero(d);
-  for (int64_t n = args.n0; n < args.n1; n += kSumLanes) {
-    const auto inside = hn::FirstN(d, static_cast<size_t>(args.n1 - n));
-    const auto most = [&](auto so_far, const float* from) HWY_ATTR {
-      return hn::Max(so_far, hn::Abs(hn::IfThenElseZero(inside, hn::LoadU(d, from + n))));
-    };
-    most_scale = most(most_scale, scale);
-    most_offset = most(most_offset, offset);
-  }
-  return hn::GetLane(hn::MaxOfLanes(d, most_scale)) < 0.25f &&
-         hn::GetLane(hn::MaxOfLanes(d, most_offset)) < kMost;
-}
-
-TileResult::Kind KindOf(const Int8BlockArgs& args) {
-  using Kind = TileResult::Kind;
-  const Int8Rescale* rescale = args.store.rescale;
-  if (rescale == nullptr || args.row_sums != nullptr) return Kind::kSums;
-  const bool plain = !rescale->rounds && !rescale->has_residual;
-  if (rescale->type == DType::kFloat32 && plain && !rescale->clamps) return Kind::kFloats;
-  if (rescale->type == DType::kFloat32 || !rescale->clamps || !IsBounded(args)) return Kind::kSums;
-  if (plain) return Kind::kBytes;
-  const bool adds =
-      rescale->rounds && rescale->has_residual && rescale->residual_type == DType::kUInt8;
-  return adds ? Kind::kBytesWithResidual : Kind::kSums;
-}
-
 // Where the sums of a tile begin, row by row: init, and what was split from the panel of column n
 // times the rows. `a` is row 0 of the tile, which has `rows` rows of each of `lines` lines.
 void BeginWithExcess(const Int8BlockArgs& args, int64_t n, const uint8_t* a, int64_t rows,
@@ -414,7 +375,10 @@ void Block(const Int8BlockArgs& args) {
   HWY_ALIGN int32_t sums[kTileRows * kWidth];
   HWY_ALIGN int32_t begin[kAddsBytes ? kTileRows * kWidth : 1];
   const Tiles& tiles_of = args.excess_counts != nullptr ? kByteTiles : kOwnTiles;
-  const TileResult::Kind kind = KindOf(args);
+  const TileResult::Kind kind =
+      args.row_sums != nullptr
+          ? TileResult::Kind::kSums
+          : KindOf(args.store.rescale, args.first_column + args.n0, args.first_column + args.n1);
   TileResult to{
       .sums = sums, .rescale = args.store.rescale, .residual_stride = args.store.residual_stride};
   if (to.rescale != nullptr) to.range = RangeOf(*to.rescale);

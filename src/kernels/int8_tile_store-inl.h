@@ -47,8 +47,46 @@ struct TileResult {
   int64_t y_stride = 0, residual_stride = 0;
 };
 
+// Whether what sums of columns [begin, end) become stays far inside the range of int32.
+HWY_INLINE bool IsBounded(const Int8Rescale& rescale, int64_t begin, int64_t end) {
+  constexpr float kMost = 1 << 30;
+  if (rescale.rounds) {
+    const float most = std::max(std::abs(rescale.round_low), std::abs(rescale.round_high));
+    return most * std::abs(rescale.again) + std::abs(rescale.again_offset) +
+               256 * std::abs(rescale.residual_scale) <
+           kMost;
+  }
+  const Reals d;
+  auto most_scale = hn::Zero(d), most_offset = hn::Zero(d);
+  for (int64_t n = begin; n < end; n += kSumLanes) {
+    const auto inside = hn::FirstN(d, static_cast<size_t>(end - n));
+    const auto most = [&](auto so_far, const float* from) HWY_ATTR {
+      return hn::Max(so_far, hn::Abs(hn::IfThenElseZero(inside, hn::LoadU(d, from + n))));
+    };
+    most_scale = most(most_scale, rescale.scale);
+    most_offset = most(most_offset, rescale.offset);
+  }
+  return hn::GetLane(hn::MaxOfLanes(d, most_scale)) < 0.25f &&
+         hn::GetLane(hn::MaxOfLanes(d, most_offset)) < kMost;
+}
+
+// What columns [begin, end) of scale and offset, and the rest of `rescale`, allow.
+HWY_INLINE TileResult::Kind KindOf(const Int8Rescale* rescale, int64_t begin, int64_t end) {
+  using Kind = TileResult::Kind;
+  if (rescale == nullptr) return Kind::kSums;
+  const bool plain = !rescale->rounds && !rescale->has_residual;
+  if (rescale->type == DType::kFloat32 && plain && !rescale->clamps) return Kind::kFloats;
+  if (rescale->type == DType::kFloat32 || !rescale->clamps || !IsBounded(*rescale, begin, end)) {
+    return Kind::kSums;
+  }
+  if (plain) return Kind::kBytes;
+  const bool adds =
+      rescale->rounds && rescale->has_residual && rescale->residual_type == DType::kUInt8;
+  return adds ? Kind::kBytesWithResidual : Kind::kSums;
+}
+
 // Of a rescaling to bytes.
-ByteRange RangeOf(const Int8Rescale& rescale) {
+HWY_INLINE ByteRange RangeOf(const Int8Rescale& rescale) {
   // int8 is packed as uint8 with 128 added.
   const int32_t shift = rescale.type == DType::kInt8 ? 128 : 0, zero = rescale.zero_point + shift;
   const auto bound = [&](float value) {
@@ -79,7 +117,8 @@ SARDONYX_INT8_TILE HWY_INLINE void StoreFloats(const Lanes (&acc)[kM][2], const 
   }
 }
 
-// Two rows of a panel of bytes, each in its half of a vector, out of what PackBytes made of them.
+// Four vectors' bytes one behind the other, out of what PackBytes made of them: of two rows of a
+// panel each in its half of the result.
 template <class V>
 HWY_INLINE V RowsApart(V packed) {
   if constexpr (kSumLanes == 4) return packed;
@@ -142,7 +181,8 @@ SARDONYX_INT8_TILE HWY_INLINE void StoreBytes(const Lanes (&acc)[kM][2], const T
 }
 
 // The first `columns` bytes of rows that lie kWidth bytes apart.
-void CopyRows(const uint8_t* from, int64_t rows, int64_t columns, uint8_t* y, int64_t y_stride) {
+HWY_INLINE void CopyRows(const uint8_t* from, int64_t rows, int64_t columns, uint8_t* y,
+                         int64_t y_stride) {
   const hn::Half<hn::Repartition<uint8_t, Sums>> d;
   for (int64_t r = 0; r < rows; ++r) {
     StorePart(hn::LoadU(d, from + r * kWidth), d, y + r * y_stride, columns);

@@ -1,6 +1,8 @@
 #include "kernels/winograd_int8.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 
 #include "kernels/targets.h"
 
@@ -9,13 +11,16 @@
 #include "hwy/foreach_target.h"  // before highway.h
 
 #include "hwy/highway.h"
+#include "kernels/int8_products-inl.h"
 #include "kernels/int8_store-inl.h"
+#include "kernels/int8_tile_store-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
 namespace {
 
-constexpr int kSide = 6;  // values of an axis
+// Values and results of an axis.
+constexpr int kSide = 6, kPixels = static_cast<int>(kInt8TilePixels);
 
 // B^T.
 template <class V>
@@ -31,48 +36,49 @@ HWY_INLINE void MapInput(const V* x, V* to) {
   to[5] = hn::Sub(hn::Sub(x[5], x[3]), hn::ShiftLeft<2>(w));
 }
 
-// G', of which the rows miss the factors 1/4, -1/6, -1/6, 1/24, 1/24 and 1.
+// G', of which the rows miss the factors 1/24, -1/6, -1/6, 1/24, 1/24 and 1/6.
 template <class V>
 HWY_INLINE void MapWeights(const V* x, V* to) {
   const V ends = hn::Add(x[0], x[2]), four = hn::Add(x[0], hn::ShiftLeft<2>(x[2]));
   const V two = hn::Add(x[1], x[1]);
-  to[0] = x[0];
+  const auto six_times = [](V v) HWY_ATTR { return hn::Add(hn::ShiftLeft<2>(v), hn::Add(v, v)); };
+  to[0] = six_times(x[0]);
   to[1] = hn::Add(ends, x[1]);
   to[2] = hn::Sub(ends, x[1]);
   to[3] = hn::Add(four, two);
   to[4] = hn::Sub(four, two);
-  to[5] = x[2];
+  to[5] = six_times(x[2]);
 }
 
-// A'^T: A^T with those factors, 24 times.
+// A'^T: A^T with those factors, 3 * 2^kTwos[row] times.
+constexpr int kTwos[] = {3, 2, 1, 1};
 template <class V>
 HWY_INLINE void MapOutput(const V* x, V* to) {
   const V s1 = hn::Add(x[1], x[2]), d1 = hn::Sub(x[1], x[2]);
   const V s2 = hn::Add(x[3], x[4]), d2 = hn::Sub(x[3], x[4]);
-  to[0] = hn::Add(hn::Add(hn::ShiftLeft<2>(hn::Sub(x[0], s1)), hn::Add(x[0], x[0])), s2);
-  to[1] = hn::ShiftLeft<1>(hn::Sub(d2, hn::Add(d1, d1)));
-  to[2] = hn::ShiftLeft<2>(hn::Sub(s2, s1));
-  const V six = hn::Add(hn::ShiftLeft<2>(x[5]), hn::Add(x[5], x[5]));
-  to[3] = hn::ShiftLeft<2>(hn::Add(hn::Sub(hn::Add(d2, d2), d1), six));
+  to[0] = hn::Sub(hn::Add(x[0], s2), hn::ShiftLeft<2>(s1));
+  to[1] = hn::Sub(d2, hn::Add(d1, d1));
+  to[2] = hn::Sub(s2, s1);
+  to[3] = hn::Add(hn::Sub(hn::Add(d2, d2), d1), x[5]);
 }
 
-template <class D>
+// T: of the bytes. A zero point, the same in all pixels, is in one of the values alone, 36 times:
+// the other lines of B^T sum to zero.
+template <typename T, class D>
 HWY_INLINE int64_t InputChannels(D d, const WinogradInt8Input& in, int64_t c) {
   using V = hn::Vec<D>;
   constexpr auto kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
-  const hn::Rebind<uint8_t, D> bytes;
-  const auto flip = hn::Set(bytes, in.flip);
-  const V zero = hn::Set(d, in.zero);
+  const hn::Rebind<T, D> bytes;
+  const V zero = hn::Set(d, static_cast<int16_t>(36 * in.zero));
   for (; c + kLanes <= in.channels; c += kLanes) {
     V half[kSide][kSide];
-    const uint8_t* from = in.x + c;
 #pragma GCC unroll 6
-    for (int j = 0; j < kSide; ++j, from += in.pixel) {
+    for (int j = 0; j < kSide; ++j) {
       V column[kSide], mapped[kSide];
 #pragma GCC unroll 6
       for (int i = 0; i < kSide; ++i) {
-        const auto given = hn::Xor(hn::LoadU(bytes, from + i * in.line), flip);
-        column[i] = hn::Sub(hn::PromoteTo(d, given), zero);
+        const T* const from = reinterpret_cast<const T*>(in.pixels[i * kSide + j]);
+        column[i] = hn::PromoteTo(d, hn::LoadU(bytes, from + c));
       }
       MapInput(column, mapped);
 #pragma GCC unroll 6
@@ -83,6 +89,7 @@ HWY_INLINE int64_t InputChannels(D d, const WinogradInt8Input& in, int64_t c) {
     for (int i = 0; i < kSide; ++i) {
       V mapped[kSide];
       MapInput(half[i], mapped);
+      if (i == 1) mapped[1] = hn::Sub(mapped[1], zero);
 #pragma GCC unroll 6
       for (int j = 0; j < kSide; ++j, to += in.t_stride) hn::StoreU(mapped[j], d, to);
     }
@@ -90,9 +97,14 @@ HWY_INLINE int64_t InputChannels(D d, const WinogradInt8Input& in, int64_t c) {
   return c;
 }
 
+template <typename T>
+void InputOf(const WinogradInt8Input& in) {
+  const int64_t c = InputChannels<T>(hn::ScalableTag<int16_t>(), in, 0);
+  InputChannels<T>(hn::CappedTag<int16_t, kInt8ChannelGranule>(), in, c);
+}
+
 void Input(const WinogradInt8Input& in) {
-  const int64_t c = InputChannels(hn::ScalableTag<int16_t>(), in, 0);
-  InputChannels(hn::CappedTag<int16_t, kInt8ChannelGranule>(), in, c);
+  in.is_signed ? InputOf<int8_t>(in) : InputOf<uint8_t>(in);
 }
 
 // Values of one kind of channel: [36, lanes], those of a position t_stride apart.
@@ -162,45 +174,109 @@ Int8Differences Differences(const uint8_t* bytes, int64_t count, uint8_t flip, u
   return sums;
 }
 
-void OutputTile(const int32_t* products, int64_t t_stride, int64_t width, int32_t* sums,
-                int64_t line) {
-  constexpr int kPixels = static_cast<int>(kInt8TilePixels);
-  constexpr int32_t kNinth = 954437177;  // 9 times this is 1 modulo 2^32
+// A vector of columns of a tile: `store` takes each line's results, times 64.
+template <class StoreLine>
+HWY_INLINE void OutputTile(const int32_t* products, int64_t t_stride, StoreLine&& store) {
+  constexpr uint32_t kNinth = 954437177;  // 9 times this is 1 modulo 2^32
   const Sums d;
-  using V = hn::Vec<Sums>;
-  for (int64_t n = 0; n < width; n += kSumLanes) {
-    V half[kPixels][kSide];
+  Lanes half[kPixels][kSide];
 #pragma GCC unroll 6
-    for (int j = 0; j < kSide; ++j) {
-      V column[kSide], mapped[kPixels];
-      const int32_t* from = products + j * t_stride + n;
+  for (int j = 0; j < kSide; ++j) {
+    Lanes column[kSide], mapped[kPixels];
+    const int32_t* from = products + j * t_stride;
 #pragma GCC unroll 6
-      for (int i = 0; i < kSide; ++i, from += kSide * t_stride) column[i] = hn::Load(d, from);
-      MapOutput(column, mapped);
+    for (int i = 0; i < kSide; ++i, from += kSide * t_stride) column[i] = hn::Load(d, from);
+    MapOutput(column, mapped);
 #pragma GCC unroll 4
-      for (int i = 0; i < kPixels; ++i) half[i][j] = mapped[i];
+    for (int i = 0; i < kPixels; ++i) half[i][j] = mapped[i];
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kPixels; ++i) {
+    Lanes line[kPixels];
+    MapOutput(half[i], line);
+#pragma GCC unroll 4
+    for (int j = 0; j < kPixels; ++j) {
+      const uint32_t factor = kNinth << (6 - kTwos[i] - kTwos[j]);
+      line[j] = hn::Mul(line[j], hn::Set(d, static_cast<int32_t>(factor)));
     }
+    store(i, line);
+  }
+}
+
+// Tiles whose results are bytes, and of which all vectors of columns are whole.
+template <bool kResidual>
+void OutputBytes(const WinogradInt8Output& out) {
+  const Reals d;
+  const hn::Repartition<int16_t, Sums> d16;
+  const hn::Repartition<uint8_t, Sums> d8;
+  const Int8Rescale rescale = *out.store.rescale;
+  const ByteRange range = RangeOf(rescale);
+  const auto zero_point = hn::Set(d16, range.zero);
+  const auto flip = hn::Set(d8, range.flip);
+  const auto low = hn::Set(d8, range.low), high = hn::Set(d8, range.high);
+  HWY_ALIGN uint8_t results[kPixels * kSumLanes];
+  for (int64_t tile = 0; tile < out.tiles; ++tile) {
+    const int64_t first = tile * kInt8TilePixels;
+    const int64_t pixels = std::min(out.pixels - first, kInt8TilePixels);
+    for (int64_t n = 0; n < out.columns; n += kSumLanes) {
+      const Int8Store store = out.store.From(first, n);
+      const auto* const residual = static_cast<const uint8_t*>(store.residual);
+      const int64_t column = out.first_column + n;
+      const auto scale =
+          hn::Mul(hn::LoadU(d, rescale.scale + column), hn::Set(d, 1.0f / 64));  // loses nothing
+      const auto offset = hn::LoadU(d, rescale.offset + column);
+      const auto store_line = [&](int i, const Lanes(&line)[kPixels]) HWY_ATTR {
+        if (i >= out.lines) return;
+        Lanes rounded[kPixels];
 #pragma GCC unroll 4
-    for (int i = 0; i < kPixels; ++i) {
-      V mapped[kPixels];
-      MapOutput(half[i], mapped);
-#pragma GCC unroll 4
-      for (int j = 0; j < kPixels; ++j) {
-        const V result = hn::ShiftRight<6>(hn::Mul(mapped[j], hn::Set(d, kNinth)));
-        hn::Store(result, d, sums + i * line + j * width + n);
-      }
+        for (int j = 0; j < kPixels; ++j) {
+          auto r = hn::Zero(d);
+          if constexpr (kResidual) {  // of the last pixel for those behind it
+            const int64_t pixel = i * out.line_pixels + std::min<int64_t>(j, pixels - 1);
+            r = LoadReal(residual + pixel * store.residual_stride);
+          }
+          rounded[j] = Nearest(Rescaled<kResidual, kResidual>(line[j], scale, offset, r, rescale));
+        }
+        const auto words = [&](int j) HWY_ATTR {
+          return hn::SaturatedAdd(hn::ReorderDemote2To(d16, rounded[j], rounded[j + 1]),
+                                  zero_point);
+        };
+        // Bounds hold behind the rounding as well, where they cost a fourth.
+        const auto bytes = hn::Min(hn::Max(PackPairs<uint8_t>(words(0), words(2)), low), high);
+        hn::Store(RowsApart(hn::Xor(bytes, flip)), d8, results);
+        uint8_t* y = static_cast<uint8_t*>(store.y) + i * out.line_pixels * store.y_stride;
+        for (int64_t j = 0; j < pixels; ++j, y += store.y_stride) {
+          std::memcpy(y, results + j * kSumLanes, kSumLanes);
+        }
+      };
+      OutputTile(out.products + tile * out.width + n, out.t_stride, store_line);
     }
   }
 }
 
 void Output(const WinogradInt8Output& out) {
-  const int64_t tile_sums = kInt8TilePixels * out.width, line = out.tiles * tile_sums;
+  using Kind = TileResult::Kind;
+  const Kind kind = KindOf(out.store.rescale, out.first_column, out.first_column + out.columns);
+  if (out.columns % kSumLanes == 0) {
+    if (kind == Kind::kBytes) return OutputBytes<false>(out);
+    if (kind == Kind::kBytesWithResidual) return OutputBytes<true>(out);
+  }
+  const Sums d;
+  const int64_t tile_sums = kInt8TilePixels * out.width, line_sums = out.tiles * tile_sums;
   for (int64_t tile = 0; tile < out.tiles; ++tile) {
-    OutputTile(out.products + tile * out.width, out.t_stride, out.width,
-               out.sums + tile * tile_sums, line);
+    for (int64_t n = 0; n < out.width; n += kSumLanes) {
+      int32_t* const to = out.sums + tile * tile_sums + n;
+      OutputTile(out.products + tile * out.width + n, out.t_stride,
+                 [&](int i, const Lanes(&line)[kPixels]) HWY_ATTR {
+#pragma GCC unroll 4
+                   for (int j = 0; j < kPixels; ++j) {
+                     hn::Store(hn::ShiftRight<6>(line[j]), d, to + i * line_sums + j * out.width);
+                   }
+                 });
+    }
   }
   for (int64_t i = 0; i < out.lines; ++i) {
-    StoreSums(out.sums + i * line, out.width, out.pixels, out.columns, out.first_column,
+    StoreSums(out.sums + i * line_sums, out.width, out.pixels, out.columns, out.first_column,
               out.store.From(i * out.line_pixels, 0));
   }
 }

@@ -3,9 +3,9 @@
 //
 // With the points 0, 1, -1, 2, -2 and infinity the maps of the input and of the weights are whole
 // numbers once the fractions of the weights' map are left to the output: V = B^T d B and
-// U = G' g G'^T fit into int16, and A'^T (U * V) A' is 24^2 = 9 * 64 times the result. Sums wrap
-// around in int32; the odd factor has an inverse modulo 2^32, and what is left is the result times
-// 64, which is known if the result fits into 26 bits.
+// U = G' g G'^T fit into int16, and A'^T (U * V) A' is the result times 9 and a power of two up to
+// 64. Sums wrap around in int32; the odd factor has an inverse modulo 2^32, and what is left, times
+// another power of two, is the result times 64, which is known if the result fits into 26 bits.
 
 #include <cstdint>
 
@@ -21,13 +21,12 @@ inline constexpr int64_t kInt8ChannelGranule = 16;
 inline constexpr int64_t kInt8WinogradRange = int64_t{1} << 25;
 
 struct WinogradInt8Input {
-  const uint8_t* x;     // the first of the tile's 6x6 pixels
-  int64_t line, pixel;  // bytes from one to the next
-  int64_t channels;     // a multiple of the granule
-  uint8_t flip;         // turned in each byte: 0x80 makes uint8 of int8 ...
-  int16_t zero;         // ... and is subtracted, the zero point of what results
-  int16_t* values;      // of position 0
-  int64_t t_stride;     // to those of the next
+  const uint8_t* pixels[kInt8Positions];  // of the tile, line by line
+  int64_t channels;                       // a multiple of the granule
+  bool is_signed;                         // bytes are int8
+  int32_t zero;                           // the zero point, which is subtracted
+  int16_t* values;                        // of position 0
+  int64_t t_stride;                       // to those of the next
 };
 void TransformInt8Input(const WinogradInt8Input& args);
 
