@@ -30,6 +30,7 @@ const std::vector<Pass>& Pipeline() {
       {"fold_split_weights", "which are constants again", FoldConstants},
       {"fold_products", "two products in a row, of weights alone", FoldProducts},
       {"fold_joined_weights", "which are constants again", FoldConstants},
+      {"fold_joined_scales", "the first one's bias meets the second's", FoldScales},
       {"fuse_layer_norm", "while its steps are nodes of their own", FuseLayerNorm},
       {"fuse_attention", "while its factors and masks are nodes of their own", FuseAttention},
       {"fuse_rescales", "what makes bytes of the sums of a product belongs to the product",
