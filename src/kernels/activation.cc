@@ -39,6 +39,9 @@ struct Function {
     if constexpr (kKind == Kind::kSigmoid) return VecSigmoid(d, x);
     if constexpr (kKind == Kind::kTanh) return VecTanh(d, x);
     if constexpr (kKind == Kind::kGeluTanh) return VecGeluTanh(d, x);
+    if constexpr (kKind == Kind::kLeakyRelu) {
+      return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, p0), x);
+    }
     return x;
   }
 };
@@ -115,6 +118,7 @@ void Apply(const Activation& a, float* y, int64_t ld, int64_t rows, int64_t colu
     case Kind::kTanh: return Run<Kind::kTanh>(a, y, ld, rows, columns);
     case Kind::kGelu: return Run<Kind::kGelu>(a, y, ld, rows, columns);
     case Kind::kGeluTanh: return Run<Kind::kGeluTanh>(a, y, ld, rows, columns);
+    case Kind::kLeakyRelu: return Run<Kind::kLeakyRelu>(a, y, ld, rows, columns);
   }
 }
 

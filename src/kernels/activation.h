@@ -21,6 +21,7 @@ struct Activation {
     kTanh,
     kGelu,  // y / 2 * (1 + erf(p0 * y))
     kGeluTanh,
+    kLeakyRelu,  // y < 0 ? p0 * y : y
   };
   Kind kind = Kind::kNone;
   bool affine = false;  // scale and shift are more than 1 and 0

@@ -170,6 +170,7 @@ class ActivationMatch {
                        : Is(TileOpcode::kTanh)      ? Kind::kTanh
                        : Is(TileOpcode::kGelu)      ? Kind::kGelu
                        : Is(TileOpcode::kGeluTanh)  ? Kind::kGeluTanh
+                       : Is(TileOpcode::kLeakyRelu) ? Kind::kLeakyRelu
                        : activation_.affine         ? Kind::kIdentity
                                                     : Kind::kNone;
     if (activation_.kind == Kind::kNone || activation_.kind == Kind::kIdentity) {

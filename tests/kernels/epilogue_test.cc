@@ -65,6 +65,12 @@ TEST(Epilogue, MatchesSimpleForms) {
   EXPECT_EQ(hard.shift, 7.0f);
   EXPECT_EQ(simple.addend[0], 1);
   EXPECT_EQ(simple.addend[1], 0);
+  const Activation leaky = activation(
+      "(float, float; 0:float, 0.25:float) add(0,1):float lt(4,2):bool mul(4,3):float "
+      "where(5,6,4):float");
+  EXPECT_EQ(leaky.kind, Kind::kLeakyRelu);
+  EXPECT_EQ(leaky.p[0], 0.25f);
+  EXPECT_EQ(simple.addend[0], 0);
   // Scores that are rounded before and after their mask.
   EXPECT_TRUE(MatchSimpleEpilogue(
       Expression::Parse("(float, float) cast(0):bfloat16 cast(2):float add(3,1):float "
