@@ -42,6 +42,9 @@ struct Function {
     if constexpr (kKind == Kind::kLeakyRelu) {
       return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, p0), x);
     }
+    if constexpr (kKind == Kind::kSoftplus) return VecSoftplus(d, x);
+    if constexpr (kKind == Kind::kMish) return VecMish(d, x);
+    if constexpr (kKind == Kind::kElu) return VecElu(d, x, p0);
     return x;
   }
 };
@@ -119,6 +122,9 @@ void Apply(const Activation& a, float* y, int64_t ld, int64_t rows, int64_t colu
     case Kind::kGelu: return Run<Kind::kGelu>(a, y, ld, rows, columns);
     case Kind::kGeluTanh: return Run<Kind::kGeluTanh>(a, y, ld, rows, columns);
     case Kind::kLeakyRelu: return Run<Kind::kLeakyRelu>(a, y, ld, rows, columns);
+    case Kind::kSoftplus: return Run<Kind::kSoftplus>(a, y, ld, rows, columns);
+    case Kind::kMish: return Run<Kind::kMish>(a, y, ld, rows, columns);
+    case Kind::kElu: return Run<Kind::kElu>(a, y, ld, rows, columns);
   }
 }
 

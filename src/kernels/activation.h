@@ -22,6 +22,9 @@ struct Activation {
     kGelu,  // y / 2 * (1 + erf(p0 * y))
     kGeluTanh,
     kLeakyRelu,  // y < 0 ? p0 * y : y
+    kSoftplus,   // log(1 + exp(y))
+    kMish,       // y * tanh(log(1 + exp(y)))
+    kElu,        // max(y, 0) + p0 * (exp(min(y, 0)) - 1)
   };
   Kind kind = Kind::kNone;
   bool affine = false;  // scale and shift are more than 1 and 0

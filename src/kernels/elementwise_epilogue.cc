@@ -171,6 +171,9 @@ class ActivationMatch {
                        : Is(TileOpcode::kGelu)      ? Kind::kGelu
                        : Is(TileOpcode::kGeluTanh)  ? Kind::kGeluTanh
                        : Is(TileOpcode::kLeakyRelu) ? Kind::kLeakyRelu
+                       : Is(TileOpcode::kSoftplus)  ? Kind::kSoftplus
+                       : Is(TileOpcode::kMish)      ? Kind::kMish
+                       : Is(TileOpcode::kElu)       ? Kind::kElu
                        : activation_.affine         ? Kind::kIdentity
                                                     : Kind::kNone;
     if (activation_.kind == Kind::kNone || activation_.kind == Kind::kIdentity) {

@@ -207,7 +207,38 @@ int TileGraph::Where(int condition, int yes, int no) {
   return FloatOp(TileOpcode::kWhere, {condition, yes, no});
 }
 
+int TileGraph::SumWithRelu(int relu, int rest) {
+  const auto is_clamp = [&](int node, double lo, double hi) {
+    return Absorbable(node, TileOpcode::kClamp) && IsConstant(nodes[node].args[1], lo) &&
+           IsConstant(nodes[node].args[2], hi);
+  };
+  if (!is_clamp(relu, 0, kInfinity)) return -1;
+  const int x = nodes[relu].args[0];
+  const auto descends = [&](int* node, TileOpcode op) {
+    if (!Absorbable(*node, op)) return false;
+    *node = nodes[*node].args[0];
+    return true;
+  };
+  int e = rest;
+  if (descends(&e, TileOpcode::kLog1p)) {
+    const bool matches = descends(&e, TileOpcode::kExp) && descends(&e, TileOpcode::kNeg) &&
+                         descends(&e, TileOpcode::kAbs) && e == x;
+    return matches ? FloatOp(TileOpcode::kSoftplus, {x}) : -1;
+  }
+  double alpha = 1, minus = 0;
+  if (Absorbable(e, TileOpcode::kMul)) WithConstant(e, TileOpcode::kMul, &e, &alpha);
+  if (!Absorbable(e, TileOpcode::kAdd) || !WithConstant(e, TileOpcode::kAdd, &e, &minus) ||
+      minus != -1 || !descends(&e, TileOpcode::kExp) || !is_clamp(e, -kInfinity, 0) ||
+      nodes[e].args[0] != x) {
+    return -1;
+  }
+  return FloatOp(TileOpcode::kElu, {x, Constant(DType::kFloat32, alpha)});
+}
+
 int TileGraph::Add(int a, int b) {
+  for (const auto& [relu, rest] : {std::pair{a, b}, std::pair{b, a}}) {
+    if (const int made = SumWithRelu(relu, rest); made >= 0) return made;
+  }
   for (const auto& [product, addend] : {std::pair{a, b}, std::pair{b, a}}) {
     if (!Absorbable(product, TileOpcode::kDequantize)) continue;
     const auto args = nodes[product].args;
@@ -316,6 +347,10 @@ int TileGraph::Gated(int x, int gate, double* scale) {
     *scale *= 2;
     if (by_tanh) return FloatOp(TileOpcode::kGeluTanh, {x});
     return FloatOp(TileOpcode::kGelu, {x, Constant(DType::kFloat32, factor)});
+  }
+  if (g.op == TileOpcode::kTanh && Absorbable(g.args[0], TileOpcode::kSoftplus) &&
+      nodes[g.args[0]].args[0] == x) {
+    return FloatOp(TileOpcode::kMish, {x});
   }
   if (g.op == TileOpcode::kSigmoid) {
     double alpha = 1;

@@ -73,6 +73,8 @@ struct TileGraph {
   void Collect(int node, bool outermost, Product* product) const;
   int Gated(int x, int gate, double* scale);
   int Scaled(int hard, double scale);
+  // max(x, 0) + what follows as one operation, or -1.
+  int SumWithRelu(int relu, int rest);
 
   bool Is(int node, TileOpcode op) const {
     return nodes[node].kind == Kind::kOp && nodes[node].op == op;

@@ -20,6 +20,9 @@ enum class TileOpcode : uint8_t {
   kGelu,  // x / 2 * (1 + erf(factor * x)), two operands
   kGeluTanh,
   kSoftsign,
+  kSoftplus,       // log(1 + exp(x))
+  kMish,           // x * tanh(log(1 + exp(x)))
+  kElu,            // max(x, 0) + y * (exp(min(x, 0)) - 1)
   kSwish,          // x / (1 + exp(minus_alpha * x)), two operands
   kLeakyRelu,      // x < 0 ? x * y : x
   kThreshold,      // x > y ? x : 0

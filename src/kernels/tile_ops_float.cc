@@ -165,6 +165,8 @@ SARDONYX_MAP1(Sigmoid, VecSigmoid(d, x))
 SARDONYX_MAP1(Relu, AtLeast(d, hn::Zero(d), x))
 SARDONYX_MAP1(Cube, hn::Mul(hn::Mul(x, x), x))
 SARDONYX_MAP1(GeluTanh, VecGeluTanh(d, x))
+SARDONYX_MAP1(Softplus, VecSoftplus(d, x))
+SARDONYX_MAP1(Mish, VecMish(d, x))
 SARDONYX_MAP1(Softsign, hn::Div(x, hn::Add(hn::Set(d, 1.0f), hn::Abs(x))))
 #undef SARDONYX_MAP1
 
@@ -208,6 +210,7 @@ SARDONYX_MAP2(Min, hn::IfThenElse(hn::Eq(x, x), AtMost(d, x, y), x))
 SARDONYX_MAP2(Max, hn::IfThenElse(hn::Eq(x, x), AtLeast(d, x, y), x))
 SARDONYX_MAP2(AddRelu, AtLeast(d, hn::Zero(d), hn::Add(x, y)))
 SARDONYX_MAP2(Swish, VecSwish(d, x, y))
+SARDONYX_MAP2(Elu, VecElu(d, x, y))
 SARDONYX_MAP2(LeakyRelu, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, y), x))
 SARDONYX_MAP2(Threshold, hn::IfThenElseZero(hn::Gt(x, y), x))
 #undef SARDONYX_MAP2
@@ -261,6 +264,8 @@ TileFn Find(TileOpcode op, unsigned uniform) {
       SARDONYX_CASE1(Relu)
       SARDONYX_CASE1(Cube)
       SARDONYX_CASE1(GeluTanh)
+      SARDONYX_CASE1(Softplus)
+      SARDONYX_CASE1(Mish)
       SARDONYX_CASE1(Softsign)
 #undef SARDONYX_CASE1
       case kAdd: return Map2<AddOf, 0>;
@@ -273,6 +278,7 @@ TileFn Find(TileOpcode op, unsigned uniform) {
       case kMax: return Map2<MaxOf, 0>;
       case kAddRelu: return Map2<AddReluOf, 0>;
       case kSwish: return Map2<SwishOf, 0>;
+      case kElu: return Map2<EluOf, 0>;
       case kLeakyRelu: return Map2<LeakyReluOf, 0>;
       case kThreshold: return Map2<ThresholdOf, 0>;
       case kFma: return Map3<FmaOf, 0>;
@@ -291,6 +297,7 @@ TileFn Find(TileOpcode op, unsigned uniform) {
     case kMin: return uniform == 2 ? Map2<MinOf, 2> : nullptr;
     case kMax: return uniform == 2 ? Map2<MaxOf, 2> : nullptr;
     case kSwish: return uniform == 2 ? Map2<SwishOf, 2> : nullptr;
+    case kElu: return uniform == 2 ? Map2<EluOf, 2> : nullptr;
     case kLeakyRelu: return uniform == 2 ? Map2<LeakyReluOf, 2> : nullptr;
     case kThreshold: return uniform == 2 ? Map2<ThresholdOf, 2> : nullptr;
     case kGelu: return uniform == 2 ? Gelu : nullptr;

@@ -368,6 +368,9 @@ float TileCost(TileOpcode op, DType type) {
     case kSigmoid:
     case kGelu:
     case kGeluTanh:
+    case kSoftplus:
+    case kMish:
+    case kElu:
     case kSwish: return type == DType::kFloat32 ? 0.5f : 8.0f;
     case kTan:
     case kAsin:

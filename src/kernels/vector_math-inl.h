@@ -185,6 +185,33 @@ HWY_INLINE V VecLog1p(D d, V x) {
   return hn::IfThenElse(hn::And(hn::Gt(y, hn::Zero(d)), hn::Lt(y, infinity)), inside, VecLog(d, y));
 }
 
+// max(x, 0) + log(1 + e) with e = exp(-|x|), of which log(1 + e) / e is a polynomial between
+// Chebyshev's nodes of [0, 1].
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V VecSoftplus(D d, V x) {
+  const V e = VecExp(d, hn::Neg(hn::Abs(x)));
+  const V p = Polynomial(d, e,
+                         {1.0f, -0.4999990463256836f, 0.33330005407333374f, -0.24954558908939362f,
+                          0.19678117334842682f, -0.15311862528324127f, 0.10614264756441116f,
+                          -0.057064201682806015f, 0.019907161593437195f, -0.003256378462538123f});
+  return hn::MulAdd(e, p, AtLeast(d, hn::Zero(d), x));
+}
+
+// x * tanh(log(1 + e)) = x * n / (n + 2) with e = exp(x), n = e * (e + 2); from 20 on n / (n + 2)
+// is 1.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V VecMish(D d, V x) {
+  const V two = hn::Set(d, 2.0f), e = VecExp(d, AtMost(d, hn::Set(d, 20.0f), x));
+  const V n = hn::Mul(e, hn::Add(e, two));
+  return hn::Mul(x, hn::Div(n, hn::Add(n, two)));
+}
+
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V VecElu(D d, V x, V alpha) {
+  const V zero = hn::Zero(d), e = VecExp(d, AtMost(d, zero, x));
+  return hn::MulAdd(alpha, hn::Sub(e, hn::Set(d, 1.0f)), AtLeast(d, zero, x));
+}
+
 // E / (E + 2) with E = exp(2 |x|) - 1 = (2^n - 1) + 2^n (exp(r) - 1), which loses nothing near 0.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecTanh(D d, V x) {

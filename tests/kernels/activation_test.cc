@@ -31,13 +31,16 @@ double Wanted(const Activation& a, double x) {
       x = 0.5 * x * (1 + std::tanh(0.7978845608028654 * (x + 0.044715 * x * x * x)));
       break;
     case Kind::kLeakyRelu: x = x < 0 ? a.p[0] * x : x; break;
+    case Kind::kSoftplus: x = std::log1p(std::exp(x)); break;
+    case Kind::kMish: x *= std::tanh(std::log1p(std::exp(x))); break;
+    case Kind::kElu: x = x < 0 ? a.p[0] * std::expm1(x) : x; break;
   }
   return a.affine ? x * a.scale + a.shift : x;
 }
 
 TEST(Activation, OfRows) {
   ForEachTarget([] {
-    for (int kind = 0; kind <= static_cast<int>(Kind::kLeakyRelu); ++kind) {
+    for (int kind = 0; kind <= static_cast<int>(Kind::kElu); ++kind) {
       for (const bool affine : {false, true}) {
         Activation a;
         a.kind = static_cast<Kind>(kind);
@@ -46,6 +49,7 @@ TEST(Activation, OfRows) {
         if (a.kind == Kind::kClamp) a.p[0] = -1, a.p[1] = 2.5f;
         if (a.kind == Kind::kSwish) a.p[0] = -1.5f;
         if (a.kind == Kind::kLeakyRelu) a.p[0] = 0.2f;
+        if (a.kind == Kind::kElu) a.p[0] = 0.8f;
         if (a.kind == Kind::kGelu) a.p[0] = affine ? 0.625f : 0.70710678f;
         if (a.kind == Kind::kHardSwish) a.p[0] = 1.0f / 6, a.p[1] = 0.5f, a.p[3] = 1;
         for (const int64_t columns : {1, 3, 8, 17, 24, 33}) {

@@ -146,6 +146,9 @@ TEST(ElementwiseAccuracy, ActivationsInAllSpellings) {
     double (*truth)(double);
   };
   const auto silu = [](double x) { return x / (1 + std::exp(-x)); };
+  const auto softplus = [](double x) {
+    return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
+  };
   const auto hard = [](double x) { return x * std::min(std::max(x / 6 + 0.5, 0.0), 1.0); };
   const Row rows[] = {
       {"(float; 1.4142135381698608:float, 1:float, 0.5:float) div(0,1):float erf(4):float "
@@ -176,6 +179,18 @@ TEST(ElementwiseAccuracy, ActivationsInAllSpellings) {
        hard},
       {"(float; 1:float) abs(0):float add(2,1):float div(0,3):float",
        [](double x) { return x / (1 + std::abs(x)); }},
+      {"(float) relu(0):float abs(0):float neg(2):float exp(3):float log1p(4):float "
+       "add(1,5):float",
+       softplus},
+      {"(float) abs(0):float neg(1):float exp(2):float log1p(3):float relu(0):float "
+       "add(4,5):float tanh(6):float mul(7,0):float",
+       [](double x) { return x * std::tanh(std::log1p(std::exp(std::min(x, 50.0)))); }},
+      {"(float; 0:float, 1:float) relu(0):float min(0,1):float exp(4):float sub(5,2):float "
+       "add(3,6):float",
+       [](double x) { return x < 0 ? std::expm1(x) : x; }},
+      {"(float; 0:float, 1:float, 1.6733:float, 1.0507:float) min(0,1):float exp(5):float "
+       "sub(6,2):float mul(3,7):float relu(0):float add(8,9):float mul(4,10):float",
+       [](double x) { return 1.0507 * (x < 0 ? 1.6733 * std::expm1(x) : x); }},
       {"(float; 6:float) min(0,1):float relu(2):float",
        [](double x) { return std::min(std::max(x, 0.0), 6.0); }},
   };

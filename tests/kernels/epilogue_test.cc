@@ -26,7 +26,7 @@ TEST(Epilogue, MatchesSimpleForms) {
       Expression::Parse("(float; 0:float, 6:float) max(0,1):float min(2,3):float"), &simple));
   EXPECT_EQ(simple.hi, 6.0f);
   using Kind = Activation::Kind;
-  const auto activation = [&](const char* text) {
+  const auto activation = [&](const std::string& text) {
     EXPECT_TRUE(MatchSimpleEpilogue(Expression::Parse(text), &simple)) << text;
     return simple.activation;
   };
@@ -71,6 +71,19 @@ TEST(Epilogue, MatchesSimpleForms) {
   EXPECT_EQ(leaky.kind, Kind::kLeakyRelu);
   EXPECT_EQ(leaky.p[0], 0.25f);
   EXPECT_EQ(simple.addend[0], 0);
+  const char* const softplus =
+      "add(0,1):float relu(2):float abs(2):float neg(4):float exp(5):float log1p(6):float "
+      "add(3,7):float";
+  EXPECT_EQ(activation("(float, float) " + std::string(softplus)).kind, Kind::kSoftplus);
+  EXPECT_EQ(
+      activation("(float, float) " + std::string(softplus) + " tanh(8):float mul(2,9):float").kind,
+      Kind::kMish);
+  const Activation elu = activation(
+      "(float, float; 0:float, 1:float, 0.5:float, 2:float) add(0,1):float relu(6):float "
+      "min(6,2):float exp(8):float sub(9,3):float mul(4,10):float add(7,11):float mul(5,12):float");
+  EXPECT_EQ(elu.kind, Kind::kElu);
+  EXPECT_EQ(elu.p[0], 0.5f);
+  EXPECT_EQ(elu.scale, 2.0f);
   // Scores that are rounded before and after their mask.
   EXPECT_TRUE(MatchSimpleEpilogue(
       Expression::Parse("(float, float) cast(0):bfloat16 cast(2):float add(3,1):float "
