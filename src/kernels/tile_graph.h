@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <string_view>
 
 #include "base/expression.h"
@@ -34,6 +35,8 @@ struct TileGraph {
   std::string_view Build(const Expression& expression);
 
  private:
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
   int Constant(DType type, double value);
   int Cast(int node, DType type);
   int Op(TileOpcode op, DType type, std::initializer_list<int> args);
@@ -64,6 +67,7 @@ struct TileGraph {
   int OfBytes(int x, double zero, DType type);
   int Where(int condition, int yes, int no);
 
+  // Of activations that are spelled in steps (tile_graph_activations.cc).
   struct Product {
     int factors[3];
     int count = 0;

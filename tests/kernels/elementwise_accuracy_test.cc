@@ -168,6 +168,10 @@ TEST(ElementwiseAccuracy, ActivationsInAllSpellings) {
        "mul(5,1):float add(6,3):float mul(0,2):float mul(8,7):float tanh(9):float "
        "add(10,3):float mul(0,4):float mul(12,11):float",
        GeluTanh},
+      {"(float; 0.5:float, 0.79788458:float, 0.044715:float, 1:float) mul(0,1):float "
+       "mul(0,2):float mul(0,3):float mul(7,0):float add(8,4):float mul(6,9):float "
+       "tanh(10):float add(11,4):float mul(5,12):float",
+       GeluTanh},
       {"(float) sigmoid(0):float mul(0,1):float", silu},
       {"(float; 1.702:float) mul(0,1):float sigmoid(2):float mul(3,0):float",
        [](double x) { return x / (1 + std::exp(-1.702 * x)); }},
