@@ -140,7 +140,10 @@ Cut CutConv(const ConvShape& s) {
     cut.kernel_lines = std::max<int64_t>(1, depth / run);
     cut.column_parts = 1;
     const int64_t lines = s.batch * s.out[1];
-    cut.line_parts = std::clamp<int64_t>(parts / lines, 1, CeilDiv(s.out[2], 8 * tile));
+    // Long parts of lines, or as many as threads need.
+    const int64_t most_parts =
+        std::max(CeilDiv(s.out[2], 8 * tile), std::min<int64_t>(4 / lines, s.out[2] / tile));
+    cut.line_parts = std::clamp<int64_t>(parts / lines, 1, most_parts);
     cut.row_parts =
         cut.line_parts > 1 ? lines * cut.line_parts : std::clamp<int64_t>(parts, 1, lines);
     cut.a_ld = RoundUp(cut.k, 16) + kGatherSlack;

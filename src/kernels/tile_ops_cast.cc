@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
@@ -178,6 +179,16 @@ Bits* FillRows(const Bits* in, int64_t rows, int64_t stride, int64_t count, Bits
 template <typename Bits>
 Bits* Gather(const Bits* in, const int64_t* dims, const int64_t* strides, int rank, Bits* out) {
   if (rank == 2 && strides[1] == 0) return FillRows(in, dims[0], strides[0], dims[1], out);
+  if (rank > 1 && strides[0] == 0) {  // made once, then copied, twice as much each time
+    Bits* const first = out;
+    int64_t made = Gather(in, dims + 1, strides + 1, rank - 1, out) - out;
+    for (const int64_t all = made * dims[0]; made < all;) {
+      const int64_t count = std::min(made, all - made);
+      std::memcpy(first + made, first, static_cast<size_t>(count) * sizeof(Bits));
+      made += count;
+    }
+    return first + made;
+  }
   if (rank > 1) {
     for (int64_t i = 0; i < dims[0]; ++i) {
       out = Gather(in + i * strides[0], dims + 1, strides + 1, rank - 1, out);
