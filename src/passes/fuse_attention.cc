@@ -1,11 +1,11 @@
 // s = matmul(q * a, transpose(k)) * b + mask
 // y = matmul(softmax(s), v)              ->   y = attention(q, k, v, mask) {scale = a * b}
 //
-// and its forms: factors on either side, in any number; several masks; soft caps; NaN or blind
-// queries replaced by zeros; keys repeated for the heads that share them. Of bfloat16, whose scores
-// and weights are rounded, the forms in which all roundings stay where they were. Of float16, which
-// stays as exact as it is computed unless something but arithmetic sees it (widen_halves), where
-// products with weights come next.
+// and its forms: y and the weights transposed; factors on either side, in any number; several
+// masks; soft caps; NaN or blind queries replaced by zeros; keys repeated for the heads that share
+// them. Of bfloat16, whose scores and weights are rounded, the forms in which all roundings stay
+// where they were. Of float16, which stays as exact as it is computed unless something but
+// arithmetic sees it (widen_halves), where products with weights come next.
 
 #include <algorithm>
 #include <cmath>
@@ -302,13 +302,38 @@ bool IsForWeights(const Value* value, const Graph& graph) {
   });
 }
 
+std::vector<int64_t> ExchangeOfLast(size_t rank) {
+  std::vector<int64_t> perm(rank);
+  std::iota(perm.begin(), perm.end(), 0);
+  std::swap(perm.end()[-1], perm.end()[-2]);
+  return perm;
+}
+
+// x, where `value` is x with its last two axes exchanged, by a transpose of its own; else null.
+Value* Swapped(const Value* value, const Graph& graph) {
+  if (!IsFrom(value, core::transpose) || !HasOneUser(graph, value)) return nullptr;
+  const auto& perm = value->producer->attributes.Ints("perm");
+  return perm == ExchangeOfLast(perm.size()) ? value->producer->input(0) : nullptr;
+}
+
 }  // namespace
 
 Rewrite FuseAttention(Node& node, PassContext& context) {
   if (node.op != &core::matmul || !IsProduct(node.output())) return NoMatch{};
   Scores scores;
   Value* weights = Weights(node.input(0), context.graph, &scores);
+  // Or y^T = v^T * weights^T.
+  const bool is_turned = !IsFrom(weights, core::softmax);
+  const auto transposes = [&](const char* name) { return node.attributes.Int(name) != 0; };
+  if (is_turned) {
+    Value* const right =
+        transposes("trans_b") ? node.input(1) : Swapped(node.input(1), context.graph);
+    if (right == nullptr) return NoMatch{};
+    scores = Scores();
+    weights = Weights(right, context.graph, &scores);
+  }
   if (!IsFrom(weights, core::softmax)) return NoMatch{};
+  Value* const values = node.input(is_turned ? 0 : 1);
   const Node& softmax = *weights->producer;
   const int64_t axis = softmax.attributes.Int("axis", -1);
   if (!weights->fact.ranked() || softmax.attributes.Int("log") != 0 ||
@@ -328,22 +353,22 @@ Rewrite FuseAttention(Node& node, PassContext& context) {
     return CheckFailed{"the weights are also used otherwise"};
   }
   const Node& product = *scores.product->producer;
-  for (const Value* value : {product.input(0), product.input(1), node.input(1)}) {
+  for (const Value* value : {product.input(0), product.input(1), values}) {
     if (!value->fact.ranked() || value->fact.rank() != weights->fact.rank() ||
         value->fact.rank() < 3) {
       return CheckFailed{"operands of different ranks"};
     }
   }
-  if (node.attributes.Int("trans_a") != 0) return CheckFailed{"the weights are transposed"};
+  if (!is_turned && transposes("trans_a")) return CheckFailed{"the weights are transposed"};
   if (scores.blind_of != nullptr &&
       (scores.masks.size() != 1 || scores.masks[0].value != scores.blind_of)) {
     return CheckFailed{"queries are blind for another reason than their mask"};
   }
 
-  Source q(product.input(0)), k(product.input(1)), v(node.input(1));
+  Source q(product.input(0)), k(product.input(1)), v(values);
   if (product.attributes.Int("trans_a") != 0) q.SwapLast();
   if (product.attributes.Int("trans_b") == 0) k.SwapLast();
-  if (node.attributes.Int("trans_b") != 0) v.SwapLast();
+  if (is_turned ? !transposes("trans_a") : transposes("trans_b")) v.SwapLast();
   if (v.factor != 1) return CheckFailed{"the values are scaled"};
   constexpr int kHeads = 3;
   if (k.repeated != v.repeated || !(k.dim(kHeads) == v.dim(kHeads)) ||
@@ -366,8 +391,9 @@ Rewrite FuseAttention(Node& node, PassContext& context) {
   Attributes attributes{{"scale", scores.scale * q.factor * k.factor}};
   if (scores.softcap > 0) attributes.Set("softcap", scores.softcap);
   if (!scores.zeros.empty()) attributes.Set("zeros", scores.zeros);
-  return maker.Replace(node,
-                       {maker.builder().Make(core::attention, inputs, std::move(attributes))});
+  Val y = maker.builder().Make(core::attention, inputs, std::move(attributes));
+  if (is_turned) y = Transpose(y, ExchangeOfLast(static_cast<size_t>(y.rank())));
+  return maker.Replace(node, {y});
 }
 
 }  // namespace sardonyx::passes
