@@ -10,7 +10,7 @@
 #include "base/round.h"
 #include "kernels/chains.h"
 #include "kernels/pool_typed.h"
-#include "kernels/tile_loop.h"
+#include "kernels/row_math-inl.h"
 
 namespace sardonyx {
 #ifndef SARDONYX_KERNELS_POOL_PLANES_ONCE
@@ -137,6 +137,23 @@ HWY_INLINE void JoinColumns(const PoolShape& shape, const T* columns, T* to, int
   }
 }
 
+// to[o] = sums[o] / (rows * counts[o]), or 0 for a window of nothing. Reads whole vectors, and
+// writes them if it may exceed `count`.
+template <typename T>
+HWY_INLINE void Divide(const T* sums, T rows, const T* counts, int64_t count, bool exceeds, T* to) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto mean = [&](int64_t o) HWY_ATTR {
+    const auto total = hn::Mul(hn::Set(d, rows), hn::LoadU(d, counts + o));
+    return hn::IfThenElseZero(hn::Gt(total, hn::Zero(d)), hn::Div(hn::LoadU(d, sums + o), total));
+  };
+  int64_t o = 0;
+  for (const int64_t end = exceeds ? count : count - lanes + 1; o < end; o += lanes) {
+    hn::StoreU(mean(o), d, to + o);
+  }
+  if (o < count) StorePart(mean(o), d, to + o, count - o);
+}
+
 // What no maximum sees.
 template <typename T>
 constexpr T kLeast = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
@@ -153,7 +170,7 @@ void Rows(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, i
                            shape.in[2] * shape.dilation[1]};
   const int64_t most = std::min(kPoolOutputs, (kPoolColumns - span) / stride + 1);
   constexpr bool kPadded = kKind == PlanePool::kAverageWithPad;
-  T columns[kPoolColumns + kSlack], counts[kPoolOutputs], made[kPoolOutputs + kSlack];
+  T columns[kPoolColumns + kSlack], counts[kPoolOutputs + kSlack], made[kPoolOutputs + kSlack];
   std::fill_n(columns, kPoolColumns + kSlack, kNeutral);
   for (int64_t first = 0; first < width; first += most) {
     const int64_t count = std::min(most, width - first);
@@ -162,6 +179,7 @@ void Rows(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, i
         const PoolSpan along(shape, 2, first + o);
         counts[o] = static_cast<T>(kPadded ? along.padded : along.count);
       }
+      std::fill_n(counts + count, kSlack, T{0});
     }
     const int64_t start = first * stride - shape.pad_begin[2];
     const int64_t needed = (count - 1) * stride + span;
@@ -184,18 +202,15 @@ void Rows(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, i
       }
       T* to = static_cast<T*>(y_in) + row * width + first;
       // To copy a short row takes long; what goes beyond it is written over by the rows behind it.
-      const bool straight = kKind == PlanePool::kMax && width <= kShortRow && count == width &&
-                            (end - row - 1) * width >= kSlack;
-      JoinColumns<kKind>(shape, columns, straight ? to : made, count);
+      const bool straight =
+          width <= kShortRow && count == width && (end - row - 1) * width >= kSlack;
       if constexpr (kKind == PlanePool::kMax) {
+        JoinColumns<kKind>(shape, columns, straight ? to : made, count);
         if (!straight) std::copy_n(made, count, to);
       } else {
+        JoinColumns<kKind>(shape, columns, made, count);
         const T rows = static_cast<T>(kPadded ? top.padded * left.padded : top.count * left.count);
-        SARDONYX_TILE_LOOP
-        for (int64_t o = 0; o < count; ++o) {
-          const T total = rows * counts[o];
-          to[o] = total > 0 ? made[o] / total : T{0};
-        }
+        Divide(made, rows, counts, count, straight, to);
       }
       if (++out[1] < shape.out[1]) continue;
       out[1] = 0;
