@@ -57,9 +57,9 @@ HWY_INLINE void FixedPixels(D d, const DepthwiseLine& line, const KernelLines& l
   using V = hn::Vec<D>;
   constexpr int kColumns = (kP - 1) * kS + kW;
   const ConvShape& s = line.s;
-  const int64_t pixel = s.x_stride, channels = s.cin;
-  const int64_t w0 = ow * kS - s.pad_begin[2];
-  const int64_t j0 = std::max<int64_t>(0, -w0), j1 = std::min<int64_t>(kColumns, s.in[2] - w0);
+  const int64_t pixel = line.x_pixel, channels = s.cin;
+  const int64_t w0 = ow * kS - line.pad;
+  const int64_t j0 = std::max<int64_t>(0, -w0), j1 = std::min<int64_t>(kColumns, line.width - w0);
   const int64_t offset = w0 * pixel + c;
   V acc[kP];
 #pragma GCC unroll 8
@@ -91,8 +91,8 @@ HWY_INLINE void FixedPixels(D d, const DepthwiseLine& line, const KernelLines& l
 template <int kP, int kW, int kS, class D>
 HWY_NOINLINE void FixedTile(D d, const DepthwiseLine& line, const KernelLines& lines, int64_t ow,
                             int64_t c) {
-  const int64_t w0 = ow * kS - line.s.pad_begin[2];
-  if (w0 >= 0 && w0 + (kP - 1) * kS + kW <= line.s.in[2]) {
+  const int64_t w0 = ow * kS - line.pad;
+  if (w0 >= 0 && w0 + (kP - 1) * kS + kW <= line.width) {
     FixedPixels<kP, kW, kS, true>(d, line, lines, ow, c);
   } else {
     FixedPixels<kP, kW, kS, false>(d, line, lines, ow, c);
@@ -142,18 +142,9 @@ int64_t FixedChannels(const DepthwiseLine& line, const KernelLines& lines) {
   return c;
 }
 
-// Channels that a kernel of fixed size has done, 0 if there is none for this shape.
-int64_t RunFixed(const DepthwiseLine& line, Range depth, Range height) {
+// Channels that a kernel of this width has done, 0 if there is none of it.
+int64_t RunWidth(const DepthwiseLine& line, const KernelLines& lines) {
   const ConvShape& s = line.s;
-  if (s.dilation[2] != 1 || s.kernel[0] * s.kernel[1] > KernelLines::kMost) return 0;
-  KernelLines lines;
-  for (int64_t kd = depth.begin; kd < depth.end; ++kd) {
-    for (int64_t kh = height.begin; kh < height.end; ++kh, ++lines.count) {
-      const int64_t d = line.d0 + kd * s.dilation[0], h = line.h0 + kh * s.dilation[1];
-      lines.x[lines.count] = line.x + (d * s.in[1] + h) * s.in[2] * s.x_stride;
-      lines.w[lines.count] = line.weights + (kd * s.kernel[1] + kh) * s.kernel[2] * s.cin;
-    }
-  }
   if (s.stride[2] == 1) {
     if (s.kernel[2] == 3) return FixedChannels<3, 1>(line, lines);
     if (s.kernel[2] == 5) return FixedChannels<5, 1>(line, lines);
@@ -163,6 +154,51 @@ int64_t RunFixed(const DepthwiseLine& line, Range depth, Range height) {
     if (s.kernel[2] == 5) return FixedChannels<5, 2>(line, lines);
   }
   return 0;
+}
+
+// A dilated kernel sees every so manieth pixel of a line, and so does that of the pixel as far
+// behind: each of these phases is a line of its own, without dilation. Returns as RunWidth.
+int64_t RunPhases(const DepthwiseLine& line, const KernelLines& lines) {
+  const ConvShape& s = line.s;
+  const int64_t step = s.dilation[2];
+  int64_t channels = 0;
+  for (int64_t i = 0; i < std::min(step, s.out[2]); ++i) {
+    DepthwiseLine phase = line;
+    phase.first = CeilDiv(std::max<int64_t>(line.first - i, 0), step);
+    phase.last = CeilDiv(std::max<int64_t>(line.last - i, 0), step);
+    if (phase.first == phase.last) continue;
+    // Where pixel i sees the first position of the kernel: the padding, and a pixel of this phase.
+    phase.pad = CeilDiv(std::max<int64_t>(s.pad_begin[2] - i, 0), step);
+    const int64_t from = i - s.pad_begin[2] + phase.pad * step;
+    phase.width = CeilDiv(std::max<int64_t>(s.in[2] - from, 0), step);
+    phase.x_pixel *= step;
+    phase.y += i * phase.y_pixel;
+    phase.y_pixel *= step;
+    if (phase.epilogue.residual != nullptr)
+      phase.epilogue.residual += i * line.epilogue.residual_ld;
+    phase.epilogue.residual_ld *= step;
+    KernelLines starts = lines;
+    for (int k = 0; k < lines.count; ++k) starts.x[k] += from * s.x_stride;
+    channels = RunWidth(phase, starts);
+    if (channels == 0) return 0;
+  }
+  return channels;
+}
+
+// Channels that a kernel of fixed size has done, 0 if there is none for this shape.
+int64_t RunFixed(const DepthwiseLine& line, Range depth, Range height) {
+  const ConvShape& s = line.s;
+  if (s.dilation[2] != 1 && s.stride[2] != 1) return 0;
+  if (s.kernel[0] * s.kernel[1] > KernelLines::kMost) return 0;
+  KernelLines lines;
+  for (int64_t kd = depth.begin; kd < depth.end; ++kd) {
+    for (int64_t kh = height.begin; kh < height.end; ++kh, ++lines.count) {
+      const int64_t d = line.d0 + kd * s.dilation[0], h = line.h0 + kh * s.dilation[1];
+      lines.x[lines.count] = line.x + (d * s.in[1] + h) * s.in[2] * s.x_stride;
+      lines.w[lines.count] = line.weights + (kd * s.kernel[1] + kh) * s.kernel[2] * s.cin;
+    }
+  }
+  return s.dilation[2] == 1 ? RunWidth(line, lines) : RunPhases(line, lines);
 }
 
 // What input channel kJ of each group of kGroup channels has, in the lanes of all the group.
@@ -347,7 +383,11 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
                              oh * s.stride[1] - s.pad_begin[1],
                              std::min(s.out[2], tiles * segment / segments * tile),
                              std::min(s.out[2], tiles * (segment + 1) / segments * tile),
-                             prepared.InRegisters() ? prepared.Tile(pixel, 0) : TileEpilogue()};
+                             prepared.InRegisters() ? prepared.Tile(pixel, 0) : TileEpilogue(),
+                             s.x_stride,
+                             s.y_stride,
+                             s.pad_begin[2],
+                             s.in[2]};
       };
       const bool paired = lines == 2 && DepthwiseLinePair(line_at(first));
       for (int64_t oh = first; oh < first + lines; ++oh) {

@@ -55,9 +55,9 @@ HWY_INLINE void FinishPixels(D d, V (&acc)[kP], const DepthwiseLine& line, int64
       acc[p] = hn::MulAdd(hn::Mul(acc[p], gate), scale, shift);
     }
   }
-  float* y = line.y + pixel * line.s.y_stride + c;
+  float* y = line.y + pixel * line.y_pixel + c;
 #pragma GCC unroll 8
-  for (int p = 0; p < kP; ++p, y += line.s.y_stride) hn::StoreU(acc[p], d, y);
+  for (int p = 0; p < kP; ++p, y += line.y_pixel) hn::StoreU(acc[p], d, y);
 }
 
 // Channels of which a tile of pixels is done before the next tile: many, for memory gives whole

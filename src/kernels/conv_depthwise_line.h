@@ -15,7 +15,9 @@ struct DepthwiseLine {
   float* y;              // pixel 0 of the line
   int64_t d0, h0;        // input position of kernel position 0
   int64_t first, last;
-  TileEpilogue epilogue;  // from pixel 0 of the line
+  TileEpilogue epilogue;     // from pixel 0 of the line
+  int64_t x_pixel, y_pixel;  // from a pixel to the next
+  int64_t pad, width;        // in front of the pixels of x, and how many there are
 };
 
 // What pairs of lines do to their sums at once: others than HardSwish sweep over a line.

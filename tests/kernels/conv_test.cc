@@ -411,6 +411,21 @@ TEST(Conv, Depthwise) {
     CheckConv(Shape(1, 24, 24, {{9, 3, stride, 2, 2, 2}, {15, 3, stride, 2, 0, 0}}, 24));
   }
   CheckConv(Shape(1, 48, 48, {{64, 3, 1, 1, 1, 1}, {64, 3, 1, 1, 1, 1}}, 48));
+  // Phases of a dilated line, some without an input or an output.
+  for (const int64_t channels : {16, 24, 40}) {
+    for (const int64_t dilation : {2, 3, 9}) {
+      const Axis lines = {7, 3, 1, dilation, dilation, dilation};
+      for (const int64_t kernel : {3, 5, 7}) {
+        const int64_t pad = kernel / 2 * dilation;
+        const Axis pixels = {17, kernel, 1, dilation, pad, pad - 1};
+        CheckConv(Shape(2, channels, channels, {lines, pixels}, channels));
+        const Axis shifted = {21, kernel, 1, dilation, 1, 2 * pad + 5};
+        CheckConv(Shape(1, channels, channels, {lines, shifted}, channels));
+      }
+      const Axis few = {2, 3, 1, dilation, 2 * dilation + 1, dilation};
+      CheckConv(Shape(1, channels, channels, {lines, few}, channels));
+    }
+  }
   // Two lines at a time.
   for (const int64_t channels : {16, 24, 40}) {
     CheckConv(Shape(2, channels, channels, {{7, 3, 1, 1, 1, 1}, {7, 3, 1, 1, 1, 1}}, channels));
