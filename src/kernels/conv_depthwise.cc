@@ -174,8 +174,9 @@ int64_t RunPhases(const DepthwiseLine& line, const KernelLines& lines) {
     phase.x_pixel *= step;
     phase.y += i * phase.y_pixel;
     phase.y_pixel *= step;
-    if (phase.epilogue.residual != nullptr)
-      phase.epilogue.residual += i * line.epilogue.residual_ld;
+    if (phase.epilogue.residual != nullptr) {
+      phase.epilogue.residual += i * phase.epilogue.residual_ld;
+    }
     phase.epilogue.residual_ld *= step;
     KernelLines starts = lines;
     for (int k = 0; k < lines.count; ++k) starts.x[k] += from * s.x_stride;
