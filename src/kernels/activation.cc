@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/rounding-inl.h"
+#include "kernels/row_math-inl.h"
 #include "kernels/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -110,22 +111,58 @@ void Run(const Activation& a, float* y, int64_t ld, int64_t rows, int64_t column
   Rows([&](V x) HWY_ATTR { return RoundTo(d, a.rounding, affine(x)); }, y, ld, rows, columns);
 }
 
-void Apply(const Activation& a, float* y, int64_t ld, int64_t rows, int64_t columns) {
-  switch (a.kind) {
-    case Kind::kNone: return;
-    case Kind::kIdentity: return Run<Kind::kIdentity>(a, y, ld, rows, columns);
-    case Kind::kClamp: return Run<Kind::kClamp>(a, y, ld, rows, columns);
-    case Kind::kSwish: return Run<Kind::kSwish>(a, y, ld, rows, columns);
-    case Kind::kHardSwish: return Run<Kind::kHardSwish>(a, y, ld, rows, columns);
-    case Kind::kSigmoid: return Run<Kind::kSigmoid>(a, y, ld, rows, columns);
-    case Kind::kTanh: return Run<Kind::kTanh>(a, y, ld, rows, columns);
-    case Kind::kGelu: return Run<Kind::kGelu>(a, y, ld, rows, columns);
-    case Kind::kGeluTanh: return Run<Kind::kGeluTanh>(a, y, ld, rows, columns);
-    case Kind::kLeakyRelu: return Run<Kind::kLeakyRelu>(a, y, ld, rows, columns);
-    case Kind::kSoftplus: return Run<Kind::kSoftplus>(a, y, ld, rows, columns);
-    case Kind::kMish: return Run<Kind::kMish>(a, y, ld, rows, columns);
-    case Kind::kElu: return Run<Kind::kElu>(a, y, ld, rows, columns);
+template <Kind kKind>
+void RunAndAdd(const Activation& a, const float* bias, const float* addend, int64_t addend_ld,
+               float* y, int64_t ld, int64_t rows, int64_t columns) {
+  const D d;
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  const Function<kKind> function(a);
+  const V scale = hn::Set(d, a.scale), shift = hn::Set(d, a.shift);
+  const auto finish = [&](V x, V b, V last) HWY_ATTR {
+    const V value = function(hn::Add(x, b));
+    return hn::Add(a.affine ? hn::MulAdd(value, scale, shift) : value, last);
+  };
+  for (; rows > 0; --rows, y += ld, addend += addend_ld) {
+    int64_t j = 0;
+    for (; j + kL <= columns; j += kL) {
+      const V b = bias == nullptr ? hn::Zero(d) : hn::LoadU(d, bias + j);
+      hn::StoreU(finish(hn::LoadU(d, y + j), b, hn::LoadU(d, addend + j)), d, y + j);
+    }
+    if (j == columns) continue;
+    const int64_t rest = columns - j;
+    const V b = bias == nullptr ? hn::Zero(d) : LoadPart(d, bias + j, rest);
+    StorePart(finish(LoadPart(d, y + j, rest), b, LoadPart(d, addend + j, rest)), d, y + j, rest);
   }
+}
+
+// Calls run.operator()<kind>().
+template <class F>
+void OfKind(Kind kind, const F& run) {
+  switch (kind) {
+    case Kind::kNone: return;
+    case Kind::kIdentity: return run.template operator()<Kind::kIdentity>();
+    case Kind::kClamp: return run.template operator()<Kind::kClamp>();
+    case Kind::kSwish: return run.template operator()<Kind::kSwish>();
+    case Kind::kHardSwish: return run.template operator()<Kind::kHardSwish>();
+    case Kind::kSigmoid: return run.template operator()<Kind::kSigmoid>();
+    case Kind::kTanh: return run.template operator()<Kind::kTanh>();
+    case Kind::kGelu: return run.template operator()<Kind::kGelu>();
+    case Kind::kGeluTanh: return run.template operator()<Kind::kGeluTanh>();
+    case Kind::kLeakyRelu: return run.template operator()<Kind::kLeakyRelu>();
+    case Kind::kSoftplus: return run.template operator()<Kind::kSoftplus>();
+    case Kind::kMish: return run.template operator()<Kind::kMish>();
+    case Kind::kElu: return run.template operator()<Kind::kElu>();
+  }
+}
+
+void Apply(const Activation& a, float* y, int64_t ld, int64_t rows, int64_t columns) {
+  OfKind(a.kind, [&]<Kind kKind>() { Run<kKind>(a, y, ld, rows, columns); });
+}
+
+void AndAdd(const Activation& a, const float* bias, const float* addend, int64_t addend_ld,
+            float* y, int64_t ld, int64_t rows, int64_t columns) {
+  OfKind(a.kind,
+         [&]<Kind kKind>() { RunAndAdd<kKind>(a, bias, addend, addend_ld, y, ld, rows, columns); });
 }
 
 }  // namespace
@@ -136,10 +173,16 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 
 HWY_EXPORT(Apply);
+HWY_EXPORT(AndAdd);
 
 void ApplyActivation(const Activation& activation, float* y, int64_t ld, int64_t rows,
                      int64_t columns) {
   HWY_DYNAMIC_DISPATCH(Apply)(activation, y, ld, rows, columns);
+}
+
+void ActivateAndAdd(const Activation& activation, const float* bias, const float* addend,
+                    int64_t addend_ld, float* y, int64_t ld, int64_t rows, int64_t columns) {
+  HWY_DYNAMIC_DISPATCH(AndAdd)(activation, bias, addend, addend_ld, y, ld, rows, columns);
 }
 
 }  // namespace sardonyx

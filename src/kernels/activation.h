@@ -37,4 +37,8 @@ struct Activation {
 void ApplyActivation(const Activation& activation, float* y, int64_t ld, int64_t rows,
                      int64_t columns);
 
+// y = f(y + bias[j]) + addend[i * addend_ld + j], without the rounding. No bias: null.
+void ActivateAndAdd(const Activation& activation, const float* bias, const float* addend,
+                    int64_t addend_ld, float* y, int64_t ld, int64_t rows, int64_t columns);
+
 }  // namespace sardonyx

@@ -104,8 +104,8 @@ bool MatchSumAndClamp(const Expression& expression, SimpleEpilogue* simple) {
 
 using Kind = Activation::Kind;
 
-// Additions, then an activation or none, then perhaps a constant scale and shift, then a rounding:
-// matched from the result down.
+// Additions, then an activation or none, then perhaps a constant scale and shift, then a rounding
+// or another addition: matched from the result down.
 class ActivationMatch {
  public:
   ActivationMatch(const TileGraph& graph, SimpleEpilogue* simple)
@@ -113,6 +113,7 @@ class ActivationMatch {
 
   bool Matches() {
     StripRounding();
+    if (activation_.rounding == DType::kFloat32) StripLast();
     return StripLine() && StripFunction() && IsSum();
   }
 
@@ -123,6 +124,11 @@ class ActivationMatch {
   bool Is(TileOpcode op) const {
     const Node& at = node(at_);
     return at.kind == TileGraph::Kind::kOp && at.op == op && at.type == DType::kFloat32;
+  }
+  // Which input of float32 it is, -1 if none.
+  int InputAt(int index) const {
+    const Node& n = node(index);
+    return n.kind == TileGraph::Kind::kInput && n.type == DType::kFloat32 ? n.input : -1;
   }
   bool IsCast(int index, DType type) const {
     return node(index).kind == TileGraph::Kind::kCast && node(index).type == type;
@@ -148,6 +154,21 @@ class ActivationMatch {
       if (!IsCast(at_, DType::kFloat32) || !IsCast(node(at_).args[0], half)) continue;
       activation_.rounding = half;
       at_ = node(node(at_).args[0]).args[0];
+    }
+  }
+
+  // An operand that is added to the result of an operation.
+  void StripLast() {
+    if (!Is(TileOpcode::kAdd)) return;
+    const auto& args = node(at_).args;
+    for (const int i : {0, 1}) {
+      if (InputAt(args[i]) <= 0 || node(args[1 - i]).kind != TileGraph::Kind::kOp ||
+          node(args[1 - i]).op == TileOpcode::kAdd) {
+        continue;
+      }
+      simple_.last = InputAt(args[i]) - 1;
+      at_ = args[1 - i];
+      return;
     }
   }
 
@@ -191,16 +212,12 @@ class ActivationMatch {
   bool IsSum() {
     int addends[2] = {-1, -1};
     int added = 0;
-    const auto input = [&](int index) {
-      const Node& n = node(index);
-      return n.kind == TileGraph::Kind::kInput && n.type == DType::kFloat32 ? n.input : -1;
-    };
-    for (; input(at_) != 0; ++added) {
+    for (; InputAt(at_) != 0; ++added) {
       if (!Is(TileOpcode::kAdd) || added == 2) return false;
       const auto& args = node(at_).args;
-      const int other = input(args[0]) > 0 ? 0 : input(args[1]) > 0 ? 1 : -1;
+      const int other = InputAt(args[0]) > 0 ? 0 : InputAt(args[1]) > 0 ? 1 : -1;
       if (other < 0) return false;
-      addends[added] = input(args[other]) - 1;
+      addends[added] = InputAt(args[other]) - 1;
       at_ = args[1 - other];
     }
     for (int i = 0; i < added; ++i) simple_.addend[i] = addends[added - 1 - i];

@@ -6,6 +6,10 @@ namespace sardonyx {
 
 namespace {
 
+bool IsMatrix(const EpilogueOperand& operand) {
+  return operand.type == DType::kFloat32 && operand.column_stride == 1 && operand.row_stride != 0;
+}
+
 // Sorts operand `index` into bias (one value a column) or residual (a matrix); false if it is
 // neither or the place is taken.
 bool Place(const Epilogue& epilogue, int index, int* bias, int* residual) {
@@ -95,8 +99,10 @@ PreparedEpilogue::PreparedEpilogue(const Epilogue& epilogue, Tiles tiles) : epil
   }
   if (simple != nullptr && (tiles == Tiles::kProduct || simple->sum_rounding == DType::kFloat32) &&
       Place(epilogue, simple->addend[0], &bias_, &residual_) &&
-      Place(epilogue, simple->addend[1], &bias_, &residual_)) {
-    in_registers_ = true;
+      Place(epilogue, simple->addend[1], &bias_, &residual_) &&
+      (simple->last < 0 || (residual_ < 0 && IsMatrix(epilogue.operands[simple->last])))) {
+    last_ = simple->last;
+    in_registers_ = last_ < 0;
     tile_.sum_rounding = simple->sum_rounding;
     tile_.clamp = simple->clamps;
     tile_.lo = simple->lo;
@@ -105,6 +111,7 @@ PreparedEpilogue::PreparedEpilogue(const Epilogue& epilogue, Tiles tiles) : epil
     tile_.rounding = simple->rounding;
     return;
   }
+  bias_ = residual_ = -1;
   PrepareEpilogue(epilogue, &kernel_);
 }
 
@@ -122,6 +129,13 @@ TileEpilogue PreparedEpilogue::Tile(int64_t row, int64_t column, int64_t p, int6
 void PreparedEpilogue::Apply(float* c, int64_t ldc, int64_t row, int64_t rows, int64_t column,
                              int64_t columns, int64_t p, int64_t q) const {
   if (epilogue_.expression == nullptr) return;
+  if (last_ >= 0) {
+    const float* const bias =
+        bias_ < 0 ? nullptr : Data(epilogue_.operands[bias_], row, column, p, q);
+    return ActivateAndAdd(tile_.activation, bias,
+                          Data(epilogue_.operands[last_], row, column, p, q),
+                          epilogue_.operands[last_].row_stride, c, ldc, rows, columns);
+  }
   LongRows longer;
   if (ldc == columns && longer.Make(epilogue_, row, rows, column, columns, p, q)) {
     const Epilogue seen = longer.epilogue(epilogue_.expression);

@@ -1,6 +1,7 @@
 #pragma once
 // An Epilogue made ready for one call of Gemm or Conv: either it fits into the register tile's
-// store, or it is interpreted over blocks that were just stored.
+// store, or it sweeps over blocks that were just stored, interpreted unless it is an activation
+// with one addition before it and one behind.
 
 #include <cstdint>
 
@@ -28,8 +29,8 @@ class PreparedEpilogue {
   // q).
   TileEpilogue Tile(int64_t row, int64_t column, int64_t p = 0, int64_t q = 0) const;
 
-  // Interprets the expression over rows x columns of stored values beginning there; c is the
-  // address of the first. Does nothing without an expression.
+  // Does it for rows x columns of stored values beginning there; c is the address of the first.
+  // Does nothing without an expression.
   void Apply(float* c, int64_t ldc, int64_t row, int64_t rows, int64_t column, int64_t columns,
              int64_t p = 0, int64_t q = 0) const;
 
@@ -37,8 +38,9 @@ class PreparedEpilogue {
   const Epilogue& epilogue_;
   bool in_registers_ = false;
   int bias_ = -1, residual_ = -1;  // operands
-  TileEpilogue tile_;              // the clamp
-  EpilogueKernel kernel_;          // prepared if not in registers
+  int last_ = -1;                  // what is added behind the activation, which then sweeps
+  TileEpilogue tile_;              // the clamp and the activation
+  EpilogueKernel kernel_;          // prepared if it is interpreted
 };
 
 }  // namespace sardonyx

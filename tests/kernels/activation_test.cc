@@ -76,6 +76,40 @@ TEST(Activation, OfRows) {
   });
 }
 
+TEST(Activation, BetweenAdditions) {
+  ForEachTarget([] {
+    for (const bool affine : {false, true}) {
+      Activation a;
+      a.kind = Kind::kSwish;
+      a.p[0] = -1;
+      a.affine = affine;
+      if (affine) a.scale = 0.75f, a.shift = -0.5f;
+      for (const int64_t columns : {1, 3, 8, 17, 40}) {
+        const int64_t rows = 3, ld = columns + 2, addend_ld = columns + 5;
+        std::vector<float> x, bias, addend;
+        for (int64_t i = 0; i < rows * ld; ++i) x.push_back(std::sin(0.7f * i) * 3);
+        for (int64_t i = 0; i < columns; ++i) bias.push_back(std::cos(0.3f * i));
+        for (int64_t i = 0; i < rows * addend_ld; ++i) addend.push_back(std::cos(0.9f * i));
+        for (const bool has_bias : {false, true}) {
+          std::vector<float> y = x;
+          ActivateAndAdd(a, has_bias ? bias.data() : nullptr, addend.data(), addend_ld, y.data(),
+                         ld, rows, columns);
+          for (int64_t i = 0; i < rows * ld; ++i) {
+            const auto at = static_cast<size_t>(i), column = static_cast<size_t>(i % ld);
+            if (i % ld >= columns) {
+              ASSERT_EQ(y[at], x[at]);
+              continue;
+            }
+            const double sum = static_cast<double>(x[at]) + (has_bias ? bias[column] : 0.0f);
+            const double last = addend[static_cast<size_t>(i / ld * addend_ld) + column];
+            ASSERT_NEAR(y[at], Wanted(a, sum) + last, 2e-6) << columns << " columns, " << i;
+          }
+        }
+      }
+    }
+  });
+}
+
 // Errors in units of the last place: none is large, and they do not add up over many values.
 TEST(Activation, HardSwishIsAsExactAsItsSteps) {
   const char* const gate =

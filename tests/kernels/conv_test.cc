@@ -80,10 +80,19 @@ Reference Direct(const ConvShape& s, bool transposed, const float* x, const floa
   return r;
 }
 
-enum class Finish { kNone, kBiasRelu, kResidual, kInterpreted, kSilu, kHardSwish, kLargeBias };
-constexpr Finish kFinishes[] = {Finish::kNone,        Finish::kBiasRelu, Finish::kResidual,
-                                Finish::kInterpreted, Finish::kSilu,     Finish::kHardSwish,
-                                Finish::kLargeBias};
+enum class Finish {
+  kNone,
+  kBiasRelu,
+  kResidual,
+  kInterpreted,
+  kSilu,
+  kHardSwish,
+  kLargeBias,
+  kSiluThenResidual
+};
+constexpr Finish kFinishes[] = {
+    Finish::kNone, Finish::kBiasRelu,  Finish::kResidual,  Finish::kInterpreted,
+    Finish::kSilu, Finish::kHardSwish, Finish::kLargeBias, Finish::kSiluThenResidual};
 
 // [batch, pixels, cin] as [batch, cin, pixels].
 Floats AsPlanes(const ConvShape& s, const Floats& x) {
@@ -123,7 +132,10 @@ void Check(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish,
       Expression::Parse("(float, float; 3:float, 0:float, 6:float, 0.0625:float) add(0,1):float "
                         "add(6,2):float max(7,3):float min(8,4):float mul(6,9):float "
                         "mul(10,5):float add(11,5):float"),
-      Expression::Parse("(float, float) add(0,1):float")};
+      Expression::Parse("(float, float) add(0,1):float"),
+      Expression::Parse("(float, float, float; 0.5:float, 0.25:float) add(0,1):float "
+                        "sigmoid(5):float mul(5,6):float mul(7,3):float add(8,4):float "
+                        "add(2,9):float")};
   const EpilogueOperand operands[2] = {{bias.get(), DType::kFloat32, 0, 1, {0, 0}},
                                        {residual.get(), DType::kFloat32, s.cout + 1, 1, {0, 0}}};
   Epilogue epilogue;
@@ -178,6 +190,10 @@ void Check(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish,
           if (finish == Finish::kBiasRelu) wanted = std::max(wanted, 0.0);
           if (finish == Finish::kResidual) wanted += residual[i * (s.cout + 1) + c];
           if (finish == Finish::kInterpreted) wanted = std::sin(wanted);
+          if (finish == Finish::kSiluThenResidual) {
+            wanted = 0.25 + 0.5 * wanted / (1 + std::exp(-wanted));
+            wanted += residual[i * (s.cout + 1) + c];
+          }
           if (finish == Finish::kSilu) wanted = 0.25 + 0.5 * wanted / (1 + std::exp(-wanted));
           if (finish == Finish::kHardSwish) {
             wanted = (1 + wanted * std::clamp(wanted + 3, 0.0, 6.0)) / 16;

@@ -84,6 +84,17 @@ TEST(Epilogue, MatchesSimpleForms) {
   EXPECT_EQ(elu.kind, Kind::kElu);
   EXPECT_EQ(elu.p[0], 0.5f);
   EXPECT_EQ(elu.scale, 2.0f);
+  EXPECT_EQ(simple.last, -1);
+  // A residual behind an activation.
+  EXPECT_EQ(
+      activation(
+          "(float, float, float) add(0,2):float sigmoid(3):float mul(3,4):float add(1,5):float")
+          .kind,
+      Kind::kSwish);
+  EXPECT_EQ(simple.addend[0], 1);
+  EXPECT_EQ(simple.last, 0);
+  EXPECT_EQ(activation("(float, float) relu(0):float add(2,1):float").kind, Kind::kClamp);
+  EXPECT_EQ(simple.last, 0);
   // Scores that are rounded before and after their mask.
   EXPECT_TRUE(MatchSimpleEpilogue(
       Expression::Parse("(float, float) cast(0):bfloat16 cast(2):float add(3,1):float "
@@ -97,7 +108,8 @@ TEST(Epilogue, MatchesSimpleForms) {
         "(float, float) sigmoid(1):float mul(0,2):float",
         "(float, float) sigmoid(0):float mul(1,2):float",
         "(float; 2:float) add(0,1):float sigmoid(2):float", "(float, float) mul(0,1):float",
-        "(float, float) relu(0):float add(2,1):float", "(float, float) add(0,1):float exp(0):float",
+        "(float, float) add(0,1):float exp(0):float",
+        "(float, float, float) sigmoid(0):float add(3,1):float add(4,2):float",
         "(float; 6:float) min(1,0):float add(0,2):float", "(float, float16) add(0,1):float",
         "(float; 1:float, 0:float) max(0,1):float min(3,2):float"}) {
     EXPECT_FALSE(MatchSimpleEpilogue(Expression::Parse(text), &simple)) << text;
