@@ -1,6 +1,7 @@
 // Epilogues: the simple form recognised, the general one run row by row.
 #include <algorithm>
 #include <cassert>
+#include <limits>
 #include <span>
 
 #include "base/dtype.h"
@@ -184,6 +185,12 @@ class ActivationMatch {
   }
 
   bool StripFunction() {
+    if (Is(TileOpcode::kAddRelu)) {
+      activation_.kind = Kind::kClamp;
+      activation_.p[1] = std::numeric_limits<float>::infinity();
+      is_bounded_sum_ = true;
+      return true;
+    }
     activation_.kind = Is(TileOpcode::kClamp)       ? Kind::kClamp
                        : Is(TileOpcode::kSwish)     ? Kind::kSwish
                        : Is(TileOpcode::kHardSwish) ? Kind::kHardSwish
@@ -213,7 +220,8 @@ class ActivationMatch {
     int addends[2] = {-1, -1};
     int added = 0;
     for (; InputAt(at_) != 0; ++added) {
-      if (!Is(TileOpcode::kAdd) || added == 2) return false;
+      const bool is_bounded = added == 0 && is_bounded_sum_;
+      if (!Is(is_bounded ? TileOpcode::kAddRelu : TileOpcode::kAdd) || added == 2) return false;
       const auto& args = node(at_).args;
       const int other = InputAt(args[0]) > 0 ? 0 : InputAt(args[1]) > 0 ? 1 : -1;
       if (other < 0) return false;
@@ -227,7 +235,8 @@ class ActivationMatch {
   const TileGraph& graph_;
   SimpleEpilogue& simple_;
   Activation& activation_;
-  int at_;  // the node that is looked at
+  int at_;                       // the node that is looked at
+  bool is_bounded_sum_ = false;  // its bound is the activation
 };
 
 bool MatchActivation(const Expression& expression, SimpleEpilogue* simple) {

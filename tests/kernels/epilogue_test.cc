@@ -93,6 +93,17 @@ TEST(Epilogue, MatchesSimpleForms) {
       Kind::kSwish);
   EXPECT_EQ(simple.addend[0], 1);
   EXPECT_EQ(simple.last, 0);
+  EXPECT_EQ(activation("(float, float, float) add(0,2):float relu(3):float add(1,4):float").kind,
+            Kind::kClamp);
+  EXPECT_EQ(simple.addend[0], 1);
+  EXPECT_EQ(simple.last, 0);
+  const Activation shifted =
+      activation("(float, float; 0.5:float) add(1,0):float relu(3):float add(4,2):float");
+  EXPECT_EQ(shifted.kind, Kind::kClamp);
+  EXPECT_EQ(shifted.p[0], 0.0f);
+  EXPECT_EQ(shifted.shift, 0.5f);
+  EXPECT_EQ(simple.addend[0], 0);
+  EXPECT_EQ(simple.last, -1);
   EXPECT_EQ(activation("(float, float) relu(0):float add(2,1):float").kind, Kind::kClamp);
   EXPECT_EQ(simple.last, 0);
   // Scores that are rounded before and after their mask.
