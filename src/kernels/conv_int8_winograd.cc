@@ -182,7 +182,7 @@ bool IsFaster(const ConvShape& s) {
   const Cut cut = CutTiles(s);
   const int64_t columns = cut.panels * cut.width;
   const auto bytes = static_cast<double>(cut.PackedBytes());
-  const double per_value = is_wide ? 21 : 13;
+  const double per_value = is_wide ? 27 : 13;
   const double per_byte = is_wide         ? 10 + 2.5 * static_cast<double>(cut.parts - 1)
                           : bytes > kNear ? 2
                                           : 0.5;
