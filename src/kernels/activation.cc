@@ -1,7 +1,5 @@
 #include "kernels/activation.h"
 
-#include <cstring>
-
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -40,9 +38,7 @@ struct Function {
     if constexpr (kKind == Kind::kSigmoid) return VecSigmoid(d, x);
     if constexpr (kKind == Kind::kTanh) return VecTanh(d, x);
     if constexpr (kKind == Kind::kGeluTanh) return VecGeluTanh(d, x);
-    if constexpr (kKind == Kind::kLeakyRelu) {
-      return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, p0), x);
-    }
+    if constexpr (kKind == Kind::kLeakyRelu) return VecLeakyRelu(d, x, p0);
     if constexpr (kKind == Kind::kSoftplus) return VecSoftplus(d, x);
     if constexpr (kKind == Kind::kMish) return VecMish(d, x);
     if constexpr (kKind == Kind::kElu) return VecElu(d, x, p0);
@@ -57,21 +53,6 @@ struct Function<Kind::kGelu> {
 
   HWY_INLINE V operator()(V x) const { return gelu(d, x); }
 };
-
-// y[0:count], less than a vector.
-template <class F>
-HWY_INLINE void Part(const F& f, float* y, int64_t count) {
-  const D d;
-#if HWY_TARGET <= HWY_AVX2
-  const auto mask = hn::FirstN(d, static_cast<size_t>(count));
-  hn::BlendedStore(f(hn::MaskedLoad(mask, d, y)), mask, d, y);
-#else
-  HWY_ALIGN float buffer[hn::MaxLanes(D())] = {};
-  std::memcpy(buffer, y, static_cast<size_t>(count) * sizeof(float));
-  hn::Store(f(hn::Load(d, buffer)), d, buffer);
-  std::memcpy(y, buffer, static_cast<size_t>(count) * sizeof(float));
-#endif
-}
 
 // One loop over the pairs of vectors of all rows, since a row of a tile has but one: constants
 // would be loaded again for each.
@@ -96,7 +77,8 @@ HWY_INLINE void Rows(const F& f, float* y, int64_t ld, int64_t rows, int64_t col
   if (rest == 0) return;
   for (y += whole; rows > 0; --rows, y += ld) {
     if (rest >= kL) hn::StoreU(f(hn::LoadU(d, y)), d, y);
-    if (rest % kL != 0) Part(f, y + rest / kL * kL, rest % kL);
+    const int64_t part = rest % kL;
+    if (part != 0) StorePart(f(LoadPart(d, y + rest - part, part)), d, y + rest - part, part);
   }
 }
 

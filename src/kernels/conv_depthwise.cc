@@ -60,7 +60,7 @@ HWY_INLINE void FixedPixels(D d, const DepthwiseLine& line, const KernelLines& l
   const int64_t pixel = line.x_pixel, channels = s.cin;
   const int64_t w0 = ow * kS - line.pad;
   const int64_t j0 = std::max<int64_t>(0, -w0), j1 = std::min<int64_t>(kColumns, line.width - w0);
-  const int64_t offset = w0 * pixel + c;
+  const int64_t offset = line.x_first + w0 * pixel + c;
   V acc[kP];
 #pragma GCC unroll 8
   for (int p = 0; p < kP; ++p) acc[p] = hn::Zero(d);
@@ -171,6 +171,7 @@ int64_t RunPhases(const DepthwiseLine& line, const KernelLines& lines) {
     phase.pad = CeilDiv(std::max<int64_t>(s.pad_begin[2] - i, 0), step);
     const int64_t from = i - s.pad_begin[2] + phase.pad * step;
     phase.width = CeilDiv(std::max<int64_t>(s.in[2] - from, 0), step);
+    phase.x_first = from * phase.x_pixel;
     phase.x_pixel *= step;
     phase.y += i * phase.y_pixel;
     phase.y_pixel *= step;
@@ -178,9 +179,7 @@ int64_t RunPhases(const DepthwiseLine& line, const KernelLines& lines) {
       phase.epilogue.residual += i * phase.epilogue.residual_ld;
     }
     phase.epilogue.residual_ld *= step;
-    KernelLines starts = lines;
-    for (int k = 0; k < lines.count; ++k) starts.x[k] += from * s.x_stride;
-    channels = RunWidth(phase, starts);
+    channels = RunWidth(phase, lines);
     if (channels == 0) return 0;
   }
   return channels;
@@ -387,6 +386,7 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
                              prepared.InRegisters() ? prepared.Tile(pixel, 0) : TileEpilogue(),
                              s.x_stride,
                              s.y_stride,
+                             0,
                              s.pad_begin[2],
                              s.in[2]};
       };

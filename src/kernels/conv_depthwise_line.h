@@ -17,6 +17,7 @@ struct DepthwiseLine {
   int64_t first, last;
   TileEpilogue epilogue;     // from pixel 0 of the line
   int64_t x_pixel, y_pixel;  // from a pixel to the next
+  int64_t x_first;           // the first of x
   int64_t pad, width;        // in front of the pixels of x, and how many there are
 };
 

@@ -141,8 +141,9 @@ Cut CutConv(const ConvShape& s) {
     cut.column_parts = 1;
     const int64_t lines = s.batch * s.out[1];
     // Long parts of lines, or as many as threads need.
+    const int64_t least = RoundUp(kLeastRows, tile);
     const int64_t most_parts =
-        std::max(CeilDiv(s.out[2], 8 * tile), std::min<int64_t>(4 / lines, s.out[2] / tile));
+        std::max(CeilDiv(s.out[2], 8 * tile), std::min(4 / lines, s.out[2] / least));
     cut.line_parts = std::clamp<int64_t>(parts / lines, 1, most_parts);
     cut.row_parts =
         cut.line_parts > 1 ? lines * cut.line_parts : std::clamp<int64_t>(parts, 1, lines);

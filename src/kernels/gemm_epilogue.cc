@@ -6,10 +6,6 @@ namespace sardonyx {
 
 namespace {
 
-bool IsMatrix(const EpilogueOperand& operand) {
-  return operand.type == DType::kFloat32 && operand.column_stride == 1 && operand.row_stride != 0;
-}
-
 // Sorts operand `index` into bias (one value a column) or residual (a matrix); false if it is
 // neither or the place is taken.
 bool Place(const Epilogue& epilogue, int index, int* bias, int* residual) {
@@ -97,11 +93,11 @@ PreparedEpilogue::PreparedEpilogue(const Epilogue& epilogue, Tiles tiles) : epil
   } else if (tiles != Tiles::kNone && MatchSimpleEpilogue(*epilogue.expression, &found)) {
     simple = &found;
   }
+  int no_bias = 0;  // its place is taken
   if (simple != nullptr && (tiles == Tiles::kProduct || simple->sum_rounding == DType::kFloat32) &&
       Place(epilogue, simple->addend[0], &bias_, &residual_) &&
       Place(epilogue, simple->addend[1], &bias_, &residual_) &&
-      (simple->last < 0 || (residual_ < 0 && IsMatrix(epilogue.operands[simple->last])))) {
-    last_ = simple->last;
+      (simple->last < 0 || residual_ < 0) && Place(epilogue, simple->last, &no_bias, &last_)) {
     in_registers_ = last_ < 0;
     tile_.sum_rounding = simple->sum_rounding;
     tile_.clamp = simple->clamps;
@@ -111,7 +107,6 @@ PreparedEpilogue::PreparedEpilogue(const Epilogue& epilogue, Tiles tiles) : epil
     tile_.rounding = simple->rounding;
     return;
   }
-  bias_ = residual_ = -1;
   PrepareEpilogue(epilogue, &kernel_);
 }
 

@@ -116,19 +116,16 @@ HWY_INLINE V Activate(D d, const RecurrentActivation& activation, V x) {
     case RecurrentActivation::Kind::kTanh: return VecTanh(d, x);
     case RecurrentActivation::Kind::kRelu: return AtLeast(d, zero, x);
     case RecurrentActivation::Kind::kAffine: return hn::MulAdd(alpha, x, beta);
-    case RecurrentActivation::Kind::kLeakyRelu:
-      return hn::IfThenElse(hn::Lt(x, zero), hn::Mul(alpha, x), x);
+    case RecurrentActivation::Kind::kLeakyRelu: return VecLeakyRelu(d, x, alpha);
     case RecurrentActivation::Kind::kThresholdedRelu:
       return hn::IfThenElse(hn::Lt(x, alpha), zero, x);
     case RecurrentActivation::Kind::kScaledTanh:
       return hn::Mul(alpha, VecTanh(d, hn::Mul(beta, x)));
     case RecurrentActivation::Kind::kHardSigmoid:
       return AtMost(d, one, AtLeast(d, zero, hn::MulAdd(alpha, x, beta)));
-    case RecurrentActivation::Kind::kElu:
-      return hn::IfThenElse(hn::Lt(x, zero), hn::Mul(alpha, hn::Sub(VecExp(d, x), one)), x);
+    case RecurrentActivation::Kind::kElu: return VecElu(d, x, alpha);
     case RecurrentActivation::Kind::kSoftsign: return hn::Div(x, hn::Add(one, hn::Abs(x)));
-    case RecurrentActivation::Kind::kSoftplus:
-      return hn::Add(AtLeast(d, zero, x), VecLog1p(d, VecExp(d, hn::Neg(hn::Abs(x)))));
+    case RecurrentActivation::Kind::kSoftplus: return VecSoftplus(d, x);
   }
   return x;
 }

@@ -88,10 +88,10 @@ bool TileGraph::IsGeluPolynomial(int node, int x) const {
     if (!Is(sum, TileOpcode::kFma)) return false;
     const auto& args = nodes[sum].args;
     const bool addend = exponent == 3 ? args[2] == x : IsConstant(args[2], 1.0);
+    if (!addend) return false;
     int inner = -1;
     double constant = 0;
     for (const int i : {0, 1}) {
-      if (!addend) break;
       if (IsConstant(args[i]) && Near(nodes[args[i]].value, kCubic) &&
           is_power(args[1 - i], exponent)) {
         return true;

@@ -211,7 +211,7 @@ SARDONYX_MAP2(Max, hn::IfThenElse(hn::Eq(x, x), AtLeast(d, x, y), x))
 SARDONYX_MAP2(AddRelu, AtLeast(d, hn::Zero(d), hn::Add(x, y)))
 SARDONYX_MAP2(Swish, VecSwish(d, x, y))
 SARDONYX_MAP2(Elu, VecElu(d, x, y))
-SARDONYX_MAP2(LeakyRelu, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, y), x))
+SARDONYX_MAP2(LeakyRelu, VecLeakyRelu(d, x, y))
 SARDONYX_MAP2(Threshold, hn::IfThenElseZero(hn::Gt(x, y), x))
 #undef SARDONYX_MAP2
 

@@ -207,6 +207,11 @@ HWY_INLINE V VecMish(D d, V x) {
 }
 
 template <class D, class V = hn::Vec<D>>
+HWY_INLINE V VecLeakyRelu(D d, V x, V slope) {
+  return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Mul(x, slope), x);
+}
+
+template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecElu(D d, V x, V alpha) {
   const V zero = hn::Zero(d), e = VecExp(d, AtMost(d, zero, x));
   return hn::MulAdd(alpha, hn::Sub(e, hn::Set(d, 1.0f)), AtLeast(d, zero, x));
