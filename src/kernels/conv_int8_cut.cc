@@ -118,8 +118,9 @@ Cut CutConv(const ConvShape& s, bool splits, int threads) {
   if (cut.widens) cut.slot_bytes += AlignBytes(static_cast<size_t>(most * cut.a_bytes));
 
   if (cut.by_lines) {
-    // The last segment is read up to a whole group.
-    cut.line_k = RoundUp(((s.out[2] - 1) * s.stride[2] + s.kernel[2]) * channels + group, 32);
+    // The last segment is read up to a whole group. Without, lines follow each other closely.
+    const int64_t behind = channels % group == 0 ? 0 : group;
+    cut.line_k = RoundUp(((s.out[2] - 1) * s.stride[2] + s.kernel[2]) * channels + behind, 32);
     const int64_t all = s.batch * s.out[1];
     cut.line_parts = std::clamp<int64_t>(cut.row_parts, 1, CeilDiv(all * s.out[2], 2 * tile));
     cut.line_parts = std::min(cut.line_parts, all);

@@ -8,6 +8,7 @@
 
 // Processors that multiply bytes (VNNI) are a target of their own here alone.
 #define HWY_WANT_AVX3_DL
+#include "kernels/gemm_int8_amx.h"
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -179,55 +180,6 @@ static_assert(3 * kTileRows % kPairedRows == 0);
 bool Pairs(int64_t groups) { return groups >= 12 && groups <= 64 && !SharesWideUnits(); }
 int64_t RowUnit(int64_t groups) { return Pairs(groups) ? 3 * kTileRows : kTileRows; }
 
-// The sums of two rows to y and the row behind it, as StoreBytes, but step by step: while others
-// multiply, a row alone would wait for each of its results. `to` and `rescale` are copies.
-template <bool kResidual, bool kBare>
-SARDONYX_INT8_TILE HWY_INLINE void StoreRows(const Lanes (&first)[2], const Lanes (&second)[2],
-                                             uint8_t* y, int64_t y_stride, const uint8_t* residuals,
-                                             int64_t residual_stride, const TileResult& to,
-                                             const Int8Rescale& rescale) {
-  const Reals d;
-  const hn::Repartition<int16_t, Sums> d16;
-  const hn::Repartition<uint8_t, Sums> d8;
-  const hn::Half<decltype(d8)> row_bytes;
-  hn::Vec<Reals> values[4] = {hn::ConvertTo(d, first[0]), hn::ConvertTo(d, first[1]),
-                              hn::ConvertTo(d, second[0]), hn::ConvertTo(d, second[1])};
-#pragma GCC unroll 2
-  for (int v = 0; v < 2; ++v) {
-    const auto s = hn::LoadU(d, to.scale + v * kSumLanes);
-    const auto o = hn::LoadU(d, to.offset + v * kSumLanes);
-    values[v] = hn::MulAdd(values[v], s, o);
-    values[2 + v] = hn::MulAdd(values[2 + v], s, o);
-  }
-  if constexpr (kResidual) {
-    const auto each = [&](auto&& step) HWY_ATTR { step(0), step(1), step(2), step(3); };
-    each([&](int i) HWY_ATTR { values[i] = hn::Max(values[i], hn::Set(d, rescale.round_low)); });
-    each([&](int i) HWY_ATTR { values[i] = hn::Min(values[i], hn::Set(d, rescale.round_high)); });
-    each([&](int i) HWY_ATTR { values[i] = hn::Round(values[i]); });
-    each([&](int i) HWY_ATTR {
-      values[i] =
-          hn::MulAdd(values[i], hn::Set(d, rescale.again), hn::Set(d, rescale.again_offset));
-    });
-    each([&](int i) HWY_ATTR {
-      const auto residual = LoadReal(residuals + i / 2 * residual_stride + i % 2 * kSumLanes);
-      values[i] = hn::MulAdd(residual, hn::Set(d, rescale.residual_scale), values[i]);
-    });
-  }
-  const auto words = [&](int i) HWY_ATTR {
-    const auto pair = hn::ReorderDemote2To(d16, Nearest(values[i]), Nearest(values[i + 1]));
-    return kBare ? pair : hn::SaturatedAdd(pair, hn::Set(d16, to.range.zero));
-  };
-  auto bytes = PackPairs<uint8_t>(words(0), words(2));
-  // Bounds hold behind the rounding as well, where they cost a fourth.
-  if constexpr (!kBare) {
-    bytes = hn::Min(hn::Max(bytes, hn::Set(d8, to.range.low)), hn::Set(d8, to.range.high));
-    bytes = hn::Xor(bytes, hn::Set(d8, to.range.flip));
-  }
-  const auto rows = RowsApart(bytes);
-  hn::StoreU(hn::LowerHalf(rows), row_bytes, y);
-  hn::StoreU(hn::UpperHalf(row_bytes, rows), row_bytes, y + y_stride);
-}
-
 // Adds the products of a group of each row, in threes that `from` leads to, and of all columns.
 SARDONYX_INT8_TILE HWY_INLINE void AddGroup(const uint8_t* (&from)[2], int64_t a_bytes,
                                             const uint8_t* HWY_RESTRICT& b,
@@ -281,7 +233,7 @@ SARDONYX_INT8_TILE HWY_NOINLINE void PairedTiles(const TileOperands& in, const T
 #pragma GCC unroll 4
     for (int r = 0; r < kPairedRows; r += 2) {
       for (int64_t g = 0; g < third; ++g) AddGroup(from, a_bytes, b, acc);
-      StoreRows<kResidual, kBare>(before[r], before[r + 1], y + r * y_stride, y_stride,
+      StoreTwoRows<kResidual, kBare>(before[r], before[r + 1], y + r * y_stride, y_stride,
                                   residual + r * residual_stride, residual_stride, to, rescale);
     }
     for (int64_t g = 3 * third; g < in.groups; ++g) AddGroup(from, a_bytes, b, acc);
@@ -300,7 +252,7 @@ SARDONYX_INT8_TILE HWY_NOINLINE void PairedTiles(const TileOperands& in, const T
   }
 #pragma GCC unroll 4
   for (int r = 0; r < kPairedRows; r += 2) {
-    StoreRows<kResidual, kBare>(before[r], before[r + 1], y + r * y_stride, y_stride,
+    StoreTwoRows<kResidual, kBare>(before[r], before[r + 1], y + r * y_stride, y_stride,
                                 residual + r * residual_stride, residual_stride, to, rescale);
   }
 }
@@ -335,20 +287,6 @@ int64_t RunPairedTiles(const Int8BlockArgs&, int64_t, int64_t, const TileOperand
   return 0;
 }
 #endif
-
-// What zero points of the columns ask for.
-HWY_INLINE void AddRowSums(const Int8BlockArgs& args, int64_t row, int64_t rows, int64_t n0,
-                           int32_t* sums) {
-  const Sums d;
-  for (int64_t j = 0; j < kWidth; j += kSumLanes) {
-    const Lanes factor = hn::LoadU(d, args.row_factor + n0 + j);
-    for (int64_t i = 0; i < rows; ++i) {
-      int32_t* at = sums + i * kWidth + j;
-      const Lanes row_sum = hn::Set(d, args.row_sums[row + i]);
-      hn::Store(hn::Add(hn::Load(d, at), hn::Mul(row_sum, factor)), d, at);
-    }
-  }
-}
 
 // Where the sums of a tile begin, row by row: init, and what was split from the panel of column n
 // times the rows. `a` is row 0 of the tile, which has `rows` rows of each of `lines` lines.
@@ -488,12 +426,19 @@ HWY_EXPORT(Group);
 HWY_EXPORT(SplitsExcess);
 
 int64_t Int8PanelWidth() { return HWY_DYNAMIC_DISPATCH(Width)(); }
-int64_t Int8TileRows() { return HWY_DYNAMIC_DISPATCH(Rows)(); }
-int64_t Int8RowUnit(int64_t groups) { return HWY_DYNAMIC_DISPATCH(RowUnit)(groups); }
+int64_t Int8TileRows() {
+  return MultipliesByteTiles() ? kInt8AmxRows : HWY_DYNAMIC_DISPATCH(Rows)();
+}
+int64_t Int8RowUnit(int64_t groups) {
+  return MultipliesByteTiles() ? 2 * kInt8AmxRows : HWY_DYNAMIC_DISPATCH(RowUnit)(groups);
+}
 int64_t Int8GroupSize() { return HWY_DYNAMIC_DISPATCH(Group)(); }
 bool Int8SplitsExcess() { return HWY_DYNAMIC_DISPATCH(SplitsExcess)(); }
 
-void Int8Block(const Int8BlockArgs& args) { HWY_DYNAMIC_DISPATCH(Block)(args); }
+void Int8Block(const Int8BlockArgs& args) {
+  if (Int8AmxTakes(args)) return Int8BlockByAmx(args);
+  HWY_DYNAMIC_DISPATCH(Block)(args);
+}
 void MultiplyInt16(const Int16Product& args) { HWY_DYNAMIC_DISPATCH(PairProduct)(args); }
 }  // namespace sardonyx
 #endif  // HWY_ONCE

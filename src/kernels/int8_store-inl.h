@@ -137,8 +137,9 @@ HWY_INLINE void StoreAs(const int32_t* sums, int64_t stride, int64_t rows, int64
   }
 }
 
-HWY_NOINLINE void StoreSums(const int32_t* sums, int64_t stride, int64_t rows, int64_t columns,
-                            int64_t first_column, const Int8Store& store) {
+[[maybe_unused]] HWY_NOINLINE void StoreSums(const int32_t* sums, int64_t stride, int64_t rows,
+                                             int64_t columns, int64_t first_column,
+                                             const Int8Store& store) {
   if (store.rescale == nullptr) {
     for (int64_t i = 0; i < rows; ++i) {
       std::memcpy(static_cast<int32_t*>(store.y) + i * store.y_stride, sums + i * stride,

@@ -180,6 +180,69 @@ SARDONYX_INT8_TILE HWY_INLINE void StoreBytes(const Lanes (&acc)[kM][2], const T
   }
 }
 
+// The sums of two rows to y and the row behind it, as StoreBytes, but step by step: while others
+// multiply, a row alone would wait for each of its results. `to` and `rescale` are copies.
+template <bool kResidual, bool kBare>
+SARDONYX_INT8_TILE HWY_INLINE void StoreTwoRows(const Lanes (&first)[2], const Lanes (&second)[2],
+                                             uint8_t* y, int64_t y_stride, const uint8_t* residuals,
+                                             int64_t residual_stride, const TileResult& to,
+                                             const Int8Rescale& rescale) {
+  const Reals d;
+  const hn::Repartition<int16_t, Sums> d16;
+  const hn::Repartition<uint8_t, Sums> d8;
+  const hn::Half<decltype(d8)> row_bytes;
+  hn::Vec<Reals> values[4] = {hn::ConvertTo(d, first[0]), hn::ConvertTo(d, first[1]),
+                              hn::ConvertTo(d, second[0]), hn::ConvertTo(d, second[1])};
+#pragma GCC unroll 2
+  for (int v = 0; v < 2; ++v) {
+    const auto s = hn::LoadU(d, to.scale + v * kSumLanes);
+    const auto o = hn::LoadU(d, to.offset + v * kSumLanes);
+    values[v] = hn::MulAdd(values[v], s, o);
+    values[2 + v] = hn::MulAdd(values[2 + v], s, o);
+  }
+  if constexpr (kResidual) {
+    const auto each = [&](auto&& step) HWY_ATTR { step(0), step(1), step(2), step(3); };
+    each([&](int i) HWY_ATTR { values[i] = hn::Max(values[i], hn::Set(d, rescale.round_low)); });
+    each([&](int i) HWY_ATTR { values[i] = hn::Min(values[i], hn::Set(d, rescale.round_high)); });
+    each([&](int i) HWY_ATTR { values[i] = hn::Round(values[i]); });
+    each([&](int i) HWY_ATTR {
+      values[i] =
+          hn::MulAdd(values[i], hn::Set(d, rescale.again), hn::Set(d, rescale.again_offset));
+    });
+    each([&](int i) HWY_ATTR {
+      const auto residual = LoadReal(residuals + i / 2 * residual_stride + i % 2 * kSumLanes);
+      values[i] = hn::MulAdd(residual, hn::Set(d, rescale.residual_scale), values[i]);
+    });
+  }
+  const auto words = [&](int i) HWY_ATTR {
+    const auto pair = hn::ReorderDemote2To(d16, Nearest(values[i]), Nearest(values[i + 1]));
+    return kBare ? pair : hn::SaturatedAdd(pair, hn::Set(d16, to.range.zero));
+  };
+  auto bytes = PackPairs<uint8_t>(words(0), words(2));
+  // Bounds hold behind the rounding as well, where they cost a fourth.
+  if constexpr (!kBare) {
+    bytes = hn::Min(hn::Max(bytes, hn::Set(d8, to.range.low)), hn::Set(d8, to.range.high));
+    bytes = hn::Xor(bytes, hn::Set(d8, to.range.flip));
+  }
+  const auto rows = RowsApart(bytes);
+  hn::StoreU(hn::LowerHalf(rows), row_bytes, y);
+  hn::StoreU(hn::UpperHalf(row_bytes, rows), row_bytes, y + y_stride);
+}
+
+// What zero points of the columns ask for.
+HWY_INLINE void AddRowSums(const Int8BlockArgs& args, int64_t row, int64_t rows, int64_t n0,
+                           int32_t* sums) {
+  const Sums d;
+  for (int64_t j = 0; j < kWidth; j += kSumLanes) {
+    const Lanes factor = hn::LoadU(d, args.row_factor + n0 + j);
+    for (int64_t i = 0; i < rows; ++i) {
+      int32_t* at = sums + i * kWidth + j;
+      const Lanes row_sum = hn::Set(d, args.row_sums[row + i]);
+      hn::Store(hn::Add(hn::Load(d, at), hn::Mul(row_sum, factor)), d, at);
+    }
+  }
+}
+
 // The first `columns` bytes of rows that lie kWidth bytes apart.
 HWY_INLINE void CopyRows(const uint8_t* from, int64_t rows, int64_t columns, uint8_t* y,
                          int64_t y_stride) {

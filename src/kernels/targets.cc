@@ -1,6 +1,10 @@
 #include "kernels/targets.h"
 
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#endif
 
 #include <algorithm>
 #include <cstdlib>
@@ -41,6 +45,7 @@ HWY_EXPORT(NameOfThis);
 namespace {
 
 std::optional<bool> told_shares_wide_units;
+bool allows_byte_tiles = true;
 
 #if HWY_ARCH_X86
 constexpr int64_t kAvx512 = HWY_AVX3 | HWY_AVX3_DL;
@@ -59,6 +64,7 @@ void ReadEnvironment() {
     disabled = kAvx512;
   } else if (name == "avx512") {
     needed = HWY_AVX3;
+    allows_byte_tiles = false;
   } else {
     Fail(ErrorCode::kInvalidArgument,
          "SARDONYX_TARGET is '{}'; known are baseline, avx2 and avx512", name);
@@ -78,6 +84,18 @@ void ReadEnvironment() {
   }
 #endif
 }
+
+#if HWY_ARCH_X86
+// Numbers of Intel's manual (CPUID, leaf 7) and of arch/x86/include/uapi/asm/prctl.h of Linux.
+bool HasByteTiles() {
+  constexpr unsigned kTileBit = 1u << 24, kBytesBit = 1u << 25;
+  constexpr int kAskForFeature = 0x1023, kTileData = 18;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  if ((d & kTileBit) == 0 || (d & kBytesBit) == 0) return false;
+  return syscall(SYS_arch_prctl, kAskForFeature, kTileData) == 0;
+}
+#endif
 
 }  // namespace
 
@@ -108,6 +126,17 @@ bool MultipliesBf16Pairs() {
 #endif
 }
 
+void AllowByteTilesForTest(bool allowed) { allows_byte_tiles = allowed; }
+
+bool MultipliesByteTiles() {
+#if HWY_ARCH_X86
+  static const bool has = HasByteTiles();
+  return has && allows_byte_tiles && TargetName() == "avx512";
+#else
+  return false;
+#endif
+}
+
 int64_t SecondLevelCacheBytes() {
   static const int64_t bytes = [] {
     const int64_t said = sysconf(_SC_LEVEL2_CACHE_SIZE);
@@ -123,6 +152,7 @@ std::string MachineName() {
   if (TargetName() == "avx512" && SharesWideUnits()) name += " intel";
   if (__builtin_cpu_supports("avx512vnni")) name += " vnni";
   if (MultipliesBf16Pairs()) name += " bf16";
+  if (MultipliesByteTiles()) name += " amx";
   return name;
 #else
   return "aarch64 " + std::string(TargetName());

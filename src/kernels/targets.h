@@ -43,6 +43,13 @@ void SetSharesWideUnitsForTest(std::optional<bool> answer);
 // wide units take two cycles for one (Emerald Rapids: half of it, 85 of 172 GFLOP/s).
 bool MultipliesBf16Pairs();
 
+// Whether the processor multiplies tiles of bytes (Intel's AMX: 16 rows of 64 bytes at a time, eight
+// times what VNNI does) and the system lets this process use them, for which it is asked once.
+// SARDONYX_TARGET=avx512 is without.
+bool MultipliesByteTiles();
+// While not allowed it answers no: for tests of both ways.
+void AllowByteTilesForTest(bool allowed);
+
 // Of a core, in bytes; 512 KiB where the system does not say. For the order of work alone: results
 // are the same with any.
 int64_t SecondLevelCacheBytes();

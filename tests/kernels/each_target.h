@@ -18,7 +18,7 @@
 namespace sardonyx {
 
 // Runs body once for each SIMD target that was compiled and that the machine has, with AVX-512 for
-// processors that share wide units and for those that do not.
+// processors that share wide units and for those that do not, and with and without tiles of bytes.
 template <typename Body>
 void ForEachTarget(Body&& body) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
@@ -28,6 +28,11 @@ void ForEachTarget(Body&& body) {
       if (shares_wide_units && !is_avx512) continue;
       SetSharesWideUnitsForTest(shares_wide_units);
       SCOPED_TRACE(std::string(TargetName()) + (shares_wide_units ? ", shared units" : ""));
+      AllowByteTilesForTest(false);
+      body();
+      AllowByteTilesForTest(true);
+      if (!MultipliesByteTiles() || !shares_wide_units) continue;
+      SCOPED_TRACE("tiles of bytes");
       body();
     }
   }

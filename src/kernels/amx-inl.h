@@ -1,0 +1,83 @@
+// Intel's matrix tiles (AMX), instruction by instruction. Highway has none of them, and compilers
+// differ in what their intrinsics ask for, so they are spelled here. No guard but Highway's.
+#if defined(SARDONYX_AMX_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef SARDONYX_AMX_INL_H_
+#undef SARDONYX_AMX_INL_H_
+#else
+#define SARDONYX_AMX_INL_H_
+#endif
+
+#include <cstdint>
+
+#include "hwy/highway.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx::HWY_NAMESPACE {
+namespace {
+
+#if HWY_TARGET == HWY_AVX3_DL
+inline constexpr int kTileRows = 16;
+inline constexpr int kTileBytes = 64;  // of a row
+
+// What the eight tiles hold, as the processor reads it: tiles 0 to 3 are sums of `rows` rows, 4 and
+// 5 left operands of `groups` groups of 4 bytes, 6 and 7 right operands of 16 columns.
+struct alignas(64) TileShapes {
+  TileShapes(int64_t rows, int64_t groups) {
+    for (int t = 0; t < 8; ++t) {
+      const bool is_left = t == 4 || t == 5, is_right = t >= 6;
+      row_bytes[t] = is_left ? static_cast<uint16_t>(4 * groups) : uint16_t{kTileBytes};
+      row_counts[t] = static_cast<uint8_t>(is_right ? groups : rows);
+    }
+  }
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t row_counts[16] = {};
+};
+
+// While one lives its thread has tiles of these shapes. The processor switches them off behind it,
+// so that the system has nothing to keep when it switches threads.
+class Tiles {
+ public:
+  explicit Tiles(const TileShapes& shapes) { __asm__ volatile("ldtilecfg %0" : : "m"(shapes)); }
+  ~Tiles() { __asm__ volatile("tilerelease"); }
+  Tiles(const Tiles&) = delete;
+  Tiles& operator=(const Tiles&) = delete;
+};
+
+// Rows `stride` bytes apart to a tile.
+template <int kTile>
+HWY_INLINE void LoadTile(const void* from, int64_t stride) {
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2"
+                   :
+                   : "r"(from), "r"(stride), "i"(kTile)
+                   : "memory");
+}
+template <int kTile>
+HWY_INLINE void StoreTile(void* to, int64_t stride) {
+  __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)"
+                   :
+                   : "r"(to), "r"(stride), "i"(kTile)
+                   : "memory");
+}
+// sums + left * right, bytes of the left one signed or not, those of the right one signed.
+template <int kSums, int kLeft, int kRight, bool kSigned>
+HWY_INLINE void AddTileProducts() {
+  if constexpr (kSigned) {
+    __asm__ volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0"
+                     :
+                     : "i"(kSums), "i"(kLeft), "i"(kRight));
+  } else {
+    __asm__ volatile("tdpbusd %%tmm%c2, %%tmm%c1, %%tmm%c0"
+                     :
+                     : "i"(kSums), "i"(kLeft), "i"(kRight));
+  }
+}
+#endif
+
+}  // namespace
+}  // namespace sardonyx::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // SARDONYX_AMX_INL_H_
