@@ -13,6 +13,7 @@
 #include "hwy/foreach_target.h"  // before highway.h
 
 #include "hwy/highway.h"
+#include "kernels/amx-inl.h"
 #include "kernels/tile_store-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -110,8 +111,120 @@ __attribute__((target(HWY_TARGET_STR ",avx512bf16"))) HWY_NOINLINE void PairTile
   }
   StoreTile(Floats(), acc, c, ldc, store);
 }
-bool HasPairs() { return MultipliesBf16Pairs(); }
+bool HasPairs() { return MultipliesBf16Pairs() || HasMatrixTiles(); }
+
+constexpr int64_t kStepPairs = kTileBytes / 4;
+
+// What pairs behind the last whole step are, with zeros behind them.
+class LastStep {
+ public:
+  LastStep(const uint32_t* from, int64_t ld, int64_t rows, int64_t words) {
+    for (int64_t r = 0; r < rows; ++r) {
+      std::copy_n(from + r * ld, words, words_ + r * kStepPairs);
+    }
+  }
+  const uint32_t* words() const { return words_; }
+
+ private:
+  HWY_ALIGN uint32_t words_[kTileRows * kStepPairs] = {};
+};
+
+// One step of the products of two tiles of rows, or one, with both tiles of columns of a panel.
+template <bool kTwo>
+HWY_INLINE void AddStep(const uint32_t* a0, const uint32_t* a1, int64_t lda, const uint32_t* b) {
+  LoadTile<6>(b, kWidth * 4);
+  LoadTile<4>(a0, lda * 4);
+  AddTilePairs<0, 4, 6>();
+  LoadTile<7>(b + kLanes, kWidth * 4);
+  AddTilePairs<1, 4, 7>();
+  if constexpr (kTwo) {
+    LoadTile<5>(a1, lda * 4);
+    AddTilePairs<2, 5, 6>();
+    AddTilePairs<3, 5, 7>();
+  }
+}
+
+// sums[2][kTileRows, kWidth] = those of two tiles of `rows` rows, or one, at a0 and a1. `tail`: the
+// panel's last step, if its pairs are no whole ones.
+template <bool kTwo>
+void MultiplyTiles(const uint32_t* a0, const uint32_t* a1, int64_t lda, int64_t rows, int64_t pairs,
+                   const uint32_t* b, const uint32_t* tail, const uint32_t* next, int64_t next_step,
+                   float* sums) {
+  HWY_ALIGN static constexpr float kZeros[kLanes] = {};
+  HWY_ALIGN uint32_t nowhere[kTileRows * kStepPairs];
+  LoadTile<0>(kZeros, 0);
+  LoadTile<1>(kZeros, 0);
+  LoadTile<2>(kZeros, 0);
+  LoadTile<3>(kZeros, 0);
+  int64_t p = 0, asleep = 0;
+  for (; p + kStepPairs <= pairs; p += kStepPairs) {
+    for (int64_t i = 0; i < next_step; ++i, next += kLanes) __builtin_prefetch(next, 0, 2);
+    AddStep<kTwo>(a0 + p, a1 + p, lda, b + p * kWidth);
+    if (++asleep == kMostStepsAsleep) {
+      StoreTile<6>(nowhere, kTileBytes);
+      asleep = 0;
+    }
+  }
+  if (p < pairs) {
+    const LastStep last0(a0 + p, lda, rows, pairs - p);
+    const LastStep last1(a1 + p, lda, kTwo ? rows : 0, pairs - p);
+    AddStep<kTwo>(last0.words(), last1.words(), kStepPairs, tail);
+  }
+  constexpr int64_t kRowBytes = kWidth * 4;
+  StoreTile<0>(sums, kRowBytes);
+  StoreTile<1>(sums + kLanes, kRowBytes);
+  if constexpr (kTwo) {
+    StoreTile<2>(sums + kTileRows * kWidth, kRowBytes);
+    StoreTile<3>(sums + kTileRows * kWidth + kLanes, kRowBytes);
+  }
+}
+
+// Block, of pairs, by the processor's tiles, of even height; the last one goes over rows again that
+// the one before has had.
+void TileBlock(const Bf16BlockArgs& args) {
+  HWY_ALIGN float sums[2 * kTileRows * kWidth];
+  HWY_ALIGN uint32_t tail[kStepPairs * kWidth] = {};
+  const int64_t count = CeilDiv(args.rows, kTileRows), height = CeilDiv(args.rows, count);
+  const Tiles tiles(TileShapes(height, kStepPairs));
+  const int64_t panel_words = (args.k_total + 1) / 2 * kWidth;
+  const int64_t rest = args.pairs % kStepPairs;
+  for (int64_t n = args.n0; n < args.n1; n += kWidth) {
+    const int64_t columns = std::min(kWidth, args.n_total - n);
+    const uint32_t* const panel = args.b + n / kWidth * panel_words + args.p0 * kWidth;
+    const uint32_t* next = n + kWidth < args.n1 ? panel + panel_words : args.next;
+    const int64_t pairs_of_tiles = CeilDiv(count, 2), steps = std::max<int64_t>(1, args.pairs / 16);
+    const int64_t next_step = next == nullptr ? 0 : CeilDiv(args.pairs * 2, pairs_of_tiles * steps);
+    std::copy_n(panel + (args.pairs - rest) * kWidth, rest * kWidth, tail);
+    TileStore store = StoreOf(args.accumulate, args.epilogue, n);
+    for (int64_t t = 0; t < count;
+         t += 2, next += next == nullptr ? 0 : next_step * steps * kLanes) {
+      const bool two = t + 1 < count;
+      const auto row_of = [&](int64_t tile) { return std::min(tile * height, args.rows - height); };
+      const uint32_t* const a = args.a_pairs + args.p0;
+      const uint32_t *const a0 = a + row_of(t) * args.pairs_ld, *const a1 =
+                                                                    a + row_of(two ? t + 1 : t) *
+                                                                            args.pairs_ld;
+      (two ? MultiplyTiles<true> : MultiplyTiles<false>)(a0, a1, args.pairs_ld, height, args.pairs,
+                                                         panel, tail, next, next_step, sums);
+      for (int64_t i = t; i < std::min(t + 2, count); ++i) {
+        const int64_t begin = i * height, again = begin - row_of(i), rows = height - again;
+        float* const c = args.c + begin * args.ldc + n;
+        store.residual = ResidualOf(args.epilogue, begin, n);
+        FinishTile(sums + ((i - t) * kTileRows + again) * kWidth, kWidth, rows, columns, c,
+                   args.ldc, store);
+        if (args.epilogue != nullptr && args.epilogue->activation.kind != Activation::Kind::kNone) {
+          ApplyActivation(args.epilogue->activation, c, args.ldc, rows, columns);
+        }
+      }
+    }
+  }
+}
+bool TilesTake(const Bf16BlockArgs& args) {
+  return args.a_pairs != nullptr && args.rows > 1 && HasMatrixTiles();
+}
 #else
+void TileBlock(const Bf16BlockArgs&) {}
+bool TilesTake(const Bf16BlockArgs&) { return false; }
 template <int kM>
 void PairTile(const uint32_t*, int64_t, int64_t, const uint32_t*, const uint32_t*, float*, int64_t,
               const TileStore&) {}
@@ -128,6 +241,7 @@ constexpr auto PairTiles(std::integer_sequence<int, kMinusOne...>) {
 }
 
 void Block(const Bf16BlockArgs& args) {
+  if (TilesTake(args)) return TileBlock(args);
   using Heights = std::make_integer_sequence<int, kRows>;
   static constexpr auto kFloatTiles = FloatTiles(Heights());
   static constexpr auto kPairTiles = PairTiles(Heights());

@@ -252,8 +252,8 @@ struct Work {
       block.excess_counts = reinterpret_cast<const int32_t*>(own + cut.ExcessCountsOffset());
       block.most_excess = cut.most_excess;
     }
-    block.column_sums = reinterpret_cast<const int32_t*>(
-        static_cast<const std::byte*>(block.b) + cut.SumsOffset());
+    block.column_sums =
+        reinterpret_cast<const int32_t*>(static_cast<const std::byte*>(block.b) + cut.SumsOffset());
     block.init = init + block.first_column;
     block.row_factor = row_factor + block.first_column;
     return block;

@@ -94,7 +94,8 @@ Cut CutConv(const ConvShape& s, bool splits, int threads) {
   const int64_t read = cut.direct ? cut.pixels * cut.k : s.InPixels() * channels;
   const int64_t most_row_parts =
       std::max<int64_t>(1, std::min(CeilDiv(cut.pixels, tile) / 2, CeilDiv(cut.pixels, cut.unit)));
-  if (reads_in_place && cut.k * cut.n >= std::max(read, kBlockBytes) && cut.pixels < (MultipliesByteTiles() ? 160 : 2 * kOwnRows)) {
+  if (reads_in_place && cut.k * cut.n >= std::max(read, kBlockBytes) &&
+      cut.pixels < (HasMatrixTiles() ? 160 : 2 * kOwnRows)) {
     // Each part reads all of A, which is less than all of B. Rows are cut as well only where that
     // leaves few parts.
     cut.column_parts = std::min(cut.panels, parts);

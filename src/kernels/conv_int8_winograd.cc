@@ -190,7 +190,7 @@ bool IsFaster(const ConvShape& s) {
                               (static_cast<double>(cut.channels * columns) +
                                per_value * static_cast<double>(cut.channels + columns)) +
                           bytes * per_byte;
-  const double direct_cost = MultipliesByteTiles() ? 0.0625 : Int8GroupSize() == 4 ? 0.5 : 1;
+  const double direct_cost = HasMatrixTiles() ? 0.0625 : Int8GroupSize() == 4 ? 0.5 : 1;
   return winograd < static_cast<double>(s.Flops() / 2) * direct_cost;
 }
 

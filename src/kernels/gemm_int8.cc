@@ -234,7 +234,7 @@ SARDONYX_INT8_TILE HWY_NOINLINE void PairedTiles(const TileOperands& in, const T
     for (int r = 0; r < kPairedRows; r += 2) {
       for (int64_t g = 0; g < third; ++g) AddGroup(from, a_bytes, b, acc);
       StoreTwoRows<kResidual, kBare>(before[r], before[r + 1], y + r * y_stride, y_stride,
-                                  residual + r * residual_stride, residual_stride, to, rescale);
+                                     residual + r * residual_stride, residual_stride, to, rescale);
     }
     for (int64_t g = 3 * third; g < in.groups; ++g) AddGroup(from, a_bytes, b, acc);
     y = tile == 0 ? static_cast<uint8_t*>(to.y) : y + kPairedRows * y_stride;
@@ -253,7 +253,7 @@ SARDONYX_INT8_TILE HWY_NOINLINE void PairedTiles(const TileOperands& in, const T
 #pragma GCC unroll 4
   for (int r = 0; r < kPairedRows; r += 2) {
     StoreTwoRows<kResidual, kBare>(before[r], before[r + 1], y + r * y_stride, y_stride,
-                                residual + r * residual_stride, residual_stride, to, rescale);
+                                   residual + r * residual_stride, residual_stride, to, rescale);
   }
 }
 
@@ -426,11 +426,9 @@ HWY_EXPORT(Group);
 HWY_EXPORT(SplitsExcess);
 
 int64_t Int8PanelWidth() { return HWY_DYNAMIC_DISPATCH(Width)(); }
-int64_t Int8TileRows() {
-  return MultipliesByteTiles() ? kInt8AmxRows : HWY_DYNAMIC_DISPATCH(Rows)();
-}
+int64_t Int8TileRows() { return HasMatrixTiles() ? kInt8AmxRows : HWY_DYNAMIC_DISPATCH(Rows)(); }
 int64_t Int8RowUnit(int64_t groups) {
-  return MultipliesByteTiles() ? 2 * kInt8AmxRows : HWY_DYNAMIC_DISPATCH(RowUnit)(groups);
+  return HasMatrixTiles() ? 2 * kInt8AmxRows : HWY_DYNAMIC_DISPATCH(RowUnit)(groups);
 }
 int64_t Int8GroupSize() { return HWY_DYNAMIC_DISPATCH(Group)(); }
 bool Int8SplitsExcess() { return HWY_DYNAMIC_DISPATCH(SplitsExcess)(); }

@@ -106,9 +106,9 @@ struct Int8BlockArgs {
   const Int8Excess* excess = nullptr;
   const int32_t* excess_counts = nullptr;
   int64_t most_excess = 0;
-  const int32_t* init;                  // by column
+  const int32_t* init;                   // by column
   const int32_t* column_sums = nullptr;  // of B, with flip
-  const int32_t* row_factor = nullptr;  // by column; null with row_sums
+  const int32_t* row_factor = nullptr;   // by column; null with row_sums
   const int32_t* row_sums = nullptr;
   Int8Store store;       // column 0 of y and residual is column 0 of B
   int64_t first_column;  // of scale and offset that belongs to column 0

@@ -1,6 +1,6 @@
-// A block of 32 columns (a panel) and up to 32 rows is four tiles of sums. They go through memory to
-// be stored: while the processor's tiles are multiplied, its vectors round and store the sums of the
-// block before.
+// A block of 32 columns (a panel) and up to 32 rows is four tiles of sums. They go through memory
+// to be stored: while the processor's tiles are multiplied, its vectors round and store the sums of
+// the block before.
 
 #include "kernels/gemm_int8_amx.h"
 
@@ -47,10 +47,6 @@ struct Steps {
   int64_t groups;
   int64_t last;  // the first group of the last step
 };
-
-// The processor's units for storing tiles sleep where none is stored for 1,700 cycles, and take
-// 1,000 to wake (Granite Rapids): long sums store one now and then for nothing.
-constexpr int64_t kMostStepsAsleep = 16;
 
 // A block's rows in tiles of even height. The last tile goes over rows again that the one before
 // has had. Lines that lie whole rows apart count as one, if that makes fewer tiles: what lies
@@ -297,8 +293,8 @@ void BlockOf(const Int8BlockArgs& args) {
     panel.next_step =
         CeilDiv(panel_bytes / 64, CeilDiv(rows.count, 2) * args.segments * steps.count);
     to.columns = std::min(args.n1 - n, kWidth);
-    to.kind = to.columns == kWidth || kind == TileResult::Kind::kBytes ? kind
-                                                                        : TileResult::Kind::kSums;
+    to.kind =
+        to.columns == kWidth || kind == TileResult::Kind::kBytes ? kind : TileResult::Kind::kSums;
     if (to.columns < kWidth) to.y_stride = kWidth;
     if (to.kind != TileResult::Kind::kSums) {
       to.scale = to.rescale->scale + args.first_column + n;
@@ -332,13 +328,12 @@ void BlockOf(const Int8BlockArgs& args) {
   for (Unstored& u : before) StoreLines(args, rows.pitch, u);
 }
 
-void Block(const Int8BlockArgs& args) {
-  args.flip ? BlockOf<true>(args) : BlockOf<false>(args);
-}
+void Block(const Int8BlockArgs& args) { args.flip ? BlockOf<true>(args) : BlockOf<false>(args); }
 
 bool Takes(const Int8BlockArgs& args) {
   constexpr int64_t kLeastRows = 4;
-  if (args.lines * args.rows < kLeastRows || (args.flip && args.column_sums == nullptr)) return false;
+  if (args.lines * args.rows < kLeastRows || (args.flip && args.column_sums == nullptr))
+    return false;
   return args.segments <= kMostTails || Steps(args.groups).is_even;
 }
 
@@ -358,7 +353,7 @@ HWY_EXPORT(Block);
 HWY_EXPORT(Takes);
 
 bool Int8AmxTakes(const Int8BlockArgs& args) {
-  return MultipliesByteTiles() && HWY_DYNAMIC_DISPATCH(Takes)(args);
+  return HasMatrixTiles() && HWY_DYNAMIC_DISPATCH(Takes)(args);
 }
 void Int8BlockByAmx(const Int8BlockArgs& args) { HWY_DYNAMIC_DISPATCH(Block)(args); }
 

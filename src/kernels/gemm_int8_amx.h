@@ -1,5 +1,5 @@
 #pragma once
-// Products of bytes by the processor's own tiles (MultipliesByteTiles), on operands packed for VNNI.
+// Products of bytes by the processor's own tiles (HasMatrixTiles), on operands packed for VNNI.
 
 #include "kernels/gemm_int8.h"
 

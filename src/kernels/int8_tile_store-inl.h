@@ -184,9 +184,9 @@ SARDONYX_INT8_TILE HWY_INLINE void StoreBytes(const Lanes (&acc)[kM][2], const T
 // multiply, a row alone would wait for each of its results. `to` and `rescale` are copies.
 template <bool kResidual, bool kBare>
 SARDONYX_INT8_TILE HWY_INLINE void StoreTwoRows(const Lanes (&first)[2], const Lanes (&second)[2],
-                                             uint8_t* y, int64_t y_stride, const uint8_t* residuals,
-                                             int64_t residual_stride, const TileResult& to,
-                                             const Int8Rescale& rescale) {
+                                                uint8_t* y, int64_t y_stride,
+                                                const uint8_t* residuals, int64_t residual_stride,
+                                                const TileResult& to, const Int8Rescale& rescale) {
   const Reals d;
   const hn::Repartition<int16_t, Sums> d16;
   const hn::Repartition<uint8_t, Sums> d8;

@@ -45,7 +45,7 @@ HWY_EXPORT(NameOfThis);
 namespace {
 
 std::optional<bool> told_shares_wide_units;
-bool allows_byte_tiles = true;
+bool allows_matrix_tiles = true;
 
 #if HWY_ARCH_X86
 constexpr int64_t kAvx512 = HWY_AVX3 | HWY_AVX3_DL;
@@ -64,7 +64,7 @@ void ReadEnvironment() {
     disabled = kAvx512;
   } else if (name == "avx512") {
     needed = HWY_AVX3;
-    allows_byte_tiles = false;
+    allows_matrix_tiles = false;
   } else {
     Fail(ErrorCode::kInvalidArgument,
          "SARDONYX_TARGET is '{}'; known are baseline, avx2 and avx512", name);
@@ -87,12 +87,13 @@ void ReadEnvironment() {
 
 #if HWY_ARCH_X86
 // Numbers of Intel's manual (CPUID, leaf 7) and of arch/x86/include/uapi/asm/prctl.h of Linux.
-bool HasByteTiles() {
-  constexpr unsigned kTileBit = 1u << 24, kBytesBit = 1u << 25;
+bool FindMatrixTiles() {
+  constexpr unsigned kBf16Bit = 1u << 22, kTileBit = 1u << 24, kBytesBit = 1u << 25;
+  constexpr unsigned kAll = kBf16Bit | kTileBit | kBytesBit;
   constexpr int kAskForFeature = 0x1023, kTileData = 18;
   unsigned a = 0, b = 0, c = 0, d = 0;
   if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  if ((d & kTileBit) == 0 || (d & kBytesBit) == 0) return false;
+  if ((d & kAll) != kAll) return false;
   return syscall(SYS_arch_prctl, kAskForFeature, kTileData) == 0;
 }
 #endif
@@ -126,12 +127,12 @@ bool MultipliesBf16Pairs() {
 #endif
 }
 
-void AllowByteTilesForTest(bool allowed) { allows_byte_tiles = allowed; }
+void AllowMatrixTilesForTest(bool allowed) { allows_matrix_tiles = allowed; }
 
-bool MultipliesByteTiles() {
+bool HasMatrixTiles() {
 #if HWY_ARCH_X86
-  static const bool has = HasByteTiles();
-  return has && allows_byte_tiles && TargetName() == "avx512";
+  static const bool has = FindMatrixTiles();
+  return has && allows_matrix_tiles && TargetName() == "avx512";
 #else
   return false;
 #endif
@@ -152,7 +153,7 @@ std::string MachineName() {
   if (TargetName() == "avx512" && SharesWideUnits()) name += " intel";
   if (__builtin_cpu_supports("avx512vnni")) name += " vnni";
   if (MultipliesBf16Pairs()) name += " bf16";
-  if (MultipliesByteTiles()) name += " amx";
+  if (HasMatrixTiles()) name += " amx";
   return name;
 #else
   return "aarch64 " + std::string(TargetName());

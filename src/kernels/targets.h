@@ -40,15 +40,16 @@ void SetSharesWideUnitsForTest(std::optional<bool> answer);
 
 // Whether products of pairs of bfloat16 are the faster ones: the processor has the instruction, and
 // begins one in each cycle. AMD's do (Zen 4: twice the arithmetic of float32); those that share
-// wide units take two cycles for one (Emerald Rapids: half of it, 85 of 172 GFLOP/s).
+// wide units take two cycles for one (Emerald Rapids: half of it, 85 of 172 GFLOP/s). Tiles are
+// faster yet (HasMatrixTiles).
 bool MultipliesBf16Pairs();
 
-// Whether the processor multiplies tiles of bytes (Intel's AMX: 16 rows of 64 bytes at a time, eight
-// times what VNNI does) and the system lets this process use them, for which it is asked once.
-// SARDONYX_TARGET=avx512 is without.
-bool MultipliesByteTiles();
+// Whether the processor multiplies tiles of bytes and of bfloat16 (Intel's AMX: 16 rows of 64 bytes
+// at a time, eight times what VNNI does) and the system lets this process use them, for which it is
+// asked once. SARDONYX_TARGET=avx512 is without.
+bool HasMatrixTiles();
 // While not allowed it answers no: for tests of both ways.
-void AllowByteTilesForTest(bool allowed);
+void AllowMatrixTilesForTest(bool allowed);
 
 // Of a core, in bytes; 512 KiB where the system does not say. For the order of work alone: results
 // are the same with any.

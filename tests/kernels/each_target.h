@@ -28,10 +28,10 @@ void ForEachTarget(Body&& body) {
       if (shares_wide_units && !is_avx512) continue;
       SetSharesWideUnitsForTest(shares_wide_units);
       SCOPED_TRACE(std::string(TargetName()) + (shares_wide_units ? ", shared units" : ""));
-      AllowByteTilesForTest(false);
+      AllowMatrixTilesForTest(false);
       body();
-      AllowByteTilesForTest(true);
-      if (!MultipliesByteTiles() || !shares_wide_units) continue;
+      AllowMatrixTilesForTest(true);
+      if (!HasMatrixTiles() || !shares_wide_units) continue;
       SCOPED_TRACE("tiles of bytes");
       body();
     }
