@@ -23,7 +23,7 @@ from bench.peers.machine import ROOT
 
 SIMD = (
     "avx2 fma f16c avx_vnni avx512f avx512bw avx512vl avx512_vnni avx512_bf16 avx512_fp16 "
-    "amx_tile asimd asimddp i8mm bf16 sve"
+    "amx_tile amx_int8 amx_bf16 asimd asimddp i8mm bf16 sve"
 ).split()
 
 

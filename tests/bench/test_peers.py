@@ -395,6 +395,15 @@ def test_a_processor_is_known_by_its_numbers(vendor, family, model, design):
     assert processor.design({}) == ""
 
 
+def test_a_processor_behind_another_number_is_known_by_its_tiles():
+    facts = {"vendor_id": "GenuineIntel", "cpu family": "6", "model": "167"}
+    assert processor.design(facts) == ""
+    facts |= {"flags": "avx512f amx_tile", "instruction cache": "64K"}
+    assert processor.design(facts) == "Granite Rapids"
+    assert processor.design(facts | {"instruction cache": "32K"}) == ""
+    assert processor.design(facts | {"model": "207"}) == "Emerald Rapids"
+
+
 def test_a_crash_is_a_result():
     engines = {"onnxruntime": "/bin/false"}
     settings = {"threads": 1, "loads": 1, "rounds": 1, "seconds": 0.01, "limit": 60}

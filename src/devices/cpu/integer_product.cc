@@ -276,13 +276,13 @@ BindResult BindWinograd(const BindRequest& request) {
   if (std::string why = ConvShapeOf(request, false, &problem.shape); !why.empty()) return why;
   if (std::string_view why = winograd::Refusal(shape); !why.empty()) return std::string(why);
   if (!request.winograd) return "Winograd is turned off";
-  if (!winograd::IsFaster(shape) && request.wanted != Name(ConvAlgorithm::kWinograd4)) {
-    return "the direct sum is expected to be faster";
-  }
   const Operand& w = request.inputs[1];
   if (w.constant == nullptr || w.id.base == 0) return "weights are not constant";
   const std::optional<int32_t> zero = ZeroOfWeights(request);
   if (!zero) return "weights have several zero points";
+  if (!winograd::IsFaster(shape) && request.wanted != Name(ConvAlgorithm::kWinograd4)) {
+    return "the direct sum is expected to be faster";
+  }
   const auto weights_at = [&, is_signed = w.dtype == DType::kInt8](const Tensor& source) {
     return winograd::Weights{source.raw(), is_signed, *zero};
   };
