@@ -11,11 +11,11 @@
 
 #include "hwy/highway.h"
 
+#if HWY_TARGET == HWY_AVX3_DL
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
 namespace {
 
-#if HWY_TARGET == HWY_AVX3_DL
 inline constexpr int kTileRows = 16;
 inline constexpr int kTileBytes = 64;  // of a row
 
@@ -86,10 +86,10 @@ HWY_INLINE void AddTileProducts() {
                      : "i"(kSums), "i"(kLeft), "i"(kRight));
   }
 }
-#endif
 
 }  // namespace
 }  // namespace sardonyx::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
+#endif
 
 #endif  // SARDONYX_AMX_INL_H_
