@@ -115,7 +115,7 @@ bool HasPairs() { return MultipliesBf16Pairs() || HasMatrixTiles(); }
 
 constexpr int64_t kStepPairs = kTileBytes / 4;
 
-// What pairs behind the last whole step are, with zeros behind them.
+// Pairs of some rows behind the last whole step, with zeros behind them.
 class LastStep {
  public:
   LastStep(const uint32_t* from, int64_t ld, int64_t rows, int64_t words) {
@@ -179,33 +179,35 @@ void MultiplyTiles(const uint32_t* a0, const uint32_t* a1, int64_t lda, int64_t 
   }
 }
 
-// Block, of pairs, by the processor's tiles, of even height; the last one goes over rows again that
-// the one before has had.
+// Block, of pairs, by the processor's tiles. They are of even height; the last one goes over rows
+// again that the one before has had.
 void TileBlock(const Bf16BlockArgs& args) {
   HWY_ALIGN float sums[2 * kTileRows * kWidth];
   HWY_ALIGN uint32_t tail[kStepPairs * kWidth] = {};
   const int64_t count = CeilDiv(args.rows, kTileRows), height = CeilDiv(args.rows, count);
   const Tiles tiles(TileShapes(height, kStepPairs));
   const int64_t panel_words = (args.k_total + 1) / 2 * kWidth;
-  const int64_t rest = args.pairs % kStepPairs;
+  const int64_t steps = args.pairs / kStepPairs, rest = args.pairs % kStepPairs;
+  const auto row_of = [&](int64_t tile) { return std::min(tile * height, args.rows - height); };
+  const auto a_of = [&](int64_t tile) {
+    return args.a_pairs + args.p0 + row_of(tile) * args.pairs_ld;
+  };
   for (int64_t n = args.n0; n < args.n1; n += kWidth) {
     const int64_t columns = std::min(kWidth, args.n_total - n);
     const uint32_t* const panel = args.b + n / kWidth * panel_words + args.p0 * kWidth;
+    std::copy_n(panel + steps * kStepPairs * kWidth, rest * kWidth, tail);
+    // Each step fetches its share of the next panel.
     const uint32_t* next = n + kWidth < args.n1 ? panel + panel_words : args.next;
-    const int64_t pairs_of_tiles = CeilDiv(count, 2), steps = std::max<int64_t>(1, args.pairs / 16);
-    const int64_t next_step = next == nullptr ? 0 : CeilDiv(args.pairs * 2, pairs_of_tiles * steps);
-    std::copy_n(panel + (args.pairs - rest) * kWidth, rest * kWidth, tail);
+    int64_t share = 0;
+    if (next != nullptr && steps > 0) share = CeilDiv(2 * args.pairs, CeilDiv(count, 2) * steps);
     TileStore store = StoreOf(args.accumulate, args.epilogue, n);
-    for (int64_t t = 0; t < count;
-         t += 2, next += next == nullptr ? 0 : next_step * steps * kLanes) {
+    for (int64_t t = 0; t < count; t += 2) {
       const bool two = t + 1 < count;
-      const auto row_of = [&](int64_t tile) { return std::min(tile * height, args.rows - height); };
-      const uint32_t* const a = args.a_pairs + args.p0;
-      const uint32_t *const a0 = a + row_of(t) * args.pairs_ld, *const a1 =
-                                                                    a + row_of(two ? t + 1 : t) *
-                                                                            args.pairs_ld;
-      (two ? MultiplyTiles<true> : MultiplyTiles<false>)(a0, a1, args.pairs_ld, height, args.pairs,
-                                                         panel, tail, next, next_step, sums);
+      (two ? MultiplyTiles<true>
+           : MultiplyTiles<false>)(a_of(t), a_of(two ? t + 1 : t), args.pairs_ld, height,
+                                   args.pairs, panel, tail,
+                                   next == nullptr ? panel : next + t / 2 * share * steps * kLanes,
+                                   share, sums);
       for (int64_t i = t; i < std::min(t + 2, count); ++i) {
         const int64_t begin = i * height, again = begin - row_of(i), rows = height - again;
         float* const c = args.c + begin * args.ldc + n;
@@ -219,9 +221,7 @@ void TileBlock(const Bf16BlockArgs& args) {
     }
   }
 }
-bool TilesTake(const Bf16BlockArgs& args) {
-  return args.a_pairs != nullptr && args.rows > 1 && HasMatrixTiles();
-}
+bool TilesTake(const Bf16BlockArgs& args) { return args.a_pairs != nullptr && HasMatrixTiles(); }
 #else
 void TileBlock(const Bf16BlockArgs&) {}
 bool TilesTake(const Bf16BlockArgs&) { return false; }
