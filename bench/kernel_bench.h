@@ -66,9 +66,14 @@ inline double PeakFlops() {
   return peak;
 }
 
-// Likewise of bytes, summed in int32: the register tile on data in the first-level cache.
+// Likewise of bytes, summed in int32: matrix tiles alone, or else the register tile on data in the
+// first-level cache.
 inline double RateOfByteOperations(Often often) {
   ApplyTargetFromEnvironment();
+  constexpr int64_t kTileRounds = 60;
+  if (HasMatrixTiles()) {
+    return MultiplyTiles(kTileRounds) * Rate(often, [] { MultiplyTiles(kTileRounds); });
+  }
   const int64_t rows = Int8TileRows(), width = Int8PanelWidth(), groups = 256;
   const AlignedFloats a = RandomFloats(rows * (groups + 16)), b = RandomFloats(width * groups);
   const AlignedFloats y = RandomFloats(rows * width), init = RandomFloats(2 * width);

@@ -2,6 +2,8 @@
 
 #include <benchmark/benchmark.h>
 
+// Processors that have matrix tiles are of this target.
+#define HWY_WANT_AVX3_DL
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -9,6 +11,7 @@
 #include "hwy/foreach_target.h"  // before highway.h
 
 #include "hwy/highway.h"
+#include "kernels/amx-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx {
@@ -42,6 +45,28 @@ double Rounds(int64_t rounds) {
   return 2.0 * kSums * static_cast<double>(hn::Lanes(d)) * static_cast<double>(rounds);
 }
 
+#if HWY_TARGET == HWY_AVX3_DL
+double TileRounds(int64_t rounds) {
+  HWY_ALIGN static constexpr uint8_t kZeros[kTileRows * kTileBytes] = {};
+  const Tiles tiles(TileShapes(kTileRows, kTileBytes / 4));
+  LoadTile<0>(kZeros, kTileBytes);
+  LoadTile<1>(kZeros, kTileBytes);
+  LoadTile<2>(kZeros, kTileBytes);
+  LoadTile<3>(kZeros, kTileBytes);
+  LoadTile<4>(kZeros, kTileBytes);
+  LoadTile<6>(kZeros, kTileBytes);
+  for (int64_t round = 0; round < rounds; ++round) {
+    AddTileProducts<0, 4, 6, false>();
+    AddTileProducts<1, 4, 6, false>();
+    AddTileProducts<2, 4, 6, false>();
+    AddTileProducts<3, 4, 6, false>();
+  }
+  return 4 * 2.0 * kTileRows * (kTileBytes / 4) * kTileBytes * static_cast<double>(rounds);
+}
+#else
+double TileRounds(int64_t) { return 0; }
+#endif
+
 }  // namespace
 }  // namespace HWY_NAMESPACE
 }  // namespace sardonyx
@@ -51,8 +76,10 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 
 HWY_EXPORT(Rounds);
+HWY_EXPORT(TileRounds);
 
 double MultiplyAndAdd(int64_t rounds) { return HWY_DYNAMIC_DISPATCH(Rounds)(rounds); }
+double MultiplyTiles(int64_t rounds) { return HWY_DYNAMIC_DISPATCH(TileRounds)(rounds); }
 
 }  // namespace sardonyx
 #endif  // HWY_ONCE

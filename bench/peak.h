@@ -9,4 +9,7 @@ namespace sardonyx {
 // takes. Returns how many operations that were.
 double MultiplyAndAdd(int64_t rounds);
 
+// Likewise bytes, by the processor's matrix tiles, which it has to have (HasMatrixTiles).
+double MultiplyTiles(int64_t rounds);
+
 }  // namespace sardonyx
