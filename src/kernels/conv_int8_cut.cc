@@ -85,9 +85,10 @@ Cut CutConv(const ConvShape& s, bool splits, int threads) {
   cut.skips = SkipsPixels(s) && !cut.widens && channels % group == 0;
   cut.by_lines = WorksByLines(s, cut);
   cut.by_runs = !cut.by_lines && WorksByRuns(s, cut);
-  // A byte costs a fourth of a float.
+  // A byte costs a fourth of a float, and of matrix tiles a sixteenth.
   const int64_t wanted =
-      WantedTasks(0.3 * static_cast<double>(s.Flops()), static_cast<double>(cut.k * s.cout));
+      WantedTasks((HasMatrixTiles() ? 0.06 : 0.3) * static_cast<double>(s.Flops()),
+                  static_cast<double>(cut.k * s.cout));
   const int64_t parts = CeilDiv(wanted, s.groups);
   cut.unit = cut.pixels >= 24 * tile ? Int8RowUnit(cut.segments * cut.groups) : tile;
   const bool reads_in_place = !cut.widens && (cut.direct || cut.by_lines);
