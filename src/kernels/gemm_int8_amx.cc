@@ -1,6 +1,6 @@
-// A block of 32 columns (a panel) and up to 32 rows is four tiles of sums. They go through memory
-// to be stored: while the processor's tiles are multiplied, its vectors round and store the sums of
-// the block before.
+// A block of 32 columns (a panel) and up to 32 rows is four tiles of sums. Vectors cannot read
+// tiles, so sums go through memory: tile by tile within the first step of the block behind, which
+// then waits less for them, and from there to results.
 
 #include "kernels/gemm_int8_amx.h"
 
