@@ -70,8 +70,8 @@ inline double PeakFlops() {
 // first-level cache.
 inline double RateOfByteOperations(Often often) {
   ApplyTargetFromEnvironment();
-  constexpr int64_t kTileRounds = 60;
   if (HasMatrixTiles()) {
+    constexpr int64_t kTileRounds = 60;
     return MultiplyTiles(kTileRounds) * Rate(often, [] { MultiplyTiles(kTileRounds); });
   }
   const int64_t rows = Int8TileRows(), width = Int8PanelWidth(), groups = 256;

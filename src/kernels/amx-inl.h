@@ -19,10 +19,6 @@ namespace {
 inline constexpr int kTileRows = 16;
 inline constexpr int kTileBytes = 64;  // of a row
 
-// The processor's units for storing tiles sleep where none is stored for 1,700 cycles, and take
-// 1,000 to wake (Granite Rapids): long sums store one now and then for nothing.
-inline constexpr int64_t kMostStepsAsleep = 16;
-
 // What the eight tiles hold, as the processor reads it: tiles 0 to 3 are sums of `rows` rows, 4 and
 // 5 left operands of `groups` groups of 4 bytes, 6 and 7 right operands of 16 columns.
 struct alignas(64) TileShapes {
@@ -65,6 +61,34 @@ HWY_INLINE void StoreTile(void* to, int64_t stride) {
                    : "r"(to), "r"(stride), "i"(kTile)
                    : "memory");
 }
+// Tiles 0 to 3, those of sums, two beside each other above the other two, to rows `stride` bytes
+// apart.
+HWY_INLINE void StoreSumTiles(void* to, int64_t stride) {
+  auto* const above = static_cast<uint8_t*>(to);
+  uint8_t* const below = above + kTileRows * stride;
+  StoreTile<0>(above, stride);
+  StoreTile<1>(above + kTileBytes, stride);
+  StoreTile<2>(below, stride);
+  StoreTile<3>(below + kTileBytes, stride);
+}
+
+// The processor's units for storing tiles sleep where none is stored for 1,700 cycles, and take
+// 1,000 to wake (Granite Rapids): long sums store one now and then for nothing.
+class KeptAwake {
+ public:
+  // To be called after each step of up to four products.
+  HWY_INLINE void Step() {
+    constexpr int kMostAsleep = 16;
+    if (++steps_ < kMostAsleep) return;
+    StoreTile<6>(nowhere_, kTileBytes);
+    steps_ = 0;
+  }
+
+ private:
+  int steps_ = 0;
+  HWY_ALIGN uint8_t nowhere_[kTileRows * kTileBytes];
+};
+
 // sums + left * right, both of bfloat16 in pairs. Products are exact; sums of the first and of the
 // second ones of all pairs are rounded at each step. Subnormal numbers count as zeros, as do sums.
 template <int kSums, int kLeft, int kRight>

@@ -2,7 +2,7 @@
 // Attention in float32, y = softmax(softcap(q k' scale) + mask) v for each head. Scores exist for a
 // block of queries and keys at a time; the softmax goes on from block to block (Milakov and
 // Gimelshein, arXiv:1805.02867). Of bfloat16 that is kept in float32, what a graph of nodes would
-// round is rounded, and processors whose pairs are faster (MultipliesBf16Pairs) multiply such.
+// round is rounded, and processors whose pairs are faster (Bf16HasPairs) multiply such.
 
 #include <cstddef>
 #include <cstdint>

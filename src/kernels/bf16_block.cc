@@ -151,32 +151,23 @@ void MultiplyTiles(const uint32_t* a0, const uint32_t* a1, int64_t lda, int64_t 
                    const uint32_t* b, const uint32_t* tail, const uint32_t* next, int64_t next_step,
                    float* sums) {
   HWY_ALIGN static constexpr float kZeros[kLanes] = {};
-  HWY_ALIGN uint32_t nowhere[kTileRows * kStepPairs];
+  KeptAwake awake;
   LoadTile<0>(kZeros, 0);
   LoadTile<1>(kZeros, 0);
   LoadTile<2>(kZeros, 0);
   LoadTile<3>(kZeros, 0);
-  int64_t p = 0, asleep = 0;
+  int64_t p = 0;
   for (; p + kStepPairs <= pairs; p += kStepPairs) {
     for (int64_t i = 0; i < next_step; ++i, next += kLanes) __builtin_prefetch(next, 0, 2);
     AddStep<kTwo>(a0 + p, a1 + p, lda, b + p * kWidth);
-    if (++asleep == kMostStepsAsleep) {
-      StoreTile<6>(nowhere, kTileBytes);
-      asleep = 0;
-    }
+    awake.Step();
   }
   if (p < pairs) {
     const LastStep last0(a0 + p, lda, rows, pairs - p);
     const LastStep last1(a1 + p, lda, kTwo ? rows : 0, pairs - p);
     AddStep<kTwo>(last0.words(), last1.words(), kStepPairs, tail);
   }
-  constexpr int64_t kRowBytes = kWidth * 4;
-  StoreTile<0>(sums, kRowBytes);
-  StoreTile<1>(sums + kLanes, kRowBytes);
-  if constexpr (kTwo) {
-    StoreTile<2>(sums + kTileRows * kWidth, kRowBytes);
-    StoreTile<3>(sums + kTileRows * kWidth + kLanes, kRowBytes);
-  }
+  StoreSumTiles(sums, kWidth * 4);
 }
 
 // Block, of pairs, by the processor's tiles. They are of even height; the last one goes over rows
@@ -203,11 +194,10 @@ void TileBlock(const Bf16BlockArgs& args) {
     TileStore store = StoreOf(args.accumulate, args.epilogue, n);
     for (int64_t t = 0; t < count; t += 2) {
       const bool two = t + 1 < count;
-      (two ? MultiplyTiles<true>
-           : MultiplyTiles<false>)(a_of(t), a_of(two ? t + 1 : t), args.pairs_ld, height,
-                                   args.pairs, panel, tail,
-                                   next == nullptr ? panel : next + t / 2 * share * steps * kLanes,
-                                   share, sums);
+      const auto multiply = two ? MultiplyTiles<true> : MultiplyTiles<false>;
+      const uint32_t* const ahead = share == 0 ? panel : next + t / 2 * share * steps * kLanes;
+      multiply(a_of(t), a_of(two ? t + 1 : t), args.pairs_ld, height, args.pairs, panel, tail,
+               ahead, share, sums);
       for (int64_t i = t; i < std::min(t + 2, count); ++i) {
         const int64_t begin = i * height, again = begin - row_of(i), rows = height - again;
         float* const c = args.c + begin * args.ldc + n;

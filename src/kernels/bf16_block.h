@@ -12,7 +12,8 @@
 
 namespace sardonyx {
 
-// Whether the target that runs multiplies pairs of bfloat16 (AVX512_BF16), and these are faster.
+// Whether the target that runs multiplies pairs of bfloat16 (AVX512_BF16, or tiles of them by AMX),
+// and these are faster.
 // Such an instruction gives the exact products, which float32 holds, and rounds each sum to
 // float32; but it takes subnormal factors as zeros, and gives zero for sums below 2^-126.
 bool Bf16HasPairs();

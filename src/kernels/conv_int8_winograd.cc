@@ -173,10 +173,11 @@ std::string_view Refusal(const ConvShape& s) {
 
 bool IsFaster(const ConvShape& s) {
   // In products of int16 at their full speed, of which bytes take half where the processor has
-  // instructions for them; measured on AVX2 and AVX-512 (bench/gemm_int8_bench.cc). Large weights
-  // come from memory. Two units for all multiply twice as much while a value is transformed, and
-  // while a byte comes from a cache. There weights count as within a network, whose other layers
-  // have taken the caches, and once more for each part of the tiles.
+  // instructions for them, and a sixteenth in matrix tiles; measured on AVX2 and AVX-512
+  // (bench/gemm_int8_bench.cc). Large weights come from memory. Two units for all multiply twice as
+  // much while a value is transformed, and while a byte comes from a cache. There weights count as
+  // within a network, whose other layers have taken the caches, and once more for each part of the
+  // tiles.
   constexpr int64_t kNear = 8 << 20;
   const bool is_wide = Int8GroupSize() == 4 && SharesWideUnits();
   const Cut cut = CutTiles(s);

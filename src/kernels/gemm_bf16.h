@@ -1,6 +1,6 @@
 #pragma once
 // Matrix product with a constant B of bfloat16, summed in float32. Processors whose
-// pairs are faster (MultipliesBf16Pairs) multiply such where A holds values of that type too,
+// pairs are faster (Bf16HasPairs) multiply such where A holds values of that type too,
 // others float32.
 
 #include <cstddef>

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <type_traits>
 
 // Processors that multiply bytes (VNNI) are a target of their own; those that have tiles do.
 #define HWY_WANT_AVX3_DL
@@ -32,7 +31,7 @@ namespace {
 static_assert(kTileRows == kInt8AmxRows);
 constexpr int64_t kTileGroups = kTileBytes / 4;
 constexpr int64_t kGroupBytes = kWidth * 4;  // of a panel
-constexpr int64_t kMostTails = 9;
+constexpr int64_t kMostTails = 9;            // segments whose last steps are copied
 
 // The groups of a segment in steps of one size. Where that is not possible the last step goes over
 // groups again that the one before has had; a copy of the panel has zeros there.
@@ -211,9 +210,8 @@ template <bool kSigned, bool kTwo>
 void MultiplyTiles(const Int8BlockArgs& args, const Steps& steps, int64_t pitch, Panel& panel,
                    const uint8_t* a0, const uint8_t* a1, const FirstStep& first,
                    Unstored (&before)[2]) {
-  HWY_ALIGN int32_t nowhere[kTileRows * kSumLanes];
+  KeptAwake awake;
   const uint8_t* b = panel.b;
-  int64_t asleep = 0;
   for (int64_t segment = 0; segment < args.segments; ++segment) {
     for (int64_t step = 0; step < steps.count; ++step) {
       for (int64_t i = 0; i < panel.next_step; ++i, panel.next += 64) {
@@ -231,10 +229,7 @@ void MultiplyTiles(const Int8BlockArgs& args, const Steps& steps, int64_t pitch,
         continue;
       }
       MultiplyStep<kSigned, kTwo, false>(a0 + 4 * at, a1 + 4 * at, args.a_bytes, right, first);
-      if (++asleep == kMostStepsAsleep) {
-        StoreTile<6>(nowhere, kTileBytes);
-        asleep = 0;
-      }
+      awake.Step();
     }
     b += args.groups * kGroupBytes;
     a0 += args.segment_bytes;
@@ -319,12 +314,7 @@ void BlockOf(const Int8BlockArgs& args) {
       }
     }
   }
-  constexpr int64_t kRowBytes = kWidth * 4;
-  int32_t* const last = sums[at ^ 1];
-  StoreTile<0>(last, kRowBytes);
-  StoreTile<1>(last + kSumLanes, kRowBytes);
-  StoreTile<2>(last + kTileRows * kWidth, kRowBytes);
-  StoreTile<3>(last + kTileRows * kWidth + kSumLanes, kRowBytes);
+  StoreSumTiles(sums[at ^ 1], kWidth * 4);
   for (Unstored& u : before) StoreLines(args, rows.pitch, u);
 }
 
@@ -332,8 +322,8 @@ void Block(const Int8BlockArgs& args) { args.flip ? BlockOf<true>(args) : BlockO
 
 bool Takes(const Int8BlockArgs& args) {
   constexpr int64_t kLeastRows = 4;
-  if (args.lines * args.rows < kLeastRows || (args.flip && args.column_sums == nullptr))
-    return false;
+  if (args.lines * args.rows < kLeastRows) return false;
+  if (args.flip && args.column_sums == nullptr) return false;
   return args.segments <= kMostTails || Steps(args.groups).is_even;
 }
 

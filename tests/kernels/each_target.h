@@ -18,7 +18,7 @@
 namespace sardonyx {
 
 // Runs body once for each SIMD target that was compiled and that the machine has, with AVX-512 for
-// processors that share wide units and for those that do not, and with and without tiles of bytes.
+// processors that share wide units and for those that do not, and with and without matrix tiles.
 template <typename Body>
 void ForEachTarget(Body&& body) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
@@ -32,7 +32,7 @@ void ForEachTarget(Body&& body) {
       body();
       AllowMatrixTilesForTest(true);
       if (!HasMatrixTiles() || !shares_wide_units) continue;
-      SCOPED_TRACE("tiles of bytes");
+      SCOPED_TRACE("matrix tiles");
       body();
     }
   }

@@ -36,6 +36,20 @@ TEST(TargetsDeathTest, EnvironmentForcesOne) {
   EXPECT_EXIT(Try(), testing::ExitedWithCode(0), "");
 }
 
+TEST(TargetsDeathTest, Avx512IsWithoutMatrixTiles) {
+  const auto Try = [] {
+    setenv("SARDONYX_TARGET", "avx512", 1);
+    try {
+      ApplyTargetFromEnvironment();
+    } catch (const Error&) {
+      std::_Exit(TargetName() == "avx512" ? 1 : 0);  // the machine has less
+    }
+    const bool says_so = MachineName().find("amx") != std::string::npos;
+    std::_Exit(TargetName() == "avx512" && !HasMatrixTiles() && !says_so ? 0 : 1);
+  };
+  EXPECT_EXIT(Try(), testing::ExitedWithCode(0), "");
+}
+
 TEST(TargetsDeathTest, StaysTheSame) {
   // Asking for it once made kernels run on another: packed weights did not fit any more.
   const auto Try = [] {
