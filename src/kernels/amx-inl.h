@@ -76,10 +76,11 @@ HWY_INLINE void StoreSumTiles(void* to, int64_t stride) {
 // 1,000 to wake (Granite Rapids): long sums store one now and then for nothing.
 class KeptAwake {
  public:
-  // To be called after each step of up to four products.
-  HWY_INLINE void Step() {
+  // To be called after as many times four products, or fewer.
+  HWY_INLINE void Step(int fours = 1) {
     constexpr int kMostAsleep = 16;
-    if (++steps_ < kMostAsleep) return;
+    steps_ += fours;
+    if (steps_ < kMostAsleep) return;
     StoreTile<6>(nowhere_, kTileBytes);
     steps_ = 0;
   }

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "base/round.h"
+#include "kernels/gemm_amx.h"
 #include "kernels/gemm_block.h"
 #include "kernels/gemm_epilogue.h"
 #include "kernels/gemv.h"
@@ -26,12 +27,15 @@ constexpr int64_t kBlockCBytes = 128 << 10;
 constexpr int64_t kOwnTiles = 3;
 constexpr int64_t kMostOwners = 8;
 
-// How a product is cut. Depends on the shape and on the SIMD target, never on the threads.
+// How a product is cut. Depends on the shape and on the SIMD target, never on the threads, but for
+// the parts of one by tiles, whose rows and columns are each summed alike in any part.
 struct Cut {
   bool gemv = false;  // few rows, B as it is
+  bool tiles = false;  // by matrix tiles (gemm_amx.h)
   int64_t items = 1;  // of the batch
   int64_t items_per_task = 1;
   int64_t row_parts = 1;  // tasks an item: row_parts x column_parts
+  int64_t row_unit = 1;   // parts end at whole ones
   int64_t column_parts = 1;
   int64_t owners = 1;       // threads that may have some of the row parts for themselves, 2^n
   int64_t column_step = 0;  // columns of a part, a multiple of the panel width
@@ -42,7 +46,8 @@ struct Cut {
   int64_t a_ld = 0;  // leading dimension of the copy
   enum class PackB { kNo, kAhead, kInTask } pack_b = PackB::kNo;
   int64_t b_items = 1;  // distinct matrices B that are packed ahead
-  size_t a_bytes = 0, b_bytes = 0, slot_bytes = 0;
+  size_t a_bytes = 0, b_bytes = 0;
+  size_t slot_bytes = 0, thirds_bytes = 0;  // of scratch of a task; the last of these for tiles
 
   int64_t Tasks() const { return CeilDiv(items, items_per_task) * row_parts * column_parts; }
 };
@@ -91,6 +96,7 @@ void CutRowsAndColumns(const GemmShape& s, int64_t parts, bool packed, Cut* cut)
     cut->column_parts = CeilDiv(panels, step);
   }
   cut->column_step = step * panel;
+  cut->row_unit = tile;
 
   const int64_t block = kBlockABytes / (std::max<int64_t>(cut->kc, 16) * 4);
   const int64_t c_rows = kBlockCBytes / (cut->column_step * 4);
@@ -100,9 +106,30 @@ void CutRowsAndColumns(const GemmShape& s, int64_t parts, bool packed, Cut* cut)
   cut->rows = RoundUp(CeilDiv(s.m, blocks), tile);
 }
 
-// Where A is copied and B packed: ahead of all tasks if several of them read it.
+// Each thread has a part, or two where these are large. Each part makes the thirds of all its rows
+// and columns, so that both are cut as rarely as may be, and the more of them there are of, first.
+void CutForTiles(const GemmShape& s, int threads, Cut* cut) {
+  const int64_t parts = CeilDiv(std::max(threads, 1), cut->items);
+  const GemmAmxParts tiles(s.m, s.n, parts);
+  cut->row_unit = tiles.row_unit;
+  cut->row_parts = tiles.row_parts;
+  cut->column_parts = tiles.column_parts;
+  cut->owners = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(cut->row_parts)));
+  cut->column_step = tiles.column_step;
+  cut->rows = GemmAmxRows(s.m);
+  cut->thirds_bytes = GemmAmxBytes(cut->rows, cut->kc);
+}
+
+// Where A is copied and B packed: ahead of all tasks if several of them read it, or may, with more
+// threads.
 void PlaceCopies(const GemmShape& s, bool packed, Cut* cut) {
-  if (s.a_transposed || RowsCollide(s.lda, s.m)) {
+  if (cut->tiles) {
+    if (s.a_transposed) {
+      cut->a_ld = RoundUp(s.k, 16) + 16;
+      cut->copy_a = Cut::CopyA::kAhead;
+      cut->a_bytes = static_cast<size_t>(cut->items * s.m * cut->a_ld) * 4;
+    }
+  } else if (s.a_transposed || RowsCollide(s.lda, s.m)) {
     cut->a_ld = RoundUp(s.k, 16) + 16;
     if (cut->column_parts > 1) {
       cut->copy_a = Cut::CopyA::kAhead;
@@ -115,10 +142,10 @@ void PlaceCopies(const GemmShape& s, bool packed, Cut* cut) {
   }
   if (packed) return;
   const bool shared = s.b_stride[0] == 0 && s.b_stride[1] == 0;
-  if (!shared && cut->row_parts == 1) {
+  if (!shared && (cut->row_parts == 1 || cut->tiles)) {
     cut->pack_b = Cut::PackB::kInTask;
-    cut->slot_bytes +=
-        static_cast<size_t>(RoundUp(std::min(s.n, cut->column_step), kPanelGranule) * s.k) * 4;
+    const int64_t most_columns = cut->tiles ? s.n : std::min(s.n, cut->column_step);
+    cut->slot_bytes += static_cast<size_t>(RoundUp(most_columns, kPanelGranule) * s.k) * 4;
   } else {
     cut->pack_b = Cut::PackB::kAhead;
     cut->b_items = shared ? 1 : cut->items;
@@ -126,10 +153,11 @@ void PlaceCopies(const GemmShape& s, bool packed, Cut* cut) {
   }
 }
 
-Cut CutGemm(const GemmShape& s, bool packed) {
+Cut CutGemm(const GemmShape& s, bool packed, int threads) {
   Cut cut;
   cut.items = s.batch[0] * s.batch[1];
   cut.gemv = !packed && s.m <= kGemvRows;
+  cut.tiles = GemmAmxPays(s.m, s.n, s.k);
 
   // Estimated microseconds at 100 GFLOP/s and 20 GB/s of B.
   const double item_us =
@@ -143,11 +171,15 @@ Cut CutGemm(const GemmShape& s, bool packed) {
   if (cut.gemv) {
     CutGemv(s, parts, &cut);
   } else {
-    CutRowsAndColumns(s, parts, packed, &cut);
+    if (cut.tiles) {
+      CutForTiles(s, threads, &cut);
+    } else {
+      CutRowsAndColumns(s, parts, packed, &cut);
+    }
     PlaceCopies(s, packed, &cut);
   }
   cut.a_bytes = AlignBytes(cut.a_bytes);
-  cut.slot_bytes = AlignBytes(cut.slot_bytes);
+  cut.slot_bytes = AlignBytes(cut.slot_bytes) + cut.thirds_bytes;
   return cut;
 }
 
@@ -199,10 +231,9 @@ void RunPart(const Context& x, int64_t item, int64_t row_part, int64_t column_pa
   const Cut& cut = x.cut;
   const int64_t p = item / s.batch[1], q = item % s.batch[1];
   const int64_t n0 = column_part * cut.column_step, n1 = std::min(s.n, n0 + cut.column_step);
-  // Parts end at whole tiles.
-  const int64_t tile = GemmTileRows(), tiles = CeilDiv(s.m, tile);
-  const int64_t m0 = tiles * row_part / cut.row_parts * tile;
-  const int64_t m1 = std::min(s.m, tiles * (row_part + 1) / cut.row_parts * tile);
+  const int64_t units = CeilDiv(s.m, cut.row_unit);
+  const int64_t m0 = units * row_part / cut.row_parts * cut.row_unit;
+  const int64_t m1 = std::min(s.m, units * (row_part + 1) / cut.row_parts * cut.row_unit);
 
   const float* a = x.a + p * s.a_stride[0] + q * s.a_stride[1];
   int64_t lda = s.lda;
@@ -219,6 +250,10 @@ void RunPart(const Context& x, int64_t item, int64_t row_part, int64_t column_pa
   args.n0 = 0;
   args.n1 = n1 - n0;
   args.ldc = s.ldc;
+  if (cut.tiles) {
+    args.thirds = slot;
+    slot += cut.thirds_bytes / sizeof(float);
+  }
   switch (cut.pack_b) {
     case Cut::PackB::kNo:
       args.b = x.packed_b + p * s.b_stride[0] + q * s.b_stride[1] + n0 * s.k;
@@ -310,7 +345,7 @@ void GemmPackRows(int64_t k, int64_t n, int64_t first, int64_t count, const floa
 
 size_t GemmScratchBytes(const GemmShape& shape, bool packed, int threads) {
   if (shape.m == 0 || shape.n == 0 || shape.batch[0] * shape.batch[1] == 0) return 0;
-  const Cut cut = CutGemm(shape, packed);
+  const Cut cut = CutGemm(shape, packed, threads);
   return cut.a_bytes + cut.b_bytes +
          cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(threads));
 }
@@ -318,7 +353,7 @@ size_t GemmScratchBytes(const GemmShape& shape, bool packed, int threads) {
 void Gemm(const GemmShape& shape, const float* a, const float* b, const float* packed_b, float* c,
           const Epilogue& epilogue, void* scratch, const Parallel& par) {
   if (shape.m == 0 || shape.n == 0 || shape.batch[0] * shape.batch[1] == 0) return;
-  const Cut cut = CutGemm(shape, packed_b != nullptr);
+  const Cut cut = CutGemm(shape, packed_b != nullptr, par.threads);
   using Tiles = PreparedEpilogue::Tiles;
   const PreparedEpilogue prepared(epilogue, cut.gemv ? Tiles::kNone : Tiles::kProduct);
   auto* bytes = static_cast<std::byte*>(scratch);

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "kernels/gemm_amx.h"
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -521,7 +522,10 @@ HWY_EXPORT(TileRows);
 
 int64_t GemmPanelWidth() { return HWY_DYNAMIC_DISPATCH(PanelWidth)(); }
 int64_t GemmTileRows() { return HWY_DYNAMIC_DISPATCH(TileRows)(); }
-void GemmBlock(const GemmBlockArgs& args) { HWY_DYNAMIC_DISPATCH(Block)(args); }
+void GemmBlock(const GemmBlockArgs& args) {
+  if (args.thirds != nullptr) return GemmBlockByAmx(args);
+  HWY_DYNAMIC_DISPATCH(Block)(args);
+}
 
 }  // namespace sardonyx
 #endif  // HWY_ONCE

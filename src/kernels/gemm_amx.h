@@ -1,0 +1,40 @@
+#pragma once
+// Products of float32 by the processor's matrix tiles (HasMatrixTiles), which multiply bfloat16.
+//
+// A float32 is the sum of three bfloat16, its thirds: it rounded to one, what that leaves rounded,
+// and the rest. Of the nine products of two numbers' thirds the six largest are summed, each exact,
+// in float32; the others are less than 2^-24 of the whole. Errors are about 0.45 of those of a chain
+// of fused multiply-adds (root mean square; K from 64 to 768), for pairs are rounded, not products.
+//
+// Thirds of numbers below 2^-102 are subnormal, which tiles take as zeros: such numbers keep fewer
+// bits beside larger ones of their row or column. Rows and columns that have no larger ones, and
+// such as are not finite, are multiplied by vectors.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/gemm_block.h"
+
+namespace sardonyx {
+
+// Whether a product of this size is faster so than by vectors.
+bool GemmAmxPays(int64_t rows, int64_t columns, int64_t k);
+
+// Rows of a block of a matrix of so many: the thirds of B are made once for each.
+int64_t GemmAmxRows(int64_t rows);
+
+// How a matrix of rows and columns is cut into `parts`, or a few more or less. Each part makes the
+// thirds of its rows and of its columns, so that of which there are more is cut first.
+struct GemmAmxParts {
+  GemmAmxParts(int64_t rows, int64_t columns, int64_t parts);
+  int64_t row_parts, column_parts;
+  int64_t row_unit, column_step;  // parts of the rows begin at multiples; columns of a part
+};
+
+// Bytes of scratch for blocks of as many rows and of K; a multiple of 64.
+size_t GemmAmxBytes(int64_t rows, int64_t kc);
+
+// GemmBlock with such scratch at args.thirds. Each row is summed alike in any block.
+void GemmBlockByAmx(const GemmBlockArgs& args);
+
+}  // namespace sardonyx
