@@ -110,7 +110,7 @@ void CutRowsAndColumns(const GemmShape& s, int64_t parts, bool packed, Cut* cut)
 // and columns, so that both are cut as rarely as may be, and the more of them there are of, first.
 void CutForTiles(const GemmShape& s, int threads, Cut* cut) {
   const int64_t parts = CeilDiv(std::max(threads, 1), cut->items);
-  const GemmAmxParts tiles(s.m, s.n, parts);
+  const GemmAmxParts tiles(s.m, s.n, s.k, parts);
   cut->row_unit = tiles.row_unit;
   cut->row_parts = tiles.row_parts;
   cut->column_parts = tiles.column_parts;

@@ -25,7 +25,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using Reals = hn::CappedTag<float, 16>;
 using Words = hn::RebindToUnsigned<Reals>;
-using Halves = hn::Repartition<uint16_t, Words>;
+using Halves = hn::Repartition<int16_t, Words>;
 using V = hn::Vec<Reals>;
 constexpr int64_t kLanes = 16, kWidth = 2 * kLanes;
 
@@ -40,6 +40,13 @@ constexpr int64_t kLeftStepBytes = kThirds * kLeftThirdBytes;
 constexpr int64_t kRightThirdBytes = 2 * kTileRows * kRowBytes;
 constexpr int64_t kRightStepBytes = kThirds * kRightThirdBytes;
 
+// Of a tile: the sizes of its rows' largest values, at most kLarge but where they are not ordinary;
+// and the least that is not zero, 0 if one is not ordinary.
+struct RowSizes {
+  int16_t rows[kTileRows];
+  int16_t least;
+};
+
 struct Scratch {
   int64_t steps, pairs;  // of K; of tiles
   int64_t left_bytes, right_bytes, row_bytes, size_bytes;
@@ -50,14 +57,17 @@ struct Scratch {
         left_bytes(pairs * steps * kLeftStepBytes),
         right_bytes(steps * kRightStepBytes),
         row_bytes(steps * kStep * 4),
-        size_bytes(RoundUp(2 * pairs * kTileRows * 2, 64)) {}
+        size_bytes(RoundUp(2 * pairs * static_cast<int64_t>(sizeof(RowSizes)), 64)) {}
 };
 
-// bfloat16, sign left out, of numbers whose thirds are normal, and of two whose products' are.
-constexpr int kLeastExponent = 127 - 90, kLeastExponents = 2 * 127 - 100;
-constexpr uint16_t kLeast = kLeastExponent << 7, kInfinity = 0x7f80;
-bool IsOrdinary(uint16_t largest) {
+// Sizes are bfloat16 without the sign. Thirds of the least one are normal, as are products of two
+// that are 2^-100 together, such as of the least and a large one.
+constexpr int16_t kLeast = (127 - 90) << 7, kLarge = (127 - 10) << 7, kInfinity = 0x7f80;
+bool IsOrdinary(int16_t largest) {
   return largest == 0 || (largest >= kLeast && largest < kInfinity);
+}
+bool AreOrdinary(int16_t row, int16_t column) {
+  return (row >> 7) + (column >> 7) >= 2 * 127 - 100;
 }
 
 // Thirds of values in pairs, and the size of the largest of each column of words.
@@ -68,7 +78,7 @@ class Splitter {
     const Words words;
     const Halves halves;
     const auto first = Pair(&x, &y);
-    const auto sizes = hn::And(hn::BitCast(halves, first), hn::Set(halves, uint16_t{0x7fff}));
+    const auto sizes = hn::And(hn::BitCast(halves, first), hn::Set(halves, int16_t{0x7fff}));
     largest_ = hn::Max(largest_, sizes);
     hn::Store(first, words, reinterpret_cast<uint32_t*>(to));
     hn::Store(Pair(&x, &y), words, reinterpret_cast<uint32_t*>(to + third_bytes));
@@ -96,8 +106,8 @@ class Splitter {
   hn::Vec<Halves> largest_;
 };
 
-// Splits a row of A; returns the size of its largest value.
-uint16_t SplitRow(const float* HWY_RESTRICT a, int64_t kc, uint8_t* HWY_RESTRICT to) {
+// Splits a row of A; returns the size of its largest value, or kLarge if that is larger.
+HWY_INLINE int16_t SplitRow(const float* HWY_RESTRICT a, int64_t kc, uint8_t* HWY_RESTRICT to) {
   const Reals d;
   Splitter splitter;
   int64_t k = 0;
@@ -112,7 +122,12 @@ uint16_t SplitRow(const float* HWY_RESTRICT a, int64_t kc, uint8_t* HWY_RESTRICT
     };
     splitter.Split(part(0), part(kLanes), to, kLeftThirdBytes);
   }
-  return hn::GetLane(hn::MaxOfLanes(Halves(), splitter.largest()));
+  const Halves halves;
+  const auto largest = splitter.largest();
+  const auto is_over = hn::Gt(largest, hn::Set(halves, int16_t{kInfinity - 1}));
+  const auto is_large = hn::Gt(largest, hn::Set(halves, int16_t{kLarge - 1}));
+  if (hn::AllFalse(halves, is_over) && !hn::AllFalse(halves, is_large)) return kLarge;
+  return hn::GetLane(hn::MaxOfLanes(halves, largest));
 }
 
 // Splits a panel of B step by step: one ahead of the products that need it.
@@ -143,14 +158,14 @@ class PanelSplitter {
   }
   // The size of the smallest of the columns' largest values that are not zero (kInfinity if there
   // is none), or 0 if some column is none for tiles.
-  uint16_t Smallest() const {
-    HWY_ALIGN uint16_t sizes[2][2 * kLanes];
+  int16_t Smallest() const {
+    HWY_ALIGN int16_t sizes[2][2 * kLanes];
     hn::Store(first_.largest(), Halves(), sizes[0]);
     hn::Store(second_.largest(), Halves(), sizes[1]);
-    uint16_t smallest = kInfinity;
+    int16_t smallest = kInfinity;
     for (const auto& half : sizes) {
       for (int64_t j = 0; j < 2 * kLanes; j += 2) {
-        const uint16_t largest = std::max(half[j], half[j + 1]);
+        const int16_t largest = std::max(half[j], half[j + 1]);
         if (!IsOrdinary(largest)) return 0;
         if (largest != 0) smallest = std::min(smallest, largest);
       }
@@ -185,7 +200,8 @@ HWY_INLINE void AddFour() {
 }
 
 // What products fetch on their way: lines of the next panel, and the rows that they will be stored
-// to, a few at each of six parts of a step, for more at a time would keep tiles waiting.
+// to, a few at each part of a step, for more at a time would keep tiles waiting.
+constexpr int64_t kParts = 6;
 struct Ahead {
   const float* next;
   int64_t lines;  // at each part
@@ -206,9 +222,8 @@ struct Ahead {
 // `b`, which is split on the way if kSplits.
 template <bool kTwo, bool kSplits>
 HWY_NOINLINE void Multiply(const uint8_t* a, int64_t height, const uint8_t* b, int64_t steps,
-                           PanelSplitter* splitter, Ahead ahead, float* sums) {
+                           PanelSplitter* splitter, Ahead ahead, KeptAwake& awake, float* sums) {
   HWY_ALIGN static constexpr float kZeros[kLanes] = {};
-  KeptAwake awake;
   LoadTile<0>(kZeros, 0);
   LoadTile<1>(kZeros, 0);
   LoadTile<2>(kZeros, 0);
@@ -258,25 +273,24 @@ class TileBlock {
     left_ = static_cast<uint8_t*>(args.thirds);
     right_ = left_ + scratch_.left_bytes;
     row_ = reinterpret_cast<float*>(right_ + scratch_.right_bytes);
-    sizes_ = reinterpret_cast<uint16_t*>(right_ + scratch_.right_bytes + scratch_.row_bytes);
+    sizes_ = reinterpret_cast<RowSizes*>(right_ + scratch_.right_bytes + scratch_.row_bytes);
   }
 
   void Run() {
     for (int64_t n = args_.n0; n < args_.n1; n += kWidth) {
-      const int64_t columns = std::min(kWidth, args_.n_total - n);
-      const int64_t width = RoundUp(columns, kPanelGranule);
-      const float* const panel = args_.b + n * args_.k_total + args_.k0 * width;
-      PanelSplitter splitter(panel, width, args_.kc, right_);
+      Panel panel{.n = n, .columns = std::min(kWidth, args_.n_total - n), .smallest = kInfinity};
+      const int64_t width = RoundUp(panel.columns, kPanelGranule);
+      const float* const from = args_.b + n * args_.k_total + args_.k0 * width;
+      PanelSplitter splitter(from, width, args_.kc, right_);
       // What lies behind the last panel may be what another thread writes.
-      const bool is_last = n + kWidth >= args_.n1;
       Ahead ahead{};
-      ahead.next = is_last ? args_.next : panel + args_.k_total * width;
+      ahead.next = n + kWidth >= args_.n1 ? args_.next : from + args_.k_total * width;
+      const int64_t parts = kParts * scratch_.steps;
       if (ahead.next != nullptr) {
-        ahead.lines = CeilDiv(args_.kc * width / kLanes, 6 * scratch_.pairs * scratch_.steps);
+        ahead.lines = CeilDiv(args_.kc * width / kLanes, scratch_.pairs * parts);
       }
       ahead.ldc = args_.ldc;
-      uint16_t smallest = kInfinity;
-      for (int64_t tile = 0; tile < count_; tile += 2) {
+      for (int64_t tile = 0; tile < count_; tile += 2, at_ ^= 1) {
         if (n == args_.n0) SplitRows(tile);
         const bool two = tile + 1 < count_;
         uint8_t* const a = left_ + tile / 2 * scratch_.steps * kLeftStepBytes;
@@ -284,27 +298,39 @@ class TileBlock {
         ahead.rows = two ? 2 * height_ : height_;
         if (tile == 0) {
           const auto multiply = two ? Multiply<true, true> : Multiply<false, true>;
-          multiply(a, height_, right_, scratch_.steps, &splitter, ahead, sums_);
-          smallest = splitter.Smallest();
+          multiply(a, height_, right_, scratch_.steps, &splitter, ahead, awake_, sums_[at_]);
+          panel.smallest = splitter.Smallest();
         } else {
           const auto multiply = two ? Multiply<true, false> : Multiply<false, false>;
-          multiply(a, height_, right_, scratch_.steps, nullptr, ahead, sums_);
+          multiply(a, height_, right_, scratch_.steps, nullptr, ahead, awake_, sums_[at_]);
         }
-        if (ahead.next != nullptr) ahead.next += 6 * ahead.lines * scratch_.steps * kLanes;
-        if (smallest == 0) {
+        if (ahead.next != nullptr) ahead.next += ahead.lines * parts * kLanes;
+        FinishLast();
+        if (panel.smallest == 0) {
           // The other rows are split if they have to be.
           for (int64_t t = 2; n == args_.n0 && t < count_; t += 2) SplitRows(t);
           MultiplyByVectors(n);
           break;
         }
-        for (int64_t t = tile; t < std::min(tile + 2, count_); ++t) {
-          Finish(t, n, columns, smallest, sums_ + (t - tile) * kTileRows * kWidth);
-        }
+        last_ = {panel, tile, two ? 2 : 1, sums_[at_]};
       }
     }
+    FinishLast();
   }
 
  private:
+  struct Panel {
+    int64_t n, columns;
+    int16_t smallest;  // see PanelSplitter
+  };
+  // Tiles that are multiplied, but not finished.
+  struct Last {
+    Panel panel;
+    int64_t tile;
+    int tiles;
+    float* sums;
+  };
+
   int64_t RowOf(int64_t tile) const { return std::min(tile * height_, args_.rows - height_); }
 
   // Row `row` of A in one piece.
@@ -322,10 +348,17 @@ class TileBlock {
   // A pair of tiles, or the last one.
   void SplitRows(int64_t tile) {
     uint8_t* to = left_ + tile / 2 * scratch_.steps * kLeftStepBytes;
+    // A row takes some 10 cycles a step, and as many beside; four products take 64.
+    const int slept = static_cast<int>(scratch_.steps / 6 + 1);
     for (int64_t t = tile; t < std::min(tile + 2, count_); ++t) {
+      int16_t least = kInfinity;
       for (int64_t r = 0; r < height_; ++r, to += kRowBytes) {
-        sizes_[t * kTileRows + r] = SplitRow(Row(RowOf(t) + r), args_.kc, to);
+        const int16_t size = SplitRow(Row(RowOf(t) + r), args_.kc, to);
+        sizes_[t].rows[r] = size;
+        if (size != 0) least = std::min(least, IsOrdinary(size) ? size : int16_t{0});
+        awake_.Step(slept);
       }
+      sizes_[t].least = least;
     }
   }
 
@@ -338,40 +371,64 @@ class TileBlock {
     GemmBlock(args);
   }
 
-  // Rows that are none for tiles, by vectors: each alone, so that it is summed alike in any block.
-  void Mend(int64_t tile, int64_t n, int64_t columns, uint16_t smallest, float* sums) const {
-    for (int64_t r = 0; r < height_; ++r, sums += kWidth) {
-      const uint16_t size = sizes_[tile * kTileRows + r];
-      if (IsOrdinary(size) && (size == 0 || (size >> 7) + (smallest >> 7) >= kLeastExponents)) {
-        continue;
-      }
-      GemmBlockArgs args{};
-      args.a = args_.a + (RowOf(tile) + r) * args_.lda;
-      args.lda = args_.lda;
-      args.a_pieces = args_.a_pieces;
-      args.a_step = args_.a_step;
-      args.a_starts = args_.a_starts;
-      args.rows = 1;
-      args.b = args_.b + n * args_.k_total;
-      args.k_total = args_.k_total;
-      args.k0 = args_.k0;
-      args.kc = args_.kc;
-      args.n_total = args.n1 = columns;
-      args.c = sums;
-      args.ldc = kWidth;
-      GemmBlock(args);
-    }
+  // Row `row` of a panel by vectors: alone, so that it is summed alike in any block.
+  void MultiplyRow(int64_t row, const Panel& panel, float* sums) const {
+    GemmBlockArgs args{};
+    args.a = args_.a + row * args_.lda;
+    args.lda = args_.lda;
+    args.a_pieces = args_.a_pieces;
+    args.a_step = args_.a_step;
+    args.a_starts = args_.a_starts;
+    args.rows = 1;
+    args.b = args_.b + panel.n * args_.k_total;
+    args.k_total = args_.k_total;
+    args.k0 = args_.k0;
+    args.kc = args_.kc;
+    args.n_total = args.n1 = panel.columns;
+    args.c = sums;
+    args.ldc = kWidth;
+    GemmBlock(args);
   }
 
-  void Finish(int64_t tile, int64_t n, int64_t columns, uint16_t smallest, float* sums) const {
-    Mend(tile, n, columns, smallest, sums);
+  // Finishes the sums of the tiles before, which have left for memory while others were multiplied.
+  void FinishLast() {
+    float* sums = last_.sums;
+    for (int64_t tile = last_.tile; tile < last_.tile + last_.tiles; ++tile) {
+      if (!AreOrdinary(sizes_[tile].least, last_.panel.smallest)) {
+        for (int64_t r = 0; r < height_; ++r) {
+          const int16_t size = sizes_[tile].rows[r];
+          if (size == 0 || (IsOrdinary(size) && AreOrdinary(size, last_.panel.smallest))) continue;
+          MultiplyRow(RowOf(tile) + r, last_.panel, sums + r * kWidth);
+        }
+      }
+      Finish(tile, last_.panel, sums);
+      sums += kTileRows * kWidth;
+    }
+    last_.tiles = 0;
+  }
+
+  void Finish(int64_t tile, const Panel& panel, const float* sums) const {
     const int64_t begin = tile * height_, again = begin - RowOf(tile), rows = height_ - again;
-    float* const c = args_.c + begin * args_.ldc + n;
-    TileStore store = StoreOf(args_.accumulate, args_.epilogue, n);
-    store.residual = ResidualOf(args_.epilogue, begin, n);
-    FinishTile(sums + again * kWidth, kWidth, rows, columns, c, args_.ldc, store);
+    float* c = args_.c + begin * args_.ldc + panel.n;
+    sums += again * kWidth;
+    TileStore store = StoreOf(args_.accumulate, args_.epilogue, panel.n);
+    store.residual = ResidualOf(args_.epilogue, begin, panel.n);
+    constexpr int64_t kTogether = 8;
+    int64_t r = 0;
+    for (; r + kTogether <= rows && panel.columns == kWidth; r += kTogether) {
+      V acc[kTogether][2];
+#pragma GCC unroll 8
+      for (int64_t i = 0; i < kTogether; ++i) {
+        acc[i][0] = hn::Load(Reals(), sums + (r + i) * kWidth);
+        acc[i][1] = hn::Load(Reals(), sums + (r + i) * kWidth + kLanes);
+      }
+      StoreTile(Reals(), acc, c + r * args_.ldc, args_.ldc, store);
+      if (store.residual != nullptr) store.residual += kTogether * store.residual_ld;
+    }
+    FinishTile(sums + r * kWidth, kWidth, rows - r, panel.columns, c + r * args_.ldc, args_.ldc,
+               store);
     if (args_.epilogue != nullptr && args_.epilogue->activation.kind != Activation::Kind::kNone) {
-      ApplyActivation(args_.epilogue->activation, c, args_.ldc, rows, columns);
+      ApplyActivation(args_.epilogue->activation, c, args_.ldc, rows, panel.columns);
     }
   }
 
@@ -381,8 +438,11 @@ class TileBlock {
   const Tiles tiles_;
   uint8_t *left_, *right_;
   float* row_;
-  uint16_t* sizes_;  // of the largest value of each row of each tile
-  HWY_ALIGN float sums_[2 * kTileRows * kWidth];
+  RowSizes* sizes_;  // of each tile
+  KeptAwake awake_;
+  Last last_{};
+  int at_ = 0;  // of the sums
+  HWY_ALIGN float sums_[2][2 * kTileRows * kWidth];
 };
 
 void Block(const GemmBlockArgs& args) { TileBlock(args).Run(); }
@@ -410,9 +470,33 @@ namespace {
 constexpr int64_t kTile = 16;  // rows or columns
 }  // namespace
 
-bool GemmAmxPays(int64_t rows, int64_t columns, int64_t k) {
-  return rows >= 48 && columns >= 64 && k >= 2 * kTile && HasMatrixTiles() &&
-         HWY_DYNAMIC_DISPATCH(Bytes)(rows, k) > 0;
+// Cycles on Granite Rapids.
+namespace {
+constexpr double kPairStep = 500, kPair = 550;  // a pair of tiles of rows with a panel, and a step
+constexpr double kRowStep = 18, kRow = 10;      // a row that is split
+constexpr double kPanelStep = 330;              // a panel that is
+constexpr double kProduct = 1 / 26.5;           // by vectors
+
+// That it takes to split all rows, or a panel after the other.
+double RowCycles(int64_t rows, double steps, double row_cycles) {
+  return static_cast<double>(rows) * (kRowStep * steps + kRow + row_cycles);
+}
+double PanelCycles(int64_t columns, double steps) {
+  return static_cast<double>(CeilDiv(columns, 2 * kTile)) * kPanelStep * steps;
+}
+double StepsOf(int64_t k) { return static_cast<double>(CeilDiv(k, 2 * kTile)); }
+}  // namespace
+
+bool GemmAmxPays(int64_t rows, int64_t columns, int64_t k, double row_cycles) {
+  if (rows < kTile || k < kTile || !HasMatrixTiles()) return false;
+  if (HWY_DYNAMIC_DISPATCH(Bytes)(rows, k) == 0) return false;
+  const double steps = StepsOf(k), pairs = static_cast<double>(CeilDiv(rows, kTile)) / 2;
+  const auto panels = static_cast<double>(CeilDiv(columns, 2 * kTile));
+  const auto blocks = static_cast<double>(CeilDiv(rows, GemmAmxRows(rows)));
+  const double tiles = panels * pairs * (kPairStep * steps + kPair) +
+                       blocks * PanelCycles(columns, steps) + RowCycles(rows, steps, row_cycles);
+  const int64_t products = rows * RoundUp(columns, kPanelGranule) * k;
+  return tiles < 0.95 * kProduct * static_cast<double>(products);
 }
 
 int64_t GemmAmxRows(int64_t rows) {
@@ -420,7 +504,8 @@ int64_t GemmAmxRows(int64_t rows) {
   return RoundUp(CeilDiv(rows, CeilDiv(rows, kMostRows)), 2 * kTile);
 }
 
-GemmAmxParts::GemmAmxParts(int64_t rows, int64_t columns, int64_t parts)
+GemmAmxParts::GemmAmxParts(int64_t rows, int64_t columns, int64_t k, int64_t parts,
+                           double row_cycles)
     : row_unit(2 * kTile) {
   constexpr int64_t kLeast = 64;  // rows or columns of a part
   const int64_t panel = 2 * kTile, panels = CeilDiv(columns, panel);
@@ -429,9 +514,10 @@ GemmAmxParts::GemmAmxParts(int64_t rows, int64_t columns, int64_t parts)
   // Twice as many where each is large: threads then end together.
   constexpr int64_t kLarge = 384;
   const auto wanted = [&](int64_t count) { return count >= 2 * parts * kLarge ? 2 * parts : parts; };
+  // Rows that another thread has written, at 10 GB/s, come in as long as they are split in.
   if (parts == 1) {
     row_parts = column_parts = 1;
-  } else if (rows >= columns) {
+  } else if (PanelCycles(columns, StepsOf(k)) < 2 * RowCycles(rows, StepsOf(k), row_cycles)) {
     row_parts = std::clamp<int64_t>(wanted(rows), 1, most_rows);
     column_parts = std::clamp<int64_t>(CeilDiv(parts, row_parts), 1, most_columns);
   } else {

@@ -17,16 +17,17 @@
 
 namespace sardonyx {
 
-// Whether a product of this size is faster so than by vectors.
-bool GemmAmxPays(int64_t rows, int64_t columns, int64_t k);
+// Whether a product of this size is faster so than by vectors, where each row takes so many cycles
+// more: for those that only vectors read where they lie. If few rows pay, so do more.
+bool GemmAmxPays(int64_t rows, int64_t columns, int64_t k, double row_cycles = 0);
 
 // Rows of a block of a matrix of so many: the thirds of B are made once for each.
 int64_t GemmAmxRows(int64_t rows);
 
-// How a matrix of rows and columns is cut into `parts`, or a few more or less. Each part makes the
-// thirds of its rows and of its columns, so that of which there are more is cut first.
+// How a product is cut into `parts`, or a few more or less. Each part makes the thirds of its rows
+// and of its columns, so that those are cut first which take longer; row_cycles as above.
 struct GemmAmxParts {
-  GemmAmxParts(int64_t rows, int64_t columns, int64_t parts);
+  GemmAmxParts(int64_t rows, int64_t columns, int64_t k, int64_t parts, double row_cycles = 0);
   int64_t row_parts, column_parts;
   int64_t row_unit, column_step;  // parts of the rows begin at multiples; columns of a part
 };

@@ -7,6 +7,7 @@
 
 #include "conv_shape.h"
 #include "kernels/conv_internal.h"
+#include "kernels/targets.h"
 
 namespace sardonyx {
 namespace {
@@ -27,6 +28,7 @@ TEST(Conv, EachOwnerHasItsRows) {
 }
 
 TEST(Conv, Choice) {
+  AllowMatrixTilesForTest(false);
   const ConvShape depthwise = Shape(1, 32, 32, {{9, 3}, {9, 3}}, 32);
   EXPECT_EQ(ChooseConv(depthwise), ConvAlgorithm::kDepthwise);
   const ConvShape large = Shape(1, 64, 64, {{56, 3, 1, 1, 1, 1}, {56, 3, 1, 1, 1, 1}});
@@ -50,6 +52,16 @@ TEST(Conv, Choice) {
   EXPECT_EQ(ChooseConv(Shape(1, 64, 64, {{56}, {56}})), ConvAlgorithm::kGemm);
   EXPECT_EQ(ConvRefusal(ConvAlgorithm::kWinograd4, Shape(1, 8, 8, {{9, 3, 2}, {9, 3, 2}})),
             "stride is not 1");
+  AllowMatrixTilesForTest(true);
+}
+
+// Matrix tiles save more than products of strides do.
+TEST(Conv, ChoiceWithMatrixTiles) {
+  if (!HasMatrixTiles()) GTEST_SKIP() << "the processor has no matrix tiles";
+  const std::vector<Axis> halved(2, {56, 3, 2, 1, 1, 1});
+  EXPECT_EQ(ChooseConv(Shape(1, 128, 128, halved)), ConvAlgorithm::kGemm);
+  const ConvShape large = Shape(1, 64, 64, {{56, 3, 1, 1, 1, 1}, {56, 3, 1, 1, 1, 1}});
+  EXPECT_EQ(ChooseConv(large), ConvAlgorithm::kWinograd4);
 }
 
 }  // namespace
