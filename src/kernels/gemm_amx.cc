@@ -474,7 +474,7 @@ constexpr int64_t kTile = 16;  // rows or columns
 namespace {
 constexpr double kPairStep = 500, kPair = 550;  // a pair of tiles of rows with a panel, and a step
 constexpr double kRowStep = 18, kRow = 10;      // a row that is split
-constexpr double kPanelStep = 330;              // a panel that is
+constexpr double kPanelStep = 500;              // a panel that is
 constexpr double kProduct = 1 / 26.5;           // by vectors
 
 // That it takes to split all rows, or a panel after the other.
