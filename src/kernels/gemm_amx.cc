@@ -290,8 +290,9 @@ class TileBlock {
         ahead.lines = CeilDiv(args_.kc * width / kLanes, scratch_.pairs * parts);
       }
       ahead.ldc = args_.ldc;
+      const bool splits_rows = n == args_.n0 && !args_.has_thirds;
       for (int64_t tile = 0; tile < count_; tile += 2, at_ ^= 1) {
-        if (n == args_.n0) SplitRows(tile);
+        if (splits_rows) SplitRows(tile);
         const bool two = tile + 1 < count_;
         uint8_t* const a = left_ + tile / 2 * scratch_.steps * kLeftStepBytes;
         ahead.c = args_.c + RowOf(tile) * args_.ldc + n;
@@ -308,7 +309,7 @@ class TileBlock {
         FinishLast();
         if (panel.smallest == 0) {
           // The other rows are split if they have to be.
-          for (int64_t t = 2; n == args_.n0 && t < count_; t += 2) SplitRows(t);
+          for (int64_t t = 2; splits_rows && t < count_; t += 2) SplitRows(t);
           MultiplyByVectors(n);
           break;
         }

@@ -65,6 +65,7 @@ struct GemmBlockArgs {
   const float* next;             // read after the last panel, as much; null: what lies behind it
   const TileEpilogue* epilogue;  // with the last range of K; may be null; indexed as c is
   void* thirds;                  // scratch for products by matrix tiles (gemm_amx.h); null: without
+  bool has_thirds;               // of these rows, from a block before
 };
 // Of kLeastRows rows or more, all are summed in the same order, however these are cut into blocks
 // of as many.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "kernels/gemm_amx.h"
 #include "kernels/gemm_block.h"
 #include "kernels/gemm_epilogue.h"
 #include "kernels/narrow_panel.h"
@@ -28,17 +29,20 @@ int64_t RowsAtOnce(const NarrowMatrix& b, int64_t m) {
   return b.rounds_a ? m : std::min(m, kNarrowRows);
 }
 
-// How a product is cut; depends on shape and SIMD target, never on threads.
+// How a product is cut; depends on shape and SIMD target, never on threads, but for the parts of one
+// by tiles, in any of which a row is summed alike.
 struct Cut {
-  bool few = false;  // rows, or rounded ones: no panel is widened
+  bool few = false;    // rows, or rounded ones: no panel is widened
+  bool tiles = false;  // by matrix tiles (gemm_amx.h)
   int64_t kc = 0, rows = 0, a_ld = 0;
   int64_t row_parts = 1, column_parts = 1;
   int64_t panels = 0;
   int64_t a_floats = 0;                      // of a copy of A
   int64_t shared_bytes = 0, slot_bytes = 0;  // of scratch: of all tasks, of each
+  int64_t thirds_bytes = 0;                  // of the latter, for tiles
 };
 
-Cut CutNarrow(const NarrowMatrix& b, int64_t m, int64_t lda) {
+Cut CutNarrow(const NarrowMatrix& b, int64_t m, int64_t lda, int threads) {
   Cut cut;
   const int64_t panel = GemmPanelWidth(), tile = GemmTileRows();
   cut.panels = CeilDiv(b.n, panel);
@@ -58,6 +62,17 @@ Cut CutNarrow(const NarrowMatrix& b, int64_t m, int64_t lda) {
   }
   cut.kc = GemmDepth(b.k);
   if (b.block != 0) cut.kc = RoundUp(cut.kc, b.block);
+  cut.tiles = GemmAmxPays(m, b.n, b.k);
+  if (cut.tiles) {
+    // Blocks of rows, for each of which a panel is widened; each part splits the rows of its block.
+    cut.rows = GemmAmxRows(m);
+    cut.row_parts = CeilDiv(m, cut.rows);
+    const GemmAmxParts parts(1, b.n, b.k, CeilDiv(std::max(threads, 1), cut.row_parts));
+    cut.column_parts = parts.column_parts;
+    cut.thirds_bytes = static_cast<int64_t>(GemmAmxBytes(cut.rows, cut.kc));
+    cut.slot_bytes = cut.thirds_bytes + Align(RoundUp(cut.kc, 16) * panel * 4);
+    return cut;
+  }
   cut.rows = std::max(tile, kBlockABytes / (cut.kc * 4) / tile * tile);
   cut.row_parts = CeilDiv(m, cut.rows);
   cut.rows = RoundUp(CeilDiv(m, cut.row_parts), tile);
@@ -170,6 +185,10 @@ void RunBlock(const Context& x, int64_t row_part, int64_t part, const float* a, 
   GemmBlockArgs args{};
   args.rows = std::min(cut.rows, x.m - row);
   args.ldc = x.ldc;
+  if (cut.tiles) {
+    args.thirds = slot;
+    slot += static_cast<size_t>(cut.thirds_bytes) / sizeof(float);
+  }
   args.b = args.next = slot;  // behind it is another thread's
   args.lda = lda;
   for (int64_t k0 = 0; k0 < b.k; k0 += cut.kc) {
@@ -183,6 +202,7 @@ void RunBlock(const Context& x, int64_t row_part, int64_t part, const float* a, 
       const TileEpilogue tile = x.epilogue.Tile(row, n);
       const bool last = k0 + args.kc == b.k;
       args.epilogue = last && x.epilogue.InRegisters() ? &tile : nullptr;
+      args.has_thirds = n > begin;
       GemmBlock(args);
     }
   }
@@ -244,14 +264,14 @@ void PackNarrowBlocks(const NarrowMatrix& b, const uint8_t* codes, const float* 
 }
 
 size_t GemmNarrowScratchBytes(const NarrowMatrix& b, int64_t m, int64_t lda, int threads) {
-  const Cut cut = CutNarrow(b, m, lda);
+  const Cut cut = CutNarrow(b, m, lda, threads);
   return static_cast<size_t>(cut.shared_bytes + cut.slot_bytes * ScratchSlots::CountFor(threads));
 }
 
 void GemmNarrow(const NarrowMatrix& b, const void* packed, int64_t m, const float* a, int64_t lda,
                 float* c, int64_t ldc, const Epilogue& epilogue, void* scratch,
                 const Parallel& par) {
-  const Cut cut = CutNarrow(b, m, lda);
+  const Cut cut = CutNarrow(b, m, lda, par.threads);
   using Tiles = PreparedEpilogue::Tiles;
   const PreparedEpilogue prepared(epilogue, cut.few ? Tiles::kNone : Tiles::kProduct);
   auto* const shared = static_cast<float*>(scratch);

@@ -128,6 +128,7 @@ TEST(GemmNarrowTest, Halves) {
       Check({kType, 700, 70, 0}, m);
     }
     Check({kType, 1024 - 3, 33, 0}, 200);
+    Check({kType, 700, 133, 0}, 290);
     Check({kType, 512, 1024, 0}, 1);
     Check({kType, 512, 1024, 0}, 40);
   });
@@ -181,6 +182,7 @@ TEST(GemmNarrowTest, Blocks) {
         }
       }
       Check({type, 700, 70, 64}, 33);
+      Check({type, 700, 133, 64}, 290);
       Check({type, 512, 1024, 32}, 1);
     }
   });
