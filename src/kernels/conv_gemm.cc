@@ -28,9 +28,9 @@ struct Cut {
   int64_t k = 0, n = 0, pixels = 0;  // of a group's product
   bool tiles = false;                // by matrix tiles (gemm_amx.h)
   int64_t row_parts = 1, column_parts = 1, most_columns = 0;
-  int64_t row_unit = 1;  // parts of the rows begin at multiples of it
+  int64_t row_unit = 1;    // parts of the rows begin at multiples of it
   int64_t row_height = 1;  // and blocks of them at multiples of this one
-  int64_t pieces = 0;    // of each line, which are then the parts of the rows; else 0
+  int64_t pieces = 0;      // of each line, which are then the parts of the rows; else 0
   int64_t kc = 0, rows = 0;
   enum class Source { kDirect, kAhead, kLines, kInTask } source = Source::kInTask;
   int64_t a_ld = 0;

@@ -30,9 +30,9 @@ constexpr int64_t kMostOwners = 8;
 // How a product is cut. Depends on the shape and on the SIMD target, never on the threads, but for
 // the parts of one by tiles, whose rows and columns are each summed alike in any part.
 struct Cut {
-  bool gemv = false;  // few rows, B as it is
+  bool gemv = false;   // few rows, B as it is
   bool tiles = false;  // by matrix tiles (gemm_amx.h)
-  int64_t items = 1;  // of the batch
+  int64_t items = 1;   // of the batch
   int64_t items_per_task = 1;
   int64_t row_parts = 1;  // tasks an item: row_parts x column_parts
   int64_t row_unit = 1;   // parts end at whole ones

@@ -340,7 +340,8 @@ class TileBlock {
     if (args_.a_pieces <= 1) return a;
     const int64_t run = args_.kc / args_.a_pieces;
     for (int64_t i = 0; i < args_.a_pieces; ++i) {
-      const float* const from = a + (args_.a_starts == nullptr ? i * args_.a_step : args_.a_starts[i]);
+      const float* const from =
+          a + (args_.a_starts == nullptr ? i * args_.a_step : args_.a_starts[i]);
       std::memcpy(row_ + i * run, from, static_cast<size_t>(run) * 4);
     }
     return row_;
@@ -468,7 +469,8 @@ HWY_EXPORT(Block);
 HWY_EXPORT(Bytes);
 
 namespace {
-constexpr int64_t kTile = 16;  // rows or columns
+constexpr int64_t kTile = 16;       // rows or columns
+constexpr int64_t kMostRows = 256;  // of a block
 }  // namespace
 
 // Cycles on Granite Rapids.
@@ -491,9 +493,10 @@ double StepsOf(int64_t k) { return static_cast<double>(CeilDiv(k, 2 * kTile)); }
 bool GemmAmxPays(int64_t rows, int64_t columns, int64_t k, double row_cycles) {
   if (rows < kTile || k < kTile || !HasMatrixTiles()) return false;
   if (HWY_DYNAMIC_DISPATCH(Bytes)(rows, k) == 0) return false;
-  const double steps = StepsOf(k), pairs = static_cast<double>(CeilDiv(rows, kTile)) / 2;
+  // As if all tiles and blocks were full, so that a row never pays less beside others.
+  const double steps = StepsOf(k), pairs = static_cast<double>(rows) / (2 * kTile);
   const auto panels = static_cast<double>(CeilDiv(columns, 2 * kTile));
-  const auto blocks = static_cast<double>(CeilDiv(rows, GemmAmxRows(rows)));
+  const double blocks = std::max(1.0, static_cast<double>(rows) / kMostRows);
   const double tiles = panels * pairs * (kPairStep * steps + kPair) +
                        blocks * PanelCycles(columns, steps) + RowCycles(rows, steps, row_cycles);
   const int64_t products = rows * RoundUp(columns, kPanelGranule) * k;
@@ -501,7 +504,6 @@ bool GemmAmxPays(int64_t rows, int64_t columns, int64_t k, double row_cycles) {
 }
 
 int64_t GemmAmxRows(int64_t rows) {
-  constexpr int64_t kMostRows = 256;
   return RoundUp(CeilDiv(rows, CeilDiv(rows, kMostRows)), 2 * kTile);
 }
 
@@ -514,7 +516,9 @@ GemmAmxParts::GemmAmxParts(int64_t rows, int64_t columns, int64_t k, int64_t par
   const int64_t most_columns = std::max<int64_t>(1, columns / kLeast);
   // Twice as many where each is large: threads then end together.
   constexpr int64_t kLarge = 384;
-  const auto wanted = [&](int64_t count) { return count >= 2 * parts * kLarge ? 2 * parts : parts; };
+  const auto wanted = [&](int64_t count) {
+    return count >= 2 * parts * kLarge ? 2 * parts : parts;
+  };
   // Rows that another thread has written, at 10 GB/s, come in as long as they are split in.
   if (parts == 1) {
     row_parts = column_parts = 1;
@@ -529,9 +533,7 @@ GemmAmxParts::GemmAmxParts(int64_t rows, int64_t columns, int64_t k, int64_t par
   column_parts = CeilDiv(columns, column_step);
 }
 
-size_t GemmAmxBytes(int64_t rows, int64_t kc) {
-  return HWY_DYNAMIC_DISPATCH(Bytes)(rows, kc);
-}
+size_t GemmAmxBytes(int64_t rows, int64_t kc) { return HWY_DYNAMIC_DISPATCH(Bytes)(rows, kc); }
 
 void GemmBlockByAmx(const GemmBlockArgs& args) { HWY_DYNAMIC_DISPATCH(Block)(args); }
 

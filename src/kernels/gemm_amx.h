@@ -3,8 +3,9 @@
 //
 // A float32 is the sum of three bfloat16, its thirds: it rounded to one, what that leaves rounded,
 // and the rest. Of the nine products of two numbers' thirds the six largest are summed, each exact,
-// in float32; the others are less than 2^-24 of the whole. Errors are about 0.45 of those of a chain
-// of fused multiply-adds (root mean square; K from 64 to 768), for pairs are rounded, not products.
+// in float32; the others are less than 2^-24 of a product. Errors are about 0.42 of those of a
+// chain of fused multiply-adds (root mean square; K from 64 to 768), for pairs are rounded, not
+// products.
 //
 // Thirds of numbers below 2^-102 are subnormal, which tiles take as zeros: such numbers keep fewer
 // bits beside larger ones of their row or column. Rows and columns that have no larger ones, and
@@ -18,7 +19,7 @@
 namespace sardonyx {
 
 // Whether a product of this size is faster so than by vectors, where each row takes so many cycles
-// more: for those that only vectors read where they lie. If few rows pay, so do more.
+// more: for those that only vectors read where they lie. Where few rows pay, more do.
 bool GemmAmxPays(int64_t rows, int64_t columns, int64_t k, double row_cycles = 0);
 
 // Rows of a block of a matrix of so many: the thirds of B are made once for each.

@@ -29,8 +29,8 @@ int64_t RowsAtOnce(const NarrowMatrix& b, int64_t m) {
   return b.rounds_a ? m : std::min(m, kNarrowRows);
 }
 
-// How a product is cut; depends on shape and SIMD target, never on threads, but for the parts of one
-// by tiles, in any of which a row is summed alike.
+// How a product is cut; depends on shape and SIMD target, never on threads, but for the parts of
+// one by tiles, in any of which a row is summed alike.
 struct Cut {
   bool few = false;    // rows, or rounded ones: no panel is widened
   bool tiles = false;  // by matrix tiles (gemm_amx.h)

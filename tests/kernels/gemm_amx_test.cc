@@ -248,5 +248,19 @@ TEST(GemmAmxPays, NotWithoutTiles) {
   EXPECT_FALSE(GemmAmxPays(8, 1000, 1000));
 }
 
+// Convolutions run by lines where all rows do not pay, so that a few must not either.
+TEST(GemmAmxPays, NoFewerRowsThanThoseThatDo) {
+  for (const int64_t columns : {24, 64, 96, 512}) {
+    for (const int64_t k : {16, 40, 64, 200}) {
+      bool pays = false;
+      for (int64_t rows = 1; rows < 600; ++rows) {
+        const bool now = GemmAmxPays(rows, columns, k, 20);
+        ASSERT_TRUE(now || !pays) << rows << "x" << columns << "x" << k;
+        pays = now;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace sardonyx
