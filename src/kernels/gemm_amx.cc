@@ -490,9 +490,9 @@ double PanelCycles(int64_t columns, double steps) {
 double StepsOf(int64_t k) { return static_cast<double>(CeilDiv(k, 2 * kTile)); }
 }  // namespace
 
-bool GemmAmxPays(int64_t rows, int64_t columns, int64_t k, double row_cycles) {
-  if (rows < kTile || k < kTile || !HasMatrixTiles()) return false;
-  if (HWY_DYNAMIC_DISPATCH(Bytes)(rows, k) == 0) return false;
+double GemmAmxShare(int64_t rows, int64_t columns, int64_t k, double row_cycles) {
+  if (rows < kTile || k < kTile || !HasMatrixTiles()) return 1;
+  if (HWY_DYNAMIC_DISPATCH(Bytes)(rows, k) == 0) return 1;
   // As if all tiles and blocks were full, so that a row never pays less beside others.
   const double steps = StepsOf(k), pairs = static_cast<double>(rows) / (2 * kTile);
   const auto panels = static_cast<double>(CeilDiv(columns, 2 * kTile));
@@ -500,7 +500,8 @@ bool GemmAmxPays(int64_t rows, int64_t columns, int64_t k, double row_cycles) {
   const double tiles = panels * pairs * (kPairStep * steps + kPair) +
                        blocks * PanelCycles(columns, steps) + RowCycles(rows, steps, row_cycles);
   const int64_t products = rows * RoundUp(columns, kPanelGranule) * k;
-  return tiles < 0.95 * kProduct * static_cast<double>(products);
+  const double share = tiles / (kProduct * static_cast<double>(products));
+  return share < 0.95 ? share : 1;
 }
 
 int64_t GemmAmxRows(int64_t rows) {

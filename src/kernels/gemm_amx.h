@@ -18,9 +18,13 @@
 
 namespace sardonyx {
 
-// Whether a product of this size is faster so than by vectors, where each row takes so many cycles
-// more: for those that only vectors read where they lie. Where few rows pay, more do.
-bool GemmAmxPays(int64_t rows, int64_t columns, int64_t k, double row_cycles = 0);
+// What a product of this size takes of the time by vectors, where each row takes so many cycles
+// more: for those that only vectors read where they lie. 1 where it is no less, or hardly. More
+// rows never take a larger part.
+double GemmAmxShare(int64_t rows, int64_t columns, int64_t k, double row_cycles = 0);
+inline bool GemmAmxPays(int64_t rows, int64_t columns, int64_t k, double row_cycles = 0) {
+  return GemmAmxShare(rows, columns, k, row_cycles) < 1;
+}
 
 // Rows of a block of a matrix of so many: the thirds of B are made once for each.
 int64_t GemmAmxRows(int64_t rows);
