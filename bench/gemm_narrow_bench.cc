@@ -1,5 +1,5 @@
 // Products with weights of fewer bits. Arguments: M, N, K, bits (16: float16; 4, 8 in blocks),
-// block, threads. `weights` is how fast packed weights are read.
+// block, whether rows are rounded to bytes, threads. `weights` is how fast packed weights are read.
 
 #include <cstring>
 
@@ -15,8 +15,8 @@ void BM_GemmNarrow(benchmark::State& state) {
   const NarrowMatrix b{bits == 16  ? DType::kFloat16
                        : bits == 8 ? DType::kUInt8
                                    : DType::kUInt4,
-                       state.range(2), state.range(1), state.range(4)};
-  const Parallel par = Threads(static_cast<int>(state.range(5)));
+                       state.range(2), state.range(1), state.range(4), state.range(5) != 0};
+  const Parallel par = Threads(static_cast<int>(state.range(6)));
   const AlignedFloats a = RandomFloats(m * b.k), c = RandomFloats(m * b.n);
   const auto bytes = static_cast<int64_t>(NarrowPackedBytes(b));
   const AlignedFloats packed = RandomFloats(bytes / 4);
@@ -35,13 +35,16 @@ void BM_GemmNarrow(benchmark::State& state) {
 }
 
 void Shapes(benchmark::internal::Benchmark* bench) {
-  bench->ArgNames({"m", "n", "k", "bits", "block", "threads"})->UseRealTime();
+  bench->ArgNames({"m", "n", "k", "bits", "block", "rounded", "threads"})->UseRealTime();
   for (const int threads : {1, 2}) {
     for (const int rows : {1, 4, 16, 128, 512}) {
-      bench->Args({rows, 4096, 4096, 16, 0, threads});
-      bench->Args({rows, 4096, 4096, 4, 32, threads});
-      bench->Args({rows, 4096, 4096, 8, 32, threads});
-      bench->Args({rows, 768, 3072, 16, 0, threads});
+      bench->Args({rows, 4096, 4096, 16, 0, 0, threads});
+      bench->Args({rows, 768, 3072, 16, 0, 0, threads});
+      for (const int rounded : {0, 1}) {
+        bench->Args({rows, 4096, 4096, 4, 32, rounded, threads});
+        bench->Args({rows, 4096, 4096, 4, 128, rounded, threads});
+        bench->Args({rows, 4096, 4096, 8, 32, rounded, threads});
+      }
     }
   }
 }

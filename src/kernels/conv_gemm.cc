@@ -112,16 +112,16 @@ void CutForTiles(const ConvShape& s, int threads, Cut* cut) {
   cut->column_parts = tiles.column_parts;
   cut->row_unit = cut->row_height = tiles.row_unit;
   cut->kc = GemmDepth(cut->k);
-  cut->rows = GemmAmxRows(cut->pixels);
-  const int64_t most_rows = cut->rows + kLeastRows;
-  cut->thirds_bytes = GemmAmxBytes(most_rows, cut->kc);
+  const GemmAmxBlocks blocks(cut->pixels);
+  cut->rows = blocks.rows;
+  cut->thirds_bytes = GemmAmxBytes(blocks.most_rows, cut->kc);
   cut->slot_bytes = cut->thirds_bytes;
   if (ReadsInPlace(s) && (s.kernel[2] == 1 || cut->kc == cut->k)) {
     cut->source = Cut::Source::kDirect;
     return;
   }
   cut->a_ld = RoundUp(cut->kc, 16) + kGatherSlack;
-  cut->slot_bytes += AlignBytes(FloatBytes(most_rows * cut->a_ld));
+  cut->slot_bytes += AlignBytes(FloatBytes(blocks.most_rows * cut->a_ld));
 }
 
 Cut CutConv(const ConvShape& s, int threads) {

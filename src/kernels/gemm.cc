@@ -41,7 +41,8 @@ struct Cut {
   int64_t column_step = 0;  // columns of a part, a multiple of the panel width
   int64_t kc = 0;           // range of K at a time
   bool streams = false;     // one panel a part, its ranges of K in a row
-  int64_t rows = 0;         // rows of a block inside a task, at most
+  int64_t rows = 0;         // rows of a block inside a task,
+  int64_t most_rows = 0;    // or, of the last one, at most
   enum class CopyA { kNo, kAhead, kInTask } copy_a = CopyA::kNo;
   int64_t a_ld = 0;  // leading dimension of the copy
   enum class PackB { kNo, kAhead, kInTask } pack_b = PackB::kNo;
@@ -103,7 +104,7 @@ void CutRowsAndColumns(const GemmShape& s, int64_t parts, bool packed, Cut* cut)
   const int64_t rows = std::max(tile, std::min(block, c_rows) / tile * tile);
   // Blocks of about that size that leave no thin one.
   const int64_t blocks = std::max<int64_t>(1, (s.m + rows / 2) / rows);
-  cut->rows = RoundUp(CeilDiv(s.m, blocks), tile);
+  cut->rows = cut->most_rows = RoundUp(CeilDiv(s.m, blocks), tile);
 }
 
 // Each thread has a part, or two where these are large. Each part makes the thirds of all its rows
@@ -116,8 +117,10 @@ void CutForTiles(const GemmShape& s, int threads, Cut* cut) {
   cut->column_parts = tiles.column_parts;
   cut->owners = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(cut->row_parts)));
   cut->column_step = tiles.column_step;
-  cut->rows = GemmAmxRows(s.m);
-  cut->thirds_bytes = GemmAmxBytes(cut->rows, cut->kc);
+  const GemmAmxBlocks blocks(s.m);
+  cut->rows = blocks.rows;
+  cut->most_rows = blocks.most_rows;
+  cut->thirds_bytes = GemmAmxBytes(cut->most_rows, cut->kc);
 }
 
 // Where A is copied and B packed: ahead of all tasks if several of them read it, or may, with more
@@ -277,8 +280,8 @@ void RunPart(const Context& x, int64_t item, int64_t row_part, int64_t column_pa
   const bool is_own = cut.pack_b == Cut::PackB::kInTask;
   const int64_t width = std::min(GemmPanelWidth(), RoundUp(n1 - n0, kPanelGranule));
   const float* const behind = is_own || n1 == s.n ? args.b : nullptr;
-  for (int64_t row = m0; row < m1; row += cut.rows) {
-    args.rows = std::min(cut.rows, m1 - row);
+  for (int64_t row = m0; row < m1; row += args.rows) {
+    args.rows = m1 - row <= cut.most_rows ? m1 - row : cut.rows;
     args.c = c + row * s.ldc + n0;
     const TileEpilogue tile_epilogue = x.epilogue.Tile(row, n0, p, q);
     int64_t k0 = 0;
@@ -299,7 +302,7 @@ void RunPart(const Context& x, int64_t item, int64_t row_part, int64_t column_pa
       if (cut.streams) {
         args.next = args.b + k0 * width;
       } else if (is_own || n1 - n0 > width) {
-        args.next = k0 < s.k ? args.b + k0 * width : row + cut.rows < m1 ? args.b : behind;
+        args.next = k0 < s.k ? args.b + k0 * width : row + args.rows < m1 ? args.b : behind;
       }
       GemmBlock(args);
     } while (k0 < s.k);

@@ -261,7 +261,8 @@ HWY_NOINLINE void Multiply(const uint8_t* a, int64_t height, const uint8_t* b, i
   StoreSumTiles(sums, kWidth * 4);
 }
 
-// Rows in tiles of even height; the last one goes over rows again that the one before has had.
+// A block, its rows in tiles of even height; the last one goes over rows again that the one before
+// has had.
 class TileBlock {
  public:
   explicit TileBlock(const GemmBlockArgs& args)
@@ -469,12 +470,11 @@ HWY_EXPORT(Block);
 HWY_EXPORT(Bytes);
 
 namespace {
+
 constexpr int64_t kTile = 16;       // rows or columns
-constexpr int64_t kMostRows = 256;  // of a block
-}  // namespace
+constexpr int64_t kMostRows = 256;  // of a block, about
 
 // Cycles on Granite Rapids.
-namespace {
 constexpr double kPairStep = 500, kPair = 550;  // a pair of tiles of rows with a panel, and a step
 constexpr double kRowStep = 18, kRow = 10;      // a row that is split
 constexpr double kPanelStep = 500;              // a panel that is
@@ -488,11 +488,12 @@ double PanelCycles(int64_t columns, double steps) {
   return static_cast<double>(CeilDiv(columns, 2 * kTile)) * kPanelStep * steps;
 }
 double StepsOf(int64_t k) { return static_cast<double>(CeilDiv(k, 2 * kTile)); }
+
 }  // namespace
 
 double GemmAmxShare(int64_t rows, int64_t columns, int64_t k, double row_cycles) {
   if (rows < kTile || k < kTile || !HasMatrixTiles()) return 1;
-  if (HWY_DYNAMIC_DISPATCH(Bytes)(rows, k) == 0) return 1;
+  if (HWY_DYNAMIC_DISPATCH(Bytes)(rows, k) == 0) return 1;  // a target without tiles runs
   // As if all tiles and blocks were full, so that a row never pays less beside others.
   const double steps = StepsOf(k), pairs = static_cast<double>(rows) / (2 * kTile);
   const auto panels = static_cast<double>(CeilDiv(columns, 2 * kTile));
@@ -504,9 +505,9 @@ double GemmAmxShare(int64_t rows, int64_t columns, int64_t k, double row_cycles)
   return share < 0.95 ? share : 1;
 }
 
-int64_t GemmAmxRows(int64_t rows) {
-  return RoundUp(CeilDiv(rows, CeilDiv(rows, kMostRows)), 2 * kTile);
-}
+GemmAmxBlocks::GemmAmxBlocks(int64_t all)
+    : rows(RoundUp(CeilDiv(all, CeilDiv(all, kMostRows)), 2 * kTile)),
+      most_rows(rows + kLeastRows - 1) {}
 
 GemmAmxParts::GemmAmxParts(int64_t rows, int64_t columns, int64_t k, int64_t parts,
                            double row_cycles)

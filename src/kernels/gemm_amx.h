@@ -26,8 +26,13 @@ inline bool GemmAmxPays(int64_t rows, int64_t columns, int64_t k, double row_cyc
   return GemmAmxShare(rows, columns, k, row_cycles) < 1;
 }
 
-// Rows of a block of a matrix of so many: the thirds of B are made once for each.
-int64_t GemmAmxRows(int64_t rows);
+// The blocks of a matrix of so many rows, or of a part of them: the thirds of B are made once for
+// each. A rest of less than kLeastRows joins the block before, for vectors would sum it in another
+// order.
+struct GemmAmxBlocks {
+  explicit GemmAmxBlocks(int64_t all);
+  int64_t rows, most_rows;  // most_rows: of the last one
+};
 
 // How a product is cut into `parts`, or a few more or less. Each part makes the thirds of its rows
 // and of its columns, so that those are cut first which take longer; row_cycles as above.

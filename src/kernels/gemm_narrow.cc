@@ -65,11 +65,12 @@ Cut CutNarrow(const NarrowMatrix& b, int64_t m, int64_t lda, int threads) {
   cut.tiles = GemmAmxPays(m, b.n, b.k);
   if (cut.tiles) {
     // Blocks of rows, for each of which a panel is widened; each part splits the rows of its block.
-    cut.rows = GemmAmxRows(m);
-    cut.row_parts = CeilDiv(m, cut.rows);
+    const GemmAmxBlocks blocks(m);
+    cut.rows = blocks.rows;
+    cut.row_parts = 1 + std::max<int64_t>(0, CeilDiv(m - blocks.most_rows, cut.rows));
     const GemmAmxParts parts(1, b.n, b.k, CeilDiv(std::max(threads, 1), cut.row_parts));
     cut.column_parts = parts.column_parts;
-    cut.thirds_bytes = static_cast<int64_t>(GemmAmxBytes(cut.rows, cut.kc));
+    cut.thirds_bytes = static_cast<int64_t>(GemmAmxBytes(blocks.most_rows, cut.kc));
     cut.slot_bytes = cut.thirds_bytes + Align(RoundUp(cut.kc, 16) * panel * 4);
     return cut;
   }
@@ -183,7 +184,7 @@ void RunBlock(const Context& x, int64_t row_part, int64_t part, const float* a, 
   const int64_t end = std::min(b.n, cut.panels * (part + 1) / cut.column_parts * panel);
   const int64_t row = row_part * cut.rows;
   GemmBlockArgs args{};
-  args.rows = std::min(cut.rows, x.m - row);
+  args.rows = row_part + 1 == cut.row_parts ? x.m - row : cut.rows;
   args.ldc = x.ldc;
   if (cut.tiles) {
     args.thirds = slot;

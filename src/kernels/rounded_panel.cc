@@ -9,6 +9,7 @@
 // Processors that multiply bytes (VNNI) are a target of their own.
 #define HWY_WANT_AVX3_DL
 #include "kernels/narrow_panel.h"
+#include "kernels/rounded_amx.h"
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -281,6 +282,7 @@ void RoundRow(const NarrowMatrix& b, float* a, float* scales, float* sums) {
 
 void MultiplyRounded(const NarrowMatrix& b, const void* panel, int64_t width, int64_t m,
                      const RoundedRows& a, float* c, int64_t ldc) {
+  if (RoundedAmxTakes(b, width, m)) return MultiplyRoundedByAmx(b, panel, m, a, c, ldc);
   HWY_DYNAMIC_DISPATCH(Multiply)(b, panel, width, m, a, c, ldc);
 }
 

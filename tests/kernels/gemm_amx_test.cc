@@ -3,6 +3,7 @@
 #include "kernels/gemm_amx.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -158,6 +159,8 @@ TEST_F(GemmAmx, RowsAndColumnsThatAreNotFinite) {
   product.a[3 * 90 + 40] = kInfinity;
   product.a[20 * 90 + 89] = nan;
   product.a[49 * 90] = largest;
+  product.a[30 * 90 + 1] = std::bit_cast<float>(0x7fffffff);  // rounded up it is a zero
+  product.b[2 * 100 + 97] = std::bit_cast<float>(0xffffffff);
   product.b[2 * 100 + 70] = -kInfinity;
   product.Pack();
   const Floats c(product.m * product.n), vectors(product.m * product.n);
@@ -166,8 +169,8 @@ TEST_F(GemmAmx, RowsAndColumnsThatAreNotFinite) {
   for (int64_t i = 0; i < product.m; ++i) {
     for (int64_t j = 0; j < product.n; ++j) {
       const float value = c[i * product.n + j], other = vectors[i * product.n + j];
-      const bool is_plain = i != 3 && i != 20 && i != 49;
-      if (is_plain && (j < 64 || j >= 96)) {
+      const bool is_plain = i != 3 && i != 20 && i != 30 && i != 49;
+      if (is_plain && (j < 64 || j >= 98 || j == 96)) {
         ASSERT_EQ(value, wanted[i * product.n + j]) << i << ", " << j;
       } else if (std::isfinite(other)) {
         ASSERT_NEAR(value, other, 1e-5f + 1e-6f * std::fabs(other)) << i << ", " << j;
@@ -234,8 +237,19 @@ TEST(GemmAmxParts, CoverAllRowsAndColumns) {
         EXPECT_GE(cut.column_step * cut.column_parts, columns);
         EXPECT_LT(cut.column_step * (cut.column_parts - 1), columns);
         EXPECT_LE(cut.row_parts, std::max<int64_t>(1, rows / cut.row_unit));
-        EXPECT_GE(GemmAmxRows(rows), std::min<int64_t>(rows, 128));
       }
+    }
+  }
+}
+
+TEST(GemmAmxBlocks, AreNeverThin) {
+  for (int64_t all = 16; all < 3000; ++all) {
+    const GemmAmxBlocks blocks(all);
+    EXPECT_LE(blocks.rows, 256);
+    for (int64_t left = all, rows = 0; left > 0; left -= rows) {
+      rows = left <= blocks.most_rows ? left : blocks.rows;
+      ASSERT_GE(rows, kLeastRows) << "of " << all;
+      ASSERT_LE(rows, blocks.most_rows);
     }
   }
 }

@@ -152,6 +152,34 @@ TEST(GemmNarrowTest, RoundedRows) {
   });
 }
 
+TEST(GemmNarrowTest, RoundedRowsByTilesAreThoseOfVectors) {
+  if (!HasMatrixTiles()) GTEST_SKIP() << "the processor has no matrix tiles";
+  for (const DType type : {DType::kUInt2, DType::kUInt4, DType::kUInt8}) {
+    for (const int zero : {NarrowMatrix::kNoZero, 3}) {
+      for (const int64_t block : {16, 32, 64, 128, 512}) {
+        const NarrowMatrix b{type, 2100, 70, block, true, zero};
+        const Weights w = Make(b);
+        const Floats packed(static_cast<int64_t>(NarrowPackedBytes(b) / 4));
+        PackNarrowBlocks(b, w.codes.data(), w.scales.data(), w.zeros.data(), packed.get(),
+                         OneThread());
+        for (const int64_t m : {16, 17, 33, 49, 100}) {
+          const Floats a = Floats::Random(m * b.k, static_cast<uint32_t>(m));
+          const Floats tiles(m * b.n), vectors(m * b.n);
+          for (const bool by_tiles : {false, true}) {
+            AllowMatrixTilesForTest(by_tiles);
+            const Floats scratch(static_cast<int64_t>(GemmNarrowScratchBytes(b, m, b.k, 1) / 4));
+            GemmNarrow(b, packed.get(), m, a.get(), b.k, (by_tiles ? tiles : vectors).get(), b.n,
+                       {}, scratch.get(), OneThread());
+            EXPECT_TRUE(scratch.Intact());
+          }
+          EXPECT_TRUE(tiles.Intact());
+          ASSERT_TRUE(tiles.SameBits(vectors)) << Name(type) << " block " << block << " m " << m;
+        }
+      }
+    }
+  }
+}
+
 TEST(GemmNarrowTest, RoundedRowsKeepWhatIsNotFinite) {
   ForEachTarget([] {
     const NarrowMatrix b{DType::kUInt4, 96, 40, 32, true};
