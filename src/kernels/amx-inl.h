@@ -101,9 +101,7 @@ HWY_INLINE void AddTilePairs() {
 // sums + left * right, bytes of the left one signed, those of the right one not.
 template <int kSums, int kLeft, int kRight>
 HWY_INLINE void AddTileCodes() {
-  __asm__ volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0"
-                   :
-                   : "i"(kSums), "i"(kLeft), "i"(kRight));
+  __asm__ volatile("tdpbsud %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kSums), "i"(kLeft), "i"(kRight));
 }
 // sums + left * right, bytes of the left one signed or not, those of the right one signed.
 template <int kSums, int kLeft, int kRight, bool kSigned>

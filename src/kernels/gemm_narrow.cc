@@ -24,9 +24,12 @@ int64_t WidthAt(const NarrowMatrix& b, int64_t n) {
 // Of the panel that begins at column n, a multiple of the panel width.
 int64_t PanelOffset(const NarrowMatrix& b, int64_t n) { return PanelBytes(b, b.k, n); }
 
-// Of few rows, or rounded ones, that pass a panel together.
+// Of few rows, or rounded ones, that pass a panel together: rounded ones, of a byte each, while all
+// panels pass stay in the second-level cache.
 int64_t RowsAtOnce(const NarrowMatrix& b, int64_t m) {
-  return b.rounds_a ? m : std::min(m, kNarrowRows);
+  if (!b.rounds_a) return std::min(m, kNarrowRows);
+  constexpr int64_t kLeast = 64, kCodeBytes = 1 << 20;
+  return std::min(m, std::max(kLeast, kCodeBytes / PaddedRows(b) / kLeast * kLeast));
 }
 
 // How a product is cut; depends on shape and SIMD target, never on threads, but for the parts of
@@ -55,6 +58,8 @@ Cut CutNarrow(const NarrowMatrix& b, int64_t m, int64_t lda, int threads) {
   if (cut.few) {
     cut.column_parts = std::min(cut.panels, wanted);
     cut.a_ld = PaddedRows(b);
+    // Rows a page apart fall into the same few lines of the cache.
+    if (m > kNarrowRows && cut.a_ld % 256 == 0) cut.a_ld += 16;
     cut.a_floats = m * cut.a_ld;
     cut.shared_bytes = Align((cut.a_floats + 2 * m * Blocks(b)) * 4);
     cut.slot_bytes = Align(RowsAtOnce(b, m) * panel * 4);
@@ -80,7 +85,7 @@ Cut CutNarrow(const NarrowMatrix& b, int64_t m, int64_t lda, int threads) {
   cut.row_parts = CeilDiv(m, cut.rows);
   cut.column_parts = std::min(cut.panels, std::max<int64_t>(1, wanted / cut.row_parts));
   cut.slot_bytes = Align(RoundUp(cut.kc, 16) * panel * 4);
-  // Rows a page apart fall into the same few cache lines, which a tile of rows then evicts.
+  // As above.
   if (lda % 1024 == 0) {
     cut.a_ld = RoundUp(b.k, 16) + 16;
     cut.a_floats = m * cut.a_ld;
@@ -160,12 +165,12 @@ void RunFew(const Context& x, int64_t part, const float* rows, float* tile) {
   const int64_t panel = GemmPanelWidth();
   const int64_t begin = cut.panels * part / cut.column_parts * panel;
   const int64_t end = std::min(b.n, cut.panels * (part + 1) / cut.column_parts * panel);
-  for (int64_t n = begin; n < end; n += panel) {
-    const int64_t width = WidthAt(b, n), columns = std::min(panel, b.n - n);
-    const bool whole = columns == width;
-    const int64_t most = RowsAtOnce(b, x.m);
-    for (int64_t row = 0; row < x.m; row += most) {
-      const int64_t m = std::min(most, x.m - row);
+  const int64_t most = RowsAtOnce(b, x.m);
+  for (int64_t row = 0; row < x.m; row += most) {
+    const int64_t m = std::min(most, x.m - row);
+    for (int64_t n = begin; n < end; n += panel) {
+      const int64_t width = WidthAt(b, n), columns = std::min(panel, b.n - n);
+      const bool whole = columns == width;
       float* c = x.c + row * x.ldc + n;
       MultiplyFew(x, rows, row, m, n, width, whole ? c : tile, whole ? x.ldc : panel);
       if (whole) continue;

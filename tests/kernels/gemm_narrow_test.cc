@@ -149,6 +149,7 @@ TEST(GemmNarrowTest, RoundedRows) {
         Check({type, 512, 1024, 32, true, zero}, 1);
       }
     }
+    Check({DType::kUInt4, 17000, 33, 64, true}, 70);  // more than stay in the cache
   });
 }
 
@@ -162,7 +163,7 @@ TEST(GemmNarrowTest, RoundedRowsByTilesAreThoseOfVectors) {
         const Floats packed(static_cast<int64_t>(NarrowPackedBytes(b) / 4));
         PackNarrowBlocks(b, w.codes.data(), w.scales.data(), w.zeros.data(), packed.get(),
                          OneThread());
-        for (const int64_t m : {16, 17, 33, 49, 100}) {
+        for (const int64_t m : {16, 17, 33, 64, 65, 100}) {
           const Floats a = Floats::Random(m * b.k, static_cast<uint32_t>(m));
           const Floats tiles(m * b.n), vectors(m * b.n);
           for (const bool by_tiles : {false, true}) {
