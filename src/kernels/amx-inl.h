@@ -61,6 +61,15 @@ HWY_INLINE void StoreTile(void* to, int64_t stride) {
                    : "r"(to), "r"(stride), "i"(kTile)
                    : "memory");
 }
+// Tiles 0 to 3, those of sums, get zeros: loaded, for the first product behind `tilezero` waits for
+// the one before (58 instead of 18 cycles, Granite Rapids).
+HWY_INLINE void ZeroSumTiles() {
+  HWY_ALIGN static constexpr uint8_t kZeros[kTileBytes] = {};
+  LoadTile<0>(kZeros, 0);
+  LoadTile<1>(kZeros, 0);
+  LoadTile<2>(kZeros, 0);
+  LoadTile<3>(kZeros, 0);
+}
 // Tiles 0 to 3, those of sums, two beside each other above the other two, to rows `stride` bytes
 // apart.
 HWY_INLINE void StoreSumTiles(void* to, int64_t stride) {

@@ -150,12 +150,8 @@ template <bool kTwo>
 void MultiplyTiles(const uint32_t* a0, const uint32_t* a1, int64_t lda, int64_t rows, int64_t pairs,
                    const uint32_t* b, const uint32_t* tail, const uint32_t* next, int64_t next_step,
                    float* sums) {
-  HWY_ALIGN static constexpr float kZeros[kLanes] = {};
   KeptAwake awake;
-  LoadTile<0>(kZeros, 0);
-  LoadTile<1>(kZeros, 0);
-  LoadTile<2>(kZeros, 0);
-  LoadTile<3>(kZeros, 0);
+  ZeroSumTiles();
   int64_t p = 0;
   for (; p + kStepPairs <= pairs; p += kStepPairs) {
     for (int64_t i = 0; i < next_step; ++i, next += kLanes) __builtin_prefetch(next, 0, 2);

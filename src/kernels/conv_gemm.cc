@@ -56,8 +56,7 @@ struct Range {
 
 // What each part has, without a division for each: small steps have many parts.
 struct Parts {
-  static constexpr int64_t kMost = 64;
-  std::array<Range, kMost> rows, columns;
+  std::array<Range, conv_gemm::kMostParts> rows, columns;
 
   Parts(const ConvShape& s, const Cut& cut) {
     Cover(cut.n, GemmPanelWidth(), cut.column_parts, columns.data());
@@ -66,7 +65,7 @@ struct Parts {
       return;
     }
     // Those of all lines follow each other, so that threads have neighbouring ones.
-    std::array<Range, kMost> pieces;
+    std::array<Range, conv_gemm::kMostParts> pieces;
     Cover(s.out[2], 1, cut.pieces, pieces.data());
     for (int64_t i = 0; i < cut.row_parts; ++i) {
       const int64_t line = i % s.out[1] * s.out[2];

@@ -27,7 +27,6 @@ double GatheringCycles(const ConvShape& s) {
 // Blocks of many rows, and a part for each thread or two (see GemmAmxParts). Rows are read one by
 // one, so that it does not matter how far apart they lie.
 void CutForTiles(const ConvShape& s, int threads, Cut* cut) {
-  constexpr int64_t kMostParts = 64;
   const int64_t parts = std::min(CeilDiv(std::max(threads, 1), s.groups), kMostParts / 2);
   const GemmAmxParts tiles(cut->pixels, cut->n, cut->k, parts, GatheringCycles(s));
   cut->row_parts = tiles.row_parts;

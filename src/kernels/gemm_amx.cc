@@ -223,11 +223,7 @@ struct Ahead {
 template <bool kTwo, bool kSplits>
 HWY_NOINLINE void Multiply(const uint8_t* a, int64_t height, const uint8_t* b, int64_t steps,
                            PanelSplitter* splitter, Ahead ahead, KeptAwake& awake, float* sums) {
-  HWY_ALIGN static constexpr float kZeros[kLanes] = {};
-  LoadTile<0>(kZeros, 0);
-  LoadTile<1>(kZeros, 0);
-  LoadTile<2>(kZeros, 0);
-  LoadTile<3>(kZeros, 0);
+  ZeroSumTiles();
   if constexpr (kSplits) splitter->Rows(0, kTileRows);
   for (int64_t step = 0; step < steps; ++step, a += kLeftStepBytes, b += kRightStepBytes) {
     const bool splits = kSplits && step + 1 < steps;

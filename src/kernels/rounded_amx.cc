@@ -92,14 +92,10 @@ struct TileRows {
 template <bool kTwo>
 HWY_INLINE void MultiplyBlock(const TileRows (&tiles)[2], int64_t index, int64_t block,
                               const uint8_t* codes, int32_t* sums) {
-  HWY_ALIGN static constexpr int32_t kZeros[kLanes] = {};
   const int64_t stride = tiles[0].a.stride * 4, step = std::min<int64_t>(block, kTileBytes);
   const auto* a0 = reinterpret_cast<const uint8_t*>(tiles[0].a.codes) + index * block;
   const auto* a1 = reinterpret_cast<const uint8_t*>(tiles[1].a.codes) + index * block;
-  LoadTile<0>(kZeros, 0);
-  LoadTile<1>(kZeros, 0);
-  LoadTile<2>(kZeros, 0);
-  LoadTile<3>(kZeros, 0);
+  ZeroSumTiles();
   for (int64_t k = 0; k < block; k += step, codes += step * kWidth) {
     LoadTile<6>(codes, kGroupBytes);
     LoadTile<4>(a0 + k, stride);
