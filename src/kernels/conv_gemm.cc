@@ -22,6 +22,19 @@ using conv_gemm::ReadsInPlace;
 using conv_gemm::ReadsLines;
 using conv_gemm::ShareOfTiles;
 
+// By tiles a pointwise convolution is any matrix product; vectors cut its pixels as those of the
+// convolutions around it.
+bool IsProduct(const ConvShape& s) {
+  return s.groups == 1 && s.KernelSize() == 1 && ReadsInPlace(s) && ShareOfTiles(s) < 1;
+}
+GemmShape ProductOf(const ConvShape& s) {
+  return {.m = s.OutPixels(),
+          .n = s.cout,
+          .k = s.cin,
+          .lda = s.stride[2] * s.x_stride,
+          .ldc = s.y_stride};
+}
+
 constexpr int64_t kFewPixels = 64;
 constexpr int64_t kRowsFirstBytes = 512 << 10;
 
@@ -339,6 +352,7 @@ void Pack(const ConvShape& s, const float* weights, float* packed, const Paralle
 
 // Whether sums are stored once, complete.
 bool StoresOnce(const ConvShape& shape) {
+  if (IsProduct(shape)) return GemmStoresOnce(ProductOf(shape));
   const Cut cut = CutConv(shape, 1);
   return cut.source == Cut::Source::kLines ? cut.kernel_lines >= shape.kernel[1] : cut.kc >= cut.k;
 }
@@ -351,12 +365,14 @@ bool TakesLines(const ConvShape& shape) {
 }
 
 size_t ScratchBytes(const ConvShape& shape, int threads) {
+  if (IsProduct(shape)) return GemmScratchBytes(ProductOf(shape), true, threads);
   const Cut cut = CutConv(shape, threads);
   return cut.ahead_bytes + cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(threads));
 }
 
 void Run(const ConvShape& s, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void* scratch, const Parallel& par) {
+  if (IsProduct(s)) return Gemm(ProductOf(s), x, nullptr, packed, y, epilogue, scratch, par);
   Cut cut = CutConv(s, par.threads);
   if (par.threads <= 1 && cut.source != Cut::Source::kLines) {  // each part takes some 0.1 us
     cut.row_parts = 1;

@@ -4,6 +4,7 @@
 
 #include "kernels/gemm.h"
 #include "kernels/gemm_amx.h"
+#include "kernels/gemm_amx_cut.h"
 
 namespace sardonyx::conv_gemm {
 namespace {
@@ -32,7 +33,7 @@ void CutForTiles(const ConvShape& s, int threads, Cut* cut) {
   cut->row_parts = tiles.row_parts;
   cut->column_parts = tiles.column_parts;
   cut->row_unit = cut->row_height = tiles.row_unit;
-  cut->kc = GemmDepth(cut->k);
+  cut->kc = GemmAmxDepth(cut->pixels, cut->k);
   const GemmAmxBlocks blocks(cut->pixels);
   cut->rows = blocks.rows;
   cut->thirds_bytes = GemmAmxBytes(blocks.most_rows, cut->kc);

@@ -6,6 +6,7 @@
 
 #include "base/round.h"
 #include "kernels/gemm_amx.h"
+#include "kernels/gemm_amx_cut.h"
 #include "kernels/gemm_block.h"
 #include "kernels/gemm_epilogue.h"
 #include "kernels/gemv.h"
@@ -47,10 +48,14 @@ struct Cut {
   int64_t a_ld = 0;  // leading dimension of the copy
   enum class PackB { kNo, kAhead, kInTask } pack_b = PackB::kNo;
   int64_t b_items = 1;  // distinct matrices B that are packed ahead
-  size_t a_bytes = 0, b_bytes = 0;
+  // Parts of K, k_step each: 1, or 2, of which the second sums into scratch, rows sums_ld apart.
+  int64_t k_parts = 1, k_step = 0, sums_ld = 0;
+  size_t a_bytes = 0, b_bytes = 0, sums_bytes = 0;
   size_t slot_bytes = 0, thirds_bytes = 0;  // of scratch of a task; the last of these for tiles
 
-  int64_t Tasks() const { return CeilDiv(items, items_per_task) * row_parts * column_parts; }
+  int64_t Tasks() const {
+    return CeilDiv(items, items_per_task) * k_parts * row_parts * column_parts;
+  }
 };
 
 // Rows a page apart fall into the same few cache lines, which a tile of rows then evicts in turn.
@@ -107,11 +112,17 @@ void CutRowsAndColumns(const GemmShape& s, int64_t parts, bool packed, Cut* cut)
   cut->rows = cut->most_rows = RoundUp(CeilDiv(s.m, blocks), tile);
 }
 
-// Each thread has a part, or two where these are large. Each part makes the thirds of all its rows
-// and columns, so that both are cut as rarely as may be, and the more of them there are of, first.
+// Each thread has a part, or two where these are large (gemm_amx_cut.h).
 void CutForTiles(const GemmShape& s, int threads, Cut* cut) {
-  const int64_t parts = CeilDiv(std::max(threads, 1), cut->items);
-  const GemmAmxParts tiles(s.m, s.n, s.k, parts);
+  if (cut->items == 1 && GemmAmxHalvesK(s.m, s.n, s.k)) {
+    cut->k_parts = 2;
+    cut->k_step = GemmAmxHalf(s.k);
+    cut->sums_ld = RoundUp(s.n, 16) + 16;
+    cut->sums_bytes = AlignBytes(static_cast<size_t>(s.m * cut->sums_ld) * 4);
+  }
+  cut->kc = GemmAmxDepth(s.m, cut->k_step);
+  const int64_t parts = CeilDiv(std::max(threads, 1), cut->items * cut->k_parts);
+  const GemmAmxParts tiles(s.m, s.n, cut->k_step, parts);
   cut->row_unit = tiles.row_unit;
   cut->row_parts = tiles.row_parts;
   cut->column_parts = tiles.column_parts;
@@ -161,6 +172,7 @@ Cut CutGemm(const GemmShape& s, bool packed, int threads) {
   cut.items = s.batch[0] * s.batch[1];
   cut.gemv = !packed && s.m <= kGemvRows;
   cut.tiles = GemmAmxPays(s.m, s.n, s.k);
+  cut.k_step = s.k;
 
   // Estimated microseconds at 100 GFLOP/s and 20 GB/s of B.
   const double item_us =
@@ -197,6 +209,7 @@ struct Context {
   const PreparedEpilogue& epilogue;
   float* a_copy;  // kAhead
   float* b_copy;  // kAhead
+  float* sums;    // of the second part of K
   ScratchSlots* slots;
 };
 
@@ -228,8 +241,9 @@ void RunGemvPart(const Context& x, int64_t item, int64_t column, float* slot) {
   x.epilogue.Apply(c + n0, s.ldc, 0, s.m, n0, n1 - n0, p, q);
 }
 
-// One item, rows of part `row_part`, columns of part `column_part`.
-void RunPart(const Context& x, int64_t item, int64_t row_part, int64_t column_part, float* slot) {
+// One item, part `k_part` of K, rows of part `row_part`, columns of part `column_part`.
+void RunPart(const Context& x, int64_t item, int64_t k_part, int64_t row_part, int64_t column_part,
+             float* slot) {
   const GemmShape& s = x.shape;
   const Cut& cut = x.cut;
   const int64_t p = item / s.batch[1], q = item % s.batch[1];
@@ -245,6 +259,13 @@ void RunPart(const Context& x, int64_t item, int64_t row_part, int64_t column_pa
     lda = cut.a_ld;
   }
   float* c = x.c + p * s.c_stride[0] + q * s.c_stride[1];
+  int64_t ldc = s.ldc;
+  if (k_part > 0) {
+    c = x.sums;
+    ldc = cut.sums_ld;
+  }
+  const int64_t k_begin = k_part * cut.k_step, k_end = std::min(s.k, k_begin + cut.k_step);
+  const bool finishes = cut.k_parts == 1;
 
   GemmBlockArgs args{};
   args.k_total = s.k;
@@ -252,7 +273,7 @@ void RunPart(const Context& x, int64_t item, int64_t row_part, int64_t column_pa
   args.is_all = s.n <= GemmPanelWidth();
   args.n0 = 0;
   args.n1 = n1 - n0;
-  args.ldc = s.ldc;
+  args.ldc = ldc;
   if (cut.tiles) {
     args.thirds = slot;
     slot += cut.thirds_bytes / sizeof(float);
@@ -279,15 +300,15 @@ void RunPart(const Context& x, int64_t item, int64_t row_part, int64_t column_pa
   // Behind what this task has packed is another thread's.
   const bool is_own = cut.pack_b == Cut::PackB::kInTask;
   const int64_t width = std::min(GemmPanelWidth(), RoundUp(n1 - n0, kPanelGranule));
-  const float* const behind = is_own || n1 == s.n ? args.b : nullptr;
+  const float* const behind = finishes && (is_own || n1 == s.n) ? args.b : nullptr;
   for (int64_t row = m0; row < m1; row += args.rows) {
     args.rows = m1 - row <= cut.most_rows ? m1 - row : cut.rows;
-    args.c = c + row * s.ldc + n0;
+    args.c = c + row * ldc + n0;
     const TileEpilogue tile_epilogue = x.epilogue.Tile(row, n0, p, q);
-    int64_t k0 = 0;
+    int64_t k0 = k_begin;
     do {
       args.k0 = k0;
-      args.kc = std::min(cut.kc, s.k - k0);
+      args.kc = std::min(cut.kc, k_end - k0);
       if (cut.copy_a == Cut::CopyA::kInTask) {
         CopyBlock(s, a, row, args.rows, k0, args.kc, slot, cut.a_ld);
         args.a = slot;
@@ -296,20 +317,41 @@ void RunPart(const Context& x, int64_t item, int64_t row_part, int64_t column_pa
         args.a = a + row * lda + k0;
         args.lda = lda;
       }
-      args.accumulate = k0 > 0;
+      args.accumulate = k0 > k_begin;
       k0 += args.kc;
-      args.epilogue = k0 == s.k && x.epilogue.InRegisters() ? &tile_epilogue : nullptr;
+      args.epilogue = finishes && k0 == s.k && x.epilogue.InRegisters() ? &tile_epilogue : nullptr;
       if (cut.streams) {
         args.next = args.b + k0 * width;
       } else if (is_own || n1 - n0 > width) {
-        args.next = k0 < s.k ? args.b + k0 * width : row + args.rows < m1 ? args.b : behind;
+        args.next = k0 < k_end             ? args.b + k0 * width
+                    : row + args.rows < m1 ? args.b + k_begin * width
+                                           : behind;
       }
       GemmBlock(args);
-    } while (k0 < s.k);
-    if (!x.epilogue.InRegisters()) {
+    } while (k0 < k_end);
+    if (finishes && !x.epilogue.InRegisters()) {
       x.epilogue.Apply(args.c, s.ldc, row, args.rows, n0, n1 - n0, p, q);
     }
   }
+}
+
+// Adds the sums of the second part of K to those of the first, and finishes them, rows by rows.
+void AddParts(const Context& x, const Parallel& par) {
+  const GemmShape& s = x.shape;
+  const int64_t parts = std::clamp<int64_t>(s.m * s.n / 4096, 1, std::min<int64_t>(s.m, 16));
+  par.For(parts, [&](int64_t part) {
+    const int64_t row = s.m * part / parts, rows = s.m * (part + 1) / parts - row;
+    float* const c = x.c + row * s.ldc;
+    const TileEpilogue tile_epilogue = x.epilogue.Tile(row, 0);
+    AddGemmSums({.sums = x.sums + row * x.cut.sums_ld,
+                 .sums_ld = x.cut.sums_ld,
+                 .rows = rows,
+                 .columns = s.n,
+                 .c = c,
+                 .ldc = s.ldc,
+                 .epilogue = x.epilogue.InRegisters() ? &tile_epilogue : nullptr});
+    if (!x.epilogue.InRegisters()) x.epilogue.Apply(c, s.ldc, row, rows, 0, s.n);
+  });
 }
 
 }  // namespace
@@ -346,10 +388,12 @@ void GemmPackRows(int64_t k, int64_t n, int64_t first, int64_t count, const floa
   });
 }
 
+bool GemmStoresOnce(const GemmShape& shape) { return CutGemm(shape, true, 1).kc >= shape.k; }
+
 size_t GemmScratchBytes(const GemmShape& shape, bool packed, int threads) {
   if (shape.m == 0 || shape.n == 0 || shape.batch[0] * shape.batch[1] == 0) return 0;
   const Cut cut = CutGemm(shape, packed, threads);
-  return cut.a_bytes + cut.b_bytes +
+  return cut.a_bytes + cut.b_bytes + cut.sums_bytes +
          cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(threads));
 }
 
@@ -360,7 +404,7 @@ void Gemm(const GemmShape& shape, const float* a, const float* b, const float* p
   using Tiles = PreparedEpilogue::Tiles;
   const PreparedEpilogue prepared(epilogue, cut.gemv ? Tiles::kNone : Tiles::kProduct);
   auto* bytes = static_cast<std::byte*>(scratch);
-  ScratchSlots slots(bytes + cut.a_bytes + cut.b_bytes, cut.slot_bytes,
+  ScratchSlots slots(bytes + cut.a_bytes + cut.b_bytes + cut.sums_bytes, cut.slot_bytes,
                      ScratchSlots::CountFor(par.threads));
   const Context x{shape,
                   cut,
@@ -371,6 +415,7 @@ void Gemm(const GemmShape& shape, const float* a, const float* b, const float* p
                   prepared,
                   reinterpret_cast<float*>(bytes),
                   reinterpret_cast<float*>(bytes + cut.a_bytes),
+                  reinterpret_cast<float*>(bytes + cut.a_bytes + cut.b_bytes),
                   &slots};
 
   if (cut.copy_a == Cut::CopyA::kAhead) {
@@ -397,23 +442,25 @@ void Gemm(const GemmShape& shape, const float* a, const float* b, const float* p
       });
     }
   }
-  const int64_t parts = cut.row_parts * cut.column_parts;
+  const int64_t of_k = cut.row_parts * cut.column_parts, parts = cut.k_parts * of_k;
   const auto threads = std::bit_floor(static_cast<uint64_t>(std::max(1, par.threads)));
   const OwnedParts owned{cut.row_parts, cut.column_parts,
                          std::min(cut.owners, static_cast<int64_t>(threads))};
   par.For(cut.Tasks(), [&](int64_t task) {
     const int64_t first = task / parts * cut.items_per_task;
     const int64_t last = std::min(cut.items, first + cut.items_per_task);
-    const auto [row_part, column_part] = owned.At(task % parts);
+    const int64_t part = task % parts, k_part = part / of_k;
+    const auto [row_part, column_part] = owned.At(part - k_part * of_k);
     const ScratchSlots::Lease lease(slots);
     for (int64_t item = first; item < last; ++item) {
       if (cut.gemv) {
         RunGemvPart(x, item, column_part, lease.floats());
       } else {
-        RunPart(x, item, row_part, column_part, lease.floats());
+        RunPart(x, item, k_part, row_part, column_part, lease.floats());
       }
     }
   });
+  if (cut.k_parts > 1) AddParts(x, par);
 }
 
 }  // namespace sardonyx

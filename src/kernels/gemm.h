@@ -44,6 +44,9 @@ void GemmPackRows(int64_t k, int64_t n, int64_t first, int64_t count, const floa
 // `packed` says whether Gemm gets B packed.
 size_t GemmScratchBytes(const GemmShape& shape, bool packed, int threads);
 
+// Whether C is stored once, complete, where B is packed: else C holds partial sums before.
+bool GemmStoresOnce(const GemmShape& shape);
+
 // Computes all items of the batch. If packed_b is given, b and its layout are not looked at;
 // item (p, q) uses packed_b + p * shape.b_stride[0] + q * shape.b_stride[1] then, strides in floats
 // of the packed form (GemmPackedBytes / 4, or 0). Otherwise b is read, and packed on the way where

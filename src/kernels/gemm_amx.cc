@@ -450,7 +450,17 @@ size_t Bytes(int64_t rows, int64_t kc) {
   return static_cast<size_t>(s.left_bytes + s.right_bytes + s.row_bytes + s.size_bytes);
 }
 
+void AddSums(const GemmSums& x) {
+  TileStore store = StoreOf(true, x.epilogue, 0);
+  store.residual = ResidualOf(x.epilogue, 0, 0);
+  FinishTile(x.sums, x.sums_ld, x.rows, x.columns, x.c, x.ldc, store);
+  if (x.epilogue != nullptr) {
+    ApplyActivation(x.epilogue->activation, x.c, x.ldc, x.rows, x.columns);
+  }
+}
+
 #else
+void AddSums(const GemmSums&) {}
 void Block(const GemmBlockArgs&) {}
 size_t Bytes(int64_t, int64_t) { return 0; }  // there are none
 #endif
@@ -462,78 +472,14 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace sardonyx {
 
+HWY_EXPORT(AddSums);
 HWY_EXPORT(Block);
 HWY_EXPORT(Bytes);
-
-namespace {
-
-constexpr int64_t kTile = 16;       // rows or columns
-constexpr int64_t kMostRows = 256;  // of a block, about
-
-// Cycles on Granite Rapids.
-constexpr double kPairStep = 500, kPair = 550;  // a pair of tiles of rows with a panel, and a step
-constexpr double kRowStep = 18, kRow = 10;      // a row that is split
-constexpr double kPanelStep = 500;              // a panel that is
-constexpr double kProduct = 1 / 26.5;           // by vectors
-
-// That it takes to split all rows, or a panel after the other.
-double RowCycles(int64_t rows, double steps, double row_cycles) {
-  return static_cast<double>(rows) * (kRowStep * steps + kRow + row_cycles);
-}
-double PanelCycles(int64_t columns, double steps) {
-  return static_cast<double>(CeilDiv(columns, 2 * kTile)) * kPanelStep * steps;
-}
-double StepsOf(int64_t k) { return static_cast<double>(CeilDiv(k, 2 * kTile)); }
-
-}  // namespace
-
-double GemmAmxShare(int64_t rows, int64_t columns, int64_t k, double row_cycles) {
-  if (rows < kTile || k < kTile || !HasMatrixTiles()) return 1;
-  if (HWY_DYNAMIC_DISPATCH(Bytes)(rows, k) == 0) return 1;  // a target without tiles runs
-  // As if all tiles and blocks were full, so that a row never pays less beside others.
-  const double steps = StepsOf(k), pairs = static_cast<double>(rows) / (2 * kTile);
-  const auto panels = static_cast<double>(CeilDiv(columns, 2 * kTile));
-  const double blocks = std::max(1.0, static_cast<double>(rows) / kMostRows);
-  const double tiles = panels * pairs * (kPairStep * steps + kPair) +
-                       blocks * PanelCycles(columns, steps) + RowCycles(rows, steps, row_cycles);
-  const int64_t products = rows * RoundUp(columns, kPanelGranule) * k;
-  const double share = tiles / (kProduct * static_cast<double>(products));
-  return share < 0.95 ? share : 1;
-}
-
-GemmAmxBlocks::GemmAmxBlocks(int64_t all)
-    : rows(RoundUp(CeilDiv(all, CeilDiv(all, kMostRows)), 2 * kTile)),
-      most_rows(rows + kLeastRows - 1) {}
-
-GemmAmxParts::GemmAmxParts(int64_t rows, int64_t columns, int64_t k, int64_t parts,
-                           double row_cycles)
-    : row_unit(2 * kTile) {
-  constexpr int64_t kLeast = 64;  // rows or columns of a part
-  const int64_t panel = 2 * kTile, panels = CeilDiv(columns, panel);
-  const int64_t most_rows = std::max<int64_t>(1, rows / kLeast);
-  const int64_t most_columns = std::max<int64_t>(1, columns / kLeast);
-  // Twice as many where each is large: threads then end together.
-  constexpr int64_t kLarge = 384;
-  const auto wanted = [&](int64_t count) {
-    return count >= 2 * parts * kLarge ? 2 * parts : parts;
-  };
-  // Rows that another thread has written, at 10 GB/s, come in as long as they are split in.
-  if (parts == 1) {
-    row_parts = column_parts = 1;
-  } else if (PanelCycles(columns, StepsOf(k)) < 2 * RowCycles(rows, StepsOf(k), row_cycles)) {
-    row_parts = std::clamp<int64_t>(wanted(rows), 1, most_rows);
-    column_parts = std::clamp<int64_t>(CeilDiv(parts, row_parts), 1, most_columns);
-  } else {
-    column_parts = std::clamp<int64_t>(wanted(columns), 1, most_columns);
-    row_parts = std::clamp<int64_t>(CeilDiv(parts, column_parts), 1, most_rows);
-  }
-  column_step = CeilDiv(panels, column_parts) * panel;
-  column_parts = CeilDiv(columns, column_step);
-}
 
 size_t GemmAmxBytes(int64_t rows, int64_t kc) { return HWY_DYNAMIC_DISPATCH(Bytes)(rows, kc); }
 
 void GemmBlockByAmx(const GemmBlockArgs& args) { HWY_DYNAMIC_DISPATCH(Block)(args); }
+void AddGemmSums(const GemmSums& args) { HWY_DYNAMIC_DISPATCH(AddSums)(args); }
 
 }  // namespace sardonyx
 #endif  // HWY_ONCE

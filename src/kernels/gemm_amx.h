@@ -18,34 +18,21 @@
 
 namespace sardonyx {
 
-// What a product of this size takes of the time by vectors, where each row takes so many cycles
-// more: for those that only vectors read where they lie. 1 where it is no less, or hardly. More
-// rows never take a larger part.
-double GemmAmxShare(int64_t rows, int64_t columns, int64_t k, double row_cycles = 0);
-inline bool GemmAmxPays(int64_t rows, int64_t columns, int64_t k, double row_cycles = 0) {
-  return GemmAmxShare(rows, columns, k, row_cycles) < 1;
-}
-
-// The blocks of a matrix of so many rows, or of a part of them: the thirds of B are made once for
-// each. A rest of less than kLeastRows joins the block before, for vectors would sum it in another
-// order.
-struct GemmAmxBlocks {
-  explicit GemmAmxBlocks(int64_t all);
-  int64_t rows, most_rows;  // most_rows: of the last one
-};
-
-// How a product is cut into `parts`, or a few more or less. Each part makes the thirds of its rows
-// and of its columns, so that those are cut first which take longer; row_cycles as above.
-struct GemmAmxParts {
-  GemmAmxParts(int64_t rows, int64_t columns, int64_t k, int64_t parts, double row_cycles = 0);
-  int64_t row_parts, column_parts;
-  int64_t row_unit, column_step;  // parts of the rows begin at multiples; columns of a part
-};
-
 // Bytes of scratch for blocks of as many rows and of K; a multiple of 64.
 size_t GemmAmxBytes(int64_t rows, int64_t kc);
 
 // GemmBlock with such scratch at args.thirds. Each row is summed alike in any block.
 void GemmBlockByAmx(const GemmBlockArgs& args);
+
+// C[rows, columns], the sums over the first part of K, and those over the rest, added and finished
+// as GemmBlock does with `accumulate`.
+struct GemmSums {
+  const float* sums;
+  int64_t sums_ld, rows, columns;
+  float* c;
+  int64_t ldc;
+  const TileEpilogue* epilogue;  // may be null; indexed as c is
+};
+void AddGemmSums(const GemmSums& args);
 
 }  // namespace sardonyx

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "kernels/gemm_amx.h"
+#include "kernels/gemm_amx_cut.h"
 #include "kernels/gemm_block.h"
 #include "kernels/gemm_epilogue.h"
 #include "kernels/narrow_panel.h"
@@ -65,9 +66,9 @@ Cut CutNarrow(const NarrowMatrix& b, int64_t m, int64_t lda, int threads) {
     cut.slot_bytes = Align(RowsAtOnce(b, m) * panel * 4);
     return cut;
   }
-  cut.kc = GemmDepth(b.k);
-  if (b.block != 0) cut.kc = RoundUp(cut.kc, b.block);
   cut.tiles = GemmAmxPays(m, b.n, b.k);
+  cut.kc = cut.tiles ? GemmAmxDepth(m, b.k) : GemmDepth(b.k);
+  if (b.block != 0) cut.kc = RoundUp(cut.kc, b.block);
   if (cut.tiles) {
     // Blocks of rows, for each of which a panel is widened; each part splits the rows of its block.
     const GemmAmxBlocks blocks(m);

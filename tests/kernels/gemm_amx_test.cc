@@ -228,53 +228,5 @@ TEST_F(GemmAmx, PiecesAndEpilogues) {
   }
 }
 
-TEST(GemmAmxParts, CoverAllRowsAndColumns) {
-  for (const int64_t rows : {48, 100, 197, 1000, 4000}) {
-    for (const int64_t columns : {64, 100, 384, 3072, 50257}) {
-      for (const int64_t parts : {1, 2, 3, 8, 64}) {
-        const GemmAmxParts cut(rows, columns, 300, parts, rows % 3 * 100);
-        EXPECT_GE(cut.row_parts, 1);
-        EXPECT_GE(cut.column_step * cut.column_parts, columns);
-        EXPECT_LT(cut.column_step * (cut.column_parts - 1), columns);
-        EXPECT_LE(cut.row_parts, std::max<int64_t>(1, rows / cut.row_unit));
-      }
-    }
-  }
-}
-
-TEST(GemmAmxBlocks, AreNeverThin) {
-  for (int64_t all = 16; all < 3000; ++all) {
-    const GemmAmxBlocks blocks(all);
-    EXPECT_LE(blocks.rows, 256);
-    for (int64_t left = all, rows = 0; left > 0; left -= rows) {
-      rows = left <= blocks.most_rows ? left : blocks.rows;
-      ASSERT_GE(rows, kLeastRows) << "of " << all;
-      ASSERT_LE(rows, blocks.most_rows);
-    }
-  }
-}
-
-TEST(GemmAmxPays, NotWithoutTiles) {
-  AllowMatrixTilesForTest(false);
-  EXPECT_FALSE(GemmAmxPays(1000, 1000, 1000));
-  AllowMatrixTilesForTest(true);
-  EXPECT_EQ(GemmAmxPays(1000, 1000, 1000), HasMatrixTiles());
-  EXPECT_FALSE(GemmAmxPays(8, 1000, 1000));
-}
-
-// Convolutions run by lines where all rows do not pay, so that a few must not either.
-TEST(GemmAmxPays, NoFewerRowsThanThoseThatDo) {
-  for (const int64_t columns : {24, 64, 96, 512}) {
-    for (const int64_t k : {16, 40, 64, 200}) {
-      bool pays = false;
-      for (int64_t rows = 1; rows < 600; ++rows) {
-        const bool now = GemmAmxPays(rows, columns, k, 20);
-        ASSERT_TRUE(now || !pays) << rows << "x" << columns << "x" << k;
-        pays = now;
-      }
-    }
-  }
-}
-
 }  // namespace
 }  // namespace sardonyx

@@ -289,6 +289,9 @@ TEST(Gemm, Epilogues) {
       CheckAll({16, n, 0, false, false, {1, 1}, false, 0, text});
     }
     CheckAll({150, 130, 700, false, false, {1, 2}, false, 0, text});
+    // Matrix tiles sum halves of K apart, the last of several ranges.
+    CheckAll({49, 83, 960, false, false, {1, 1}, false, 0, text});
+    CheckAll({50, 64, 1700, true, true, {1, 1}, false, 0, text});
   }
 }
 
