@@ -12,6 +12,7 @@
 #include "kernels/conv_internal.h"
 #include "kernels/int8_panel.h"
 #include "kernels/scratch_slots.h"
+#include "kernels/targets.h"
 #include "kernels/transpose.h"
 
 namespace sardonyx {
@@ -462,11 +463,12 @@ size_t ConvInt8ScratchBytes(const ConvShape& shape, int threads) {
   size_t most = 0;
   for (const bool splits : {false, true}) {
     if (splits && !Int8SplitsExcess()) continue;
-    for (const int running : {1, threads}) {  // a run may have fewer threads than the plan
+    // A run may have fewer threads than the plan; parts by tiles are then larger.
+    for (const int running : {1, threads}) {
       const Cut cut = CutConv(shape, splits, running);
-      most =
-          std::max(most, 2 * cut.vector_bytes + cut.copied_bytes +
-                             cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(running)));
+      const int slots = ScratchSlots::CountFor(HasMatrixTiles() ? threads : running);
+      most = std::max(most, 2 * cut.vector_bytes + cut.copied_bytes +
+                                cut.slot_bytes * static_cast<size_t>(slots));
     }
   }
   return most;

@@ -91,5 +91,6 @@ class Floats {
 
 inline Parallel OneThread() { return {nullptr, 1}; }
 inline Parallel TwoThreads() { return {&ThreadPool::Process(), 2}; }
+inline Parallel ManyThreads() { return {&ThreadPool::Process(), 9}; }
 
 }  // namespace sardonyx

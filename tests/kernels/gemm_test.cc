@@ -133,16 +133,17 @@ void Check(const Case& test, bool packed) {
     ASSERT_TRUE(packed_all.Intact());
   }
 
-  const Floats c(items * s.m * s.ldc), c2(items * s.m * s.ldc);
-  for (const bool second : {false, true}) {
-    const Parallel par = second ? TwoThreads() : OneThread();
+  const Floats c(items * s.m * s.ldc), c2(items * s.m * s.ldc), c9(items * s.m * s.ldc);
+  for (const Parallel& par : {OneThread(), TwoThreads(), ManyThreads()}) {
+    const Floats& to = par.threads == 1 ? c : par.threads == 2 ? c2 : c9;
     const Floats scratch(static_cast<int64_t>(GemmScratchBytes(run, packed, par.threads) / 4));
-    Gemm(run, a.get(), packed ? nullptr : b.get(), packed ? packed_all.get() : nullptr,
-         second ? c2.get() : c.get(), epilogue, scratch.get(), par);
+    Gemm(run, a.get(), packed ? nullptr : b.get(), packed ? packed_all.get() : nullptr, to.get(),
+         epilogue, scratch.get(), par);
     ASSERT_TRUE(scratch.Intact());
   }
   EXPECT_TRUE(c.Intact());
   EXPECT_TRUE(c.SameBits(c2)) << "differs between one and two threads";
+  EXPECT_TRUE(c.SameBits(c9)) << "differs between one and many threads";
   ExpectProducts(test, s, a, b, bias, residual, c);
 }
 
