@@ -35,7 +35,6 @@ GemmShape ProductOf(const ConvShape& s) {
           .ldc = s.y_stride};
 }
 
-constexpr int64_t kFewPixels = 64;
 constexpr int64_t kRowsFirstBytes = 512 << 10;
 
 int64_t PackedFloats(const Cut& cut) {
@@ -310,10 +309,7 @@ void RunPart(const Work& work, const Parts& parts, Range pixels, int64_t column,
 double Cost(const ConvShape& s) {
   const double weights = static_cast<double>(s.KernelSize() * s.cin / s.groups * s.cout) * 4;
   const double share = ShareOfTiles(s);
-  double products = ProductCost(share * static_cast<double>(s.Flops()) / 2, weights);
-  // Tiles wait for weights that few rows use: 3x3, 512 channels at 7 x 7, took 1.46 times the time
-  // of Winograd's products on two threads, where both arithmetic alone took 0.86 of it.
-  if (share < 1 && s.OutPixels() <= kFewPixels) products += ProductCost(0, weights);
+  const double products = ProductCost(share * static_cast<double>(s.Flops()) / 2, weights);
   // Lines of an image have ends, and tiles begin anew: they take about as long as if gathered.
   if (ReadsInPlace(s) || (ReadsLines(s) && s.out[1] == 1 && share == 1)) return products;
   const auto gathered = static_cast<double>(FloatBytes(s.OutPixels() * s.KernelSize() * s.cin));

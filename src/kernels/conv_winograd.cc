@@ -399,6 +399,7 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
       const ScratchSlots::Lease lease(slots);
       const WinogradValues in{lease.floats(), cut.in_stride, cut.in_ld};
       TransformsOf(kForm).input(s, x, 0, all, in);
+      ClearForWinogradFew(work.tiles, SlicedChannels(s), 0, all, in);
       for (int64_t i = panels * share / shares; i < panels * (share + 1) / shares; ++i) {
         const Panel panel(cut, i);
         work.MultiplyFew(in, panel, panel.Kernels(cut, kForm, packed),
@@ -416,6 +417,9 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   par.For(in_parts, [&](int64_t part) {
     const int64_t first = all * part / in_parts, last = all * (part + 1) / in_parts;
     TransformsOf(kForm).input(s, x, first, last - first, At(first));
+    if (cut.few) {
+      ClearForWinogradFew(work.tiles, SlicedChannels(s), first, last - first, At(first));
+    }
   });
   ScratchSlots slots(bytes + cut.in_bytes, cut.out_bytes + cut.w_bytes, slot_count);
   par.For(panels * cut.parts, [&](int64_t task) {

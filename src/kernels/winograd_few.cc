@@ -14,6 +14,25 @@
 #include "kernels/tile_store-inl.h"
 #include "kernels/winograd_maps-inl.h"
 
+#ifndef SARDONYX_WINOGRAD_FEW_ONCE
+#define SARDONYX_WINOGRAD_FEW_ONCE
+namespace sardonyx {
+namespace {
+
+// Whether tiles that are cut at the right are multiplied as whole ones are: a single pass is
+// shorter, and the tiles of the first are whole.
+bool AllAreWide(const WinogradTiles& tiles) {
+  if (tiles.count() <= kFewTogether) return true;
+  for (int64_t i = 0; i < tiles.count(); ++i) {
+    if (tiles.At(i).columns == 4) return false;
+  }
+  return true;
+}
+
+}  // namespace
+}  // namespace sardonyx
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx {
 namespace HWY_NAMESPACE {
@@ -28,7 +47,7 @@ constexpr int kSide = kForm.Side(), kTaps = kForm.kernel, kArea = kTaps * kTaps;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Tag()));
 constexpr int64_t kWidth = std::max(kLanes, kPanelGranule);
 // Tiles at a time: as many as leave registers for the weights beside six sums each.
-constexpr int kTogether = 4;
+constexpr int kTogether = kFewTogether;
 // Floats of the next weights that a row fetches with each channel, and what of it is the part of
 // tiles that are not its first.
 constexpr int64_t kShare = kArea * kLanes / kSide, kOtherShare = 8;
@@ -191,14 +210,11 @@ void Few(const FewTilesArgs& args) {
       RowsOf<4, Point::kMinusTwo>(Tiles()), RowsOf<4, Point::kOneRow>(Tiles())};
   const int64_t count = args.tiles->count();
   std::array<WinogradPlace, kCapacity> places{};
-  int widest = 0;
+  const bool all_are_wide = AllAreWide(*args.tiles);
   for (int64_t i = 0; i < count; ++i) {
-    places[static_cast<size_t>(i)] = args.tiles->At(i);
-    widest = std::max(widest, places[static_cast<size_t>(i)].columns);
-  }
-  // A single pass is shorter, and the first is of whole tiles.
-  if (count <= kTogether || widest < kForm.m) {
-    for (WinogradPlace& place : places) place.columns = kForm.m;
+    WinogradPlace& place = places[static_cast<size_t>(i)];
+    place = args.tiles->At(i);
+    if (all_are_wide) place.columns = kForm.m;
   }
   const Passes all(places, count, 0), whole(places, count, kForm.m);
   const float* next = args.kernels + args.channels * kArea * kWidth;
@@ -251,6 +267,19 @@ HWY_EXPORT(Columns);
 int64_t WinogradFewTiles() { return HWY_DYNAMIC_DISPATCH(MostTiles)(); }
 int64_t WinogradFewColumns() { return HWY_DYNAMIC_DISPATCH(Columns)(); }
 void WinogradFew(const FewTilesArgs& args) { HWY_DYNAMIC_DISPATCH(Few)(args); }
+
+void ClearForWinogradFew(const WinogradTiles& tiles, int64_t channels, int64_t first, int64_t count,
+                         const WinogradValues& in) {
+  if (!AllAreWide(tiles)) return;
+  constexpr WinogradForm kForm{4, 1};
+  for (int64_t tile = 0; tile < count; ++tile) {
+    const WinogradPlace place = tiles.At(first + tile);
+    for (int t = 0; t < kForm.Positions(); ++t) {
+      if (kForm.Takes(place.columns, t % kForm.Side())) continue;
+      std::fill_n(in.data + t * in.t_stride + tile * in.ld, channels, 0.0f);
+    }
+  }
+}
 
 }  // namespace sardonyx
 #endif  // HWY_ONCE

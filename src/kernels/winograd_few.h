@@ -22,9 +22,17 @@ inline constexpr std::array<float, 9> kFewTapScales = [] {
   return std::array<float, 9>{1.0f, kA, 0.5f, kA, 0.5f, 0.5f * kA, 0.5f, 0.5f * kA, 0.25f};
 }();
 
+// Tiles that are multiplied together.
+inline constexpr int64_t kFewTogether = 4;
+
+// Zeros for the values of the `count` tiles from `first` on, which begin at in.data, at positions
+// that WinogradFew multiplies them at though they do not take these: what other steps have left
+// there may be subnormal, which takes processors hundreds of cycles.
+void ClearForWinogradFew(const WinogradTiles& tiles, int64_t channels, int64_t first, int64_t count,
+                         const WinogradValues& in);
+
 // All tiles, whose values begin at in.data, times `channels` channels of a panel. As many more are
-// fetched meanwhile. A tile that is cut at the right may be multiplied at positions that it does
-// not take too, whatever values it has there.
+// fetched meanwhile.
 struct FewTilesArgs {
   const WinogradTiles* tiles;
   int64_t channels;
