@@ -12,7 +12,6 @@
 #include "kernels/conv_internal.h"
 #include "kernels/int8_panel.h"
 #include "kernels/scratch_slots.h"
-#include "kernels/targets.h"
 #include "kernels/transpose.h"
 
 namespace sardonyx {
@@ -20,6 +19,7 @@ namespace {
 
 using conv_int8::Cut;
 using conv_int8::CutConv;
+using conv_int8::CutsByThreads;
 using conv_int8::IsPointwise;
 using conv_int8::LinesSeen;
 
@@ -463,10 +463,10 @@ size_t ConvInt8ScratchBytes(const ConvShape& shape, int threads) {
   size_t most = 0;
   for (const bool splits : {false, true}) {
     if (splits && !Int8SplitsExcess()) continue;
-    // A run may have fewer threads than the plan; parts by tiles are then larger.
+    // A run may have fewer threads than the plan, and larger parts then.
     for (const int running : {1, threads}) {
       const Cut cut = CutConv(shape, splits, running);
-      const int slots = ScratchSlots::CountFor(HasMatrixTiles() ? threads : running);
+      const int slots = ScratchSlots::CountFor(CutsByThreads() ? threads : running);
       most = std::max(most, 2 * cut.vector_bytes + cut.copied_bytes +
                                 cut.slot_bytes * static_cast<size_t>(slots));
     }

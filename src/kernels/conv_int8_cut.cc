@@ -16,6 +16,8 @@ bool IsPointwise(const ConvShape& s) {
   return true;
 }
 
+bool CutsByThreads() { return HasMatrixTiles() || SharesWideUnits(); }
+
 int64_t LinesSeen(const ConvShape& s, int64_t lines) {
   return (lines - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
 }
@@ -42,9 +44,8 @@ bool SkipsPixels(const ConvShape& s) {
   return s.stride[2] > 1;
 }
 
-// Tiles load panels of weights for as many rows as a part has: a part for each thread, or two where
-// these are large (ResNet-50's steps of 14x14 pixels took 1.4 times the time in 24 parts).
-int64_t PartsOfTiles(const ConvShape& s, int threads) {
+// A part for each thread, or two where these are large.
+int64_t PartsOf(const ConvShape& s, int threads) {
   constexpr int64_t kLargeRows = 384;
   return s.OutPixels() >= 2 * threads * kLargeRows ? 2 * threads : threads;
 }
@@ -101,7 +102,7 @@ Cut CutConv(const ConvShape& s, bool splits, int threads) {
   const int64_t wanted =
       WantedTasks((HasMatrixTiles() ? 0.06 : 0.3) * static_cast<double>(s.Flops()),
                   static_cast<double>(cut.k * s.cout));
-  const int64_t most_parts = HasMatrixTiles() ? PartsOfTiles(s, threads) : wanted;
+  const int64_t most_parts = CutsByThreads() ? PartsOf(s, threads) : wanted;
   const int64_t parts = CeilDiv(std::min(wanted, most_parts), s.groups);
   cut.unit = cut.pixels >= 24 * tile ? Int8RowUnit(cut.segments * cut.groups) : tile;
   const bool reads_in_place = !cut.widens && (cut.direct || cut.by_lines);
