@@ -24,7 +24,7 @@ namespace {
 bool AllAreWide(const WinogradTiles& tiles) {
   if (tiles.count() <= kFewTogether) return true;
   for (int64_t i = 0; i < tiles.count(); ++i) {
-    if (tiles.At(i).columns == 4) return false;
+    if (tiles.At(i).columns == kFewForm.m) return false;
   }
   return true;
 }
@@ -42,7 +42,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Tag = hn::ScalableTag<float>;
 using V = hn::Vec<Tag>;
 
-constexpr WinogradForm kForm{4, 1};
+constexpr WinogradForm kForm = kFewForm;
 constexpr int kSide = kForm.Side(), kTaps = kForm.kernel, kArea = kTaps * kTaps;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Tag()));
 constexpr int64_t kWidth = std::max(kLanes, kPanelGranule);
@@ -271,11 +271,10 @@ void WinogradFew(const FewTilesArgs& args) { HWY_DYNAMIC_DISPATCH(Few)(args); }
 void ClearForWinogradFew(const WinogradTiles& tiles, int64_t channels, int64_t first, int64_t count,
                          const WinogradValues& in) {
   if (!AllAreWide(tiles)) return;
-  constexpr WinogradForm kForm{4, 1};
   for (int64_t tile = 0; tile < count; ++tile) {
     const WinogradPlace place = tiles.At(first + tile);
-    for (int t = 0; t < kForm.Positions(); ++t) {
-      if (kForm.Takes(place.columns, t % kForm.Side())) continue;
+    for (int t = 0; t < kFewForm.Positions(); ++t) {
+      if (kFewForm.Takes(place.columns, t % kFewForm.Side())) continue;
       std::fill_n(in.data + t * in.t_stride + tile * in.ld, channels, 0.0f);
     }
   }

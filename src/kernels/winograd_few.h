@@ -22,6 +22,7 @@ inline constexpr std::array<float, 9> kFewTapScales = [] {
   return std::array<float, 9>{1.0f, kA, 0.5f, kA, 0.5f, 0.5f * kA, 0.5f, 0.5f * kA, 0.25f};
 }();
 
+inline constexpr WinogradForm kFewForm{4, 1};
 // Tiles that are multiplied together.
 inline constexpr int64_t kFewTogether = 4;
 

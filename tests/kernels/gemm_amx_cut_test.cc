@@ -3,6 +3,7 @@
 #include "kernels/gemm_amx_cut.h"
 
 #include <algorithm>
+#include <array>
 
 #include "each_target.h"
 #include "kernels/gemm_block.h"
@@ -70,6 +71,11 @@ TEST(GemmAmxDepth, EvenRanges) {
 }
 
 TEST(GemmAmxHalvesK, WhereRowsAndColumnsAreFew) {
+  // Those of conv_test and gemm_test.
+  for (const auto& [rows, columns, k] : {std::array{63, 90, 960}, {49, 83, 960}, {50, 64, 1700}}) {
+    EXPECT_EQ(GemmAmxPays(rows, columns, k), HasMatrixTiles());
+    EXPECT_TRUE(GemmAmxHalvesK(rows, columns, k));
+  }
   EXPECT_TRUE(GemmAmxHalvesK(49, 160, 960));     // MobileNetV2
   EXPECT_TRUE(GemmAmxHalvesK(128, 768, 3072));   // BERT
   EXPECT_FALSE(GemmAmxHalvesK(128, 3072, 768));  // as many columns as halves of K
