@@ -29,9 +29,10 @@ struct Operand {
   // then only the PackCache knows it, under its id.
   const Tensor* constant = nullptr;
   ConstantId id = {};
-  // Elements from one row, of the last axis, to the next where rows lie apart, between those of
-  // other values; 0 where all is dense.
+  // Elements from one row to the next where rows lie apart, between those of other values; 0 where
+  // all is dense. A row is the last axis, or the last `row_axes`.
   int64_t row_stride = 0;
+  int row_axes = 1;
 
   int64_t RowStride() const { return row_stride > 0 ? row_stride : dims.back(); }
   bool present() const { return dtype != DType::kUndefined; }
@@ -101,7 +102,8 @@ struct Bound {
   // Bit i: the rows of input i may lie apart, if it is bound again to such (Operand::row_stride).
   // No other operand of a request ever has such rows.
   uint32_t apart = 0;
-  bool apart_output = false;                          // output 0 the same
+  uint32_t apart_axes = 0;    // bit i: such rows may be of several axes too (Operand::row_axes)
+  bool apart_output = false;  // output 0 the same
   std::shared_ptr<const ByLines> by_lines = nullptr;  // where it can also run so
 };
 

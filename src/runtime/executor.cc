@@ -68,7 +68,7 @@ Tensor OwnCopy(const Tensor& tensor, BufferPool& pool) {
 [[maybe_unused]] int64_t SpannedBytes(const PlannedValue& value) {
   const int64_t count = ElementCount(value.dims);
   if (value.row_stride == 0 || count == 0) return ByteSize(value.dtype, count);
-  const int64_t row = value.dims.back();
+  const int64_t row = ElementCount(std::span(value.dims).last(static_cast<size_t>(value.row_axes)));
   return ByteSize(value.dtype, (count / row - 1) * value.row_stride + row);
 }
 

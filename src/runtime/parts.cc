@@ -152,27 +152,64 @@ class PartPlacer {
         BytesOf(roots_[whole]) > kSmallWholeBytes) {
       return false;
     }
-    const auto is_seen = [&](const auto& view) { return view.first == part; };
-    return std::none_of(views_.begin(), views_.end(), is_seen);
+    return true;
+  }
+
+  // How many of the last axes of a value make a row of so many elements; 0 if no number does.
+  static int RowAxes(const PlannedValue& value, int64_t row) {
+    int64_t count = 1;
+    for (int axes = 1; axes <= std::ssize(value.dims); ++axes) {
+      count *= value.dims[value.dims.size() - static_cast<size_t>(axes)];
+      if (count >= row) return count == row ? axes : 0;
+    }
+    return 0;
+  }
+
+  // The part and all that sees it, as far as these are rows of it: nothing if one is not.
+  std::vector<int> SeenAs(int part) const {
+    std::vector<int> ids = {part};
+    for (const auto& [root, view] : views_) {
+      if (root != part) continue;
+      const bool is_all = offsets_[view] == 0 && BytesOf(view) == BytesOf(part);
+      if (!is_all || RowAxes(plan_.values[view], plan_.values[part].dims.back()) == 0) return {};
+      ids.push_back(view);
+    }
+    return ids;
   }
 
   // Binds all that read the part, and `others`, to rows that lie apart as those of the whole do,
   // unless one refuses. The step `but` sees to itself.
   bool PutApart(int part, int whole, std::vector<Step*> others, const Step* but = nullptr) {
-    for (Step* reader : readers_[part]) {
-      if (reader == but || IsDone(reader)) continue;
-      for (size_t i = 0; i < reader->inputs.size(); ++i) {
-        if (reader->inputs[i] == part && !Has(reader->binding->bound.apart, i)) return false;
-      }
-      others.push_back(reader);
-    }
     const PlannedValue& all = plan_.values[whole];
-    plan_.values[part].row_stride = all.row_stride > 0 ? all.row_stride : all.dims.back();
+    const int64_t row = plan_.values[part].dims.back();
+    const std::vector<int> ids = SeenAs(part);
+    if (ids.empty()) return false;
+    for (int id : ids) {
+      const int axes = RowAxes(plan_.values[id], row);
+      for (Step* reader : readers_[id]) {
+        if (reader == but || IsDone(reader)) continue;
+        const Bound& bound = reader->binding->bound;
+        const uint32_t apart = axes == 1 ? bound.apart : bound.apart_axes;
+        for (size_t i = 0; i < reader->inputs.size(); ++i) {
+          if (reader->inputs[i] == id && !Has(apart, i)) return false;
+        }
+        if (std::find(others.begin(), others.end(), reader) == others.end()) {
+          others.push_back(reader);
+        }
+      }
+    }
+    const auto set = [&](int64_t stride) {
+      for (int id : ids) {
+        plan_.values[id].row_stride = stride;
+        plan_.values[id].row_axes = stride > 0 ? RowAxes(plan_.values[id], row) : 1;
+      }
+    };
+    set(all.row_stride > 0 ? all.row_stride : all.dims.back());
     std::vector<std::shared_ptr<const Binding>> again;
     for (const Step* other : others) {
       again.push_back(bind_(*other));
       if (again.back() != nullptr) continue;
-      plan_.values[part].row_stride = 0;
+      set(0);
       return false;
     }
     for (size_t i = 0; i < others.size(); ++i) others[i]->binding = std::move(again[i]);

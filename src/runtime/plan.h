@@ -37,7 +37,8 @@ struct PlannedValue {
   Address address;
   DType dtype = DType::kUndefined;
   std::vector<int64_t> dims;
-  int64_t row_stride = 0;  // as an Operand's
+  int64_t row_stride = 0;  // as an Operand's, as row_axes
+  int row_axes = 1;
   bool is_static = false;
   int dynamic = -1;  // index among the dynamic values: a Datum that a step produces
   Tensor constant;
@@ -45,7 +46,7 @@ struct PlannedValue {
   int64_t bytes() const { return ByteSize(dtype, ElementCount(dims)); }  // if dense
   // Of a step; refers to this value's constant.
   Operand AsOperand(ConstantId id = {}) const {
-    return {dtype, dims, constant.defined() ? &constant : nullptr, id, row_stride};
+    return {dtype, dims, constant.defined() ? &constant : nullptr, id, row_stride, row_axes};
   }
 };
 

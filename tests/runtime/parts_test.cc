@@ -441,6 +441,50 @@ output j
         0);
 }
 
+// What an attention reads of one product: heads are a view of the part's rows.
+TEST(Parts, SeenAsSeveralAxes) {
+  Check(R"(graph g
+input x: float[2,h,16]
+const w: float[16,72] = random
+const sizes: int64[3] = {24, 24, 24}
+const heads: int64[4] = {0, 0, 3, 8}
+const rows: int64[2] = {-1, 24}
+m = matmul(x, w)
+a, b, c = split(m, sizes) {axis=2}
+q = reshape(a, heads)
+k = reshape(b, heads)
+v = reshape(c, heads)
+y = attention(q, k, v) {perm_q=[0, 2, 1, 3], perm_k=[0, 2, 1, 3], perm_v=[0, 2, 1, 3]}
+s = sigmoid(k)
+t = transpose(v) {perm=[1, 2, 0, 3]}
+u = reshape(c, rows)
+r = tanh(u)
+output y
+output s
+output t
+output r
+)",
+        0);
+}
+
+// A view of other rows: the part that it sees is copied, the other one is not.
+TEST(Parts, SeenAcrossRows) {
+  Check(R"(graph g
+input x: float[2,h,16]
+const w: float[16,48] = random
+const sizes: int64[2] = {24, 24}
+const wide: int64[2] = {2, -1}
+m = matmul(x, w)
+a, b = split(m, sizes) {axis=2}
+c = reshape(a, wide)
+y = sigmoid(c)
+z = tanh(b)
+output y
+output z
+)",
+        1);
+}
+
 // Copies write and read rows apart. (The pass that sinks transposes joins what is not transposed.)
 TEST(Parts, OfCopies) {
   Check(R"(graph g

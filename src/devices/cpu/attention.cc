@@ -8,7 +8,7 @@ namespace {
 // Sizes and strides of an operand seen through a permutation.
 struct View {
   View(const Operand& x, const std::vector<int64_t>& perm) {
-    const std::vector<int64_t> own = RowMajorStrides(x.dims);
+    const std::vector<int64_t> own = Strides(x);
     for (int64_t i = 0; i < x.rank(); ++i) {
       const int64_t axis = perm.empty() ? i : perm[i];
       dims.push_back(x.dims[axis]);
@@ -125,6 +125,7 @@ BindResult BindAttention(const BindRequest& request) {
 
   Bound bound;
   bound.scratch_bytes = static_cast<int64_t>(AttentionScratchBytes(shape, request.threads));
+  bound.apart = bound.apart_axes = 0b111;
   const bool bytes = masked && request.inputs[3].dtype == DType::kBool;
   bound.run = [shape, mask, masked, bytes](const StepArgs& args) {
     AttentionMask given = mask;

@@ -51,7 +51,9 @@ BindResult BindTranspose(const BindRequest& request) {
   const std::vector<int64_t> own = Strides(x);
   std::vector<int64_t> strides;
   for (int64_t axis : request.node.attributes.Ints("perm")) strides.push_back(own[axis]);
-  return RunMoves({{PrepareStridedCopy(y.dims, strides, Strides(y), width)}});
+  Bound bound = RunMoves({{PrepareStridedCopy(y.dims, strides, Strides(y), width)}});
+  bound.apart_axes = bound.apart;
+  return bound;
 }
 
 BindResult BindExpand(const BindRequest& request) {

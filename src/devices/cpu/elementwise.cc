@@ -38,7 +38,7 @@ BindResult BindTiles(const BindRequest& request) {
     const Operand& input = request.inputs[i];
     if (input.dtype == output.dtype && input.size() == output.size()) bound.inplace |= 1u << i;
   }
-  bound.apart = ~0u;
+  bound.apart = bound.apart_axes = ~0u;
   bound.apart_output = true;
   return bound;
 }
@@ -137,6 +137,16 @@ constexpr Implementation kList[] = {{"byte table", BindByteTable},
                                     {"packed numbers", BindPackedCast},
                                     {"conversion", BindConversion}};
 
+// Dense strides, but for those inside a row, as an operand whose rows lie apart has them.
+void CountRows(const Operand& operand, std::vector<int64_t>* strides) {
+  if (operand.row_stride == 0) return;
+  const auto axes = static_cast<size_t>(operand.row_axes);
+  const int64_t row = ElementCount(std::span(operand.dims).last(axes));
+  for (size_t i = 0; i + axes < strides->size(); ++i) {
+    (*strides)[i] = (*strides)[i] / row * operand.row_stride;
+  }
+}
+
 }  // namespace
 
 std::span<const Implementation> ElementwiseList() { return kList; }
@@ -149,9 +159,9 @@ Tensor WidenedHalves(const Tensor& tensor) {
 }
 
 std::vector<int64_t> Strides(const Operand& operand) {
-  std::vector<int64_t> dims = operand.dims;
-  if (!dims.empty()) dims.back() = operand.RowStride();
-  return RowMajorStrides(dims);
+  std::vector<int64_t> strides = RowMajorStrides(operand.dims);
+  CountRows(operand, &strides);
+  return strides;
 }
 
 std::vector<int64_t> BroadcastStrides(const std::vector<int64_t>& operand,
@@ -168,11 +178,7 @@ std::vector<int64_t> BroadcastStrides(const std::vector<int64_t>& operand,
 
 std::vector<int64_t> BroadcastStrides(const Operand& operand, std::span<const int64_t> dims) {
   std::vector<int64_t> strides = BroadcastStrides(operand.dims, dims);
-  if (operand.row_stride == 0) return strides;
-  // All but those of the last axis count in rows.
-  for (size_t i = 0; i + 1 < strides.size(); ++i) {
-    strides[i] = strides[i] / operand.dims.back() * operand.row_stride;
-  }
+  CountRows(operand, &strides);
   return strides;
 }
 
