@@ -25,6 +25,7 @@ Rewrite SinkReshapes(Node& node, PassContext& context);
 int FuseElementwise(PassContext& context);
 Rewrite FuseQuantizedSums(Node& node, PassContext& context);
 Rewrite FuseEpilogues(Node& node, PassContext& context);
+Rewrite MergeProducts(Node& node, PassContext& context);
 Rewrite SinkShuffles(Node& node, PassContext& context);
 Rewrite ConvPlanes(Node& node, PassContext& context);
 Rewrite AbsorbTransposes(Node& node, PassContext& context);

@@ -1,0 +1,130 @@
+// q = matmul(x, a: float[k,n], b: float[n]) {epilogue = add(0,1)}
+// r = matmul(x, c: float[k,m], d: float[m]) {epilogue = add(0,1)}
+// y = attention(q, r, ...)
+//            ->   p = matmul(x, concat(a, c), concat(b, d)) {epilogue = add(0,1)}
+//                 q, r = split(p); y = attention(q, r, ...)
+//
+// Reshapes and transposes may stand between. The parts are read in place (runtime/parts.cc), so
+// nothing is moved; x is read, and where matrix tiles multiply it is split, once.
+
+#include <algorithm>
+
+#include "passes/passes.h"
+
+namespace sardonyx::passes {
+namespace {
+
+constexpr size_t kOwnInputs = 2;
+// Rows of parts that are shorter may be copied.
+constexpr int64_t kLeastColumns = 32;
+
+// The constant matrix of a product, as it is or behind a transpose that stays for the packing, and
+// the axis of its columns; null if there is none.
+Value* WeightsOf(const Node& product, int64_t* columns) {
+  Value* weights = product.inputs[1];
+  bool is_turned = product.attributes.Int("trans_b") != 0;
+  if (IsFrom(weights, core::transpose)) {
+    weights = weights->producer->inputs[0];
+    is_turned = !is_turned;
+  }
+  if (!weights->is_constant() || weights->fact.constant.rank() != 2) return nullptr;
+  *columns = is_turned ? 0 : 1;
+  return weights;
+}
+
+// A number for each column, the same for all rows.
+bool IsOfColumns(const Value* operand, int64_t count) {
+  if (!operand->is_constant()) return false;
+  const Tensor& tensor = operand->fact.constant;
+  return tensor.rank() > 0 && tensor.dims().back() == count && tensor.size() == count;
+}
+
+int64_t ColumnsOf(const Node& product) { return product.output()->fact.shape->back().value(); }
+
+bool IsMergeable(const Node& product) {
+  if (product.op != &core::matmul || !product.output()->fact.ranked()) return false;
+  int64_t axis;
+  if (WeightsOf(product, &axis) == nullptr || product.inputs[0]->is_constant()) return false;
+  if (product.attributes.Find("perm_b") != nullptr ||
+      product.attributes.Find("perm_y") != nullptr) {
+    return false;
+  }
+  const Dim columns = product.output()->fact.shape->back();
+  if (!columns.known() || columns.value() < kLeastColumns) return false;
+  return std::all_of(product.inputs.begin() + kOwnInputs, product.inputs.end(),
+                     [&](const Value* operand) { return IsOfColumns(operand, columns.value()); });
+}
+
+// The product that an operand of an attention is a view of, if that alone uses it; else null.
+const Node* ProductBehind(const Graph& graph, const Value* value) {
+  while (value != nullptr && HasOneUser(graph, value)) {
+    if (IsFrom(value, core::matmul))
+      return IsMergeable(*value->producer) ? value->producer : nullptr;
+    if (!IsFrom(value, core::reshape) && !IsFrom(value, core::transpose)) return nullptr;
+    value = value->producer->inputs[0];
+  }
+  return nullptr;
+}
+
+// Whether operands can stand side by side, and all else is the same.
+bool AreAlike(const Node& a, const Node& b) {
+  int64_t a_axis, b_axis;
+  const Value *const a_weights = WeightsOf(a, &a_axis), *const b_weights = WeightsOf(b, &b_axis);
+  if (a.inputs[0] != b.inputs[0] || a.inputs.size() != b.inputs.size() || a_axis != b_axis ||
+      (a_weights == a.inputs[1]) != (b_weights == b.inputs[1]) || a.attributes != b.attributes) {
+    return false;
+  }
+  const auto are_alike = [](const Value* x, const Value* y) {
+    return x->fact.type == y->fact.type && x->fact.rank() == y->fact.rank();
+  };
+  return a.output()->fact.type == b.output()->fact.type && are_alike(a_weights, b_weights) &&
+         std::equal(a.inputs.begin() + kOwnInputs, a.inputs.end(), b.inputs.begin() + kOwnInputs,
+                    are_alike);
+}
+
+}  // namespace
+
+Rewrite MergeProducts(Node& node, PassContext& context) {
+  if (node.op != &core::attention) return NoMatch{};
+  std::vector<const Node*> products;
+  for (size_t i = 0; i < 3; ++i) {
+    const Node* const product = ProductBehind(context.graph, node.inputs[i]);
+    if (product == nullptr || std::ranges::count(products, product) > 0) continue;
+    products.push_back(product);
+  }
+  // Of three the last two may be alike, but not the first: of another row of tokens.
+  while (products.size() > 1 && !AreAlike(*products[0], *products[1])) {
+    if (products.size() == 3 && AreAlike(*products[0], *products[2])) break;
+    products.erase(products.begin());
+  }
+  std::erase_if(products, [&](const Node* other) { return !AreAlike(*products[0], *other); });
+  if (products.size() < 2) return NoMatch{};
+
+  const Node& first = *products[0];
+  PatchMaker maker(context, first);
+  const auto joined = [&](auto&& operand_of, int64_t axis) {
+    std::vector<Val> parts;
+    for (const Node* product : products) parts.push_back(maker.Wrap(operand_of(*product)));
+    return Concat(parts, axis);
+  };
+  int64_t axis;
+  const bool is_transposed = WeightsOf(first, &axis) != first.inputs[1];
+  Val weights = joined([&](const Node& product) { return WeightsOf(product, &axis); }, axis);
+  if (is_transposed) weights = Transpose(weights, {1, 0});
+  std::vector<Val> inputs = {maker.Wrap(first.inputs[0]), weights};
+  for (size_t i = kOwnInputs; i < first.inputs.size(); ++i) {
+    inputs.push_back(joined([i](const Node& product) { return product.inputs[i]; },
+                            static_cast<int64_t>(first.inputs[i]->fact.rank()) - 1));
+  }
+  const Val all = maker.builder().Make(core::matmul, inputs, first.attributes);
+  std::vector<int64_t> sizes;
+  for (const Node* product : products) sizes.push_back(ColumnsOf(*product));
+  const std::vector<Val> parts = Split(all, sizes, all.rank() - 1);
+  Patch patch = maker.Replace(first, {});
+  for (size_t i = 0; i < products.size(); ++i) {
+    patch.replacements.emplace_back(products[i]->output(), parts[i].value);
+  }
+  return patch;
+}
+
+}  // namespace sardonyx::passes
