@@ -86,18 +86,20 @@ bool AreAlike(const Node& a, const Node& b) {
 
 Rewrite MergeProducts(Node& node, PassContext& context) {
   if (node.op != &core::attention) return NoMatch{};
-  std::vector<const Node*> products;
+  std::vector<const Node*> found;
   for (size_t i = 0; i < 3; ++i) {
     const Node* const product = ProductBehind(context.graph, node.inputs[i]);
-    if (product == nullptr || std::ranges::count(products, product) > 0) continue;
-    products.push_back(product);
+    if (product == nullptr || std::ranges::count(found, product) > 0) continue;
+    found.push_back(product);
   }
-  // Of three the last two may be alike, but not the first: of another row of tokens.
-  while (products.size() > 1 && !AreAlike(*products[0], *products[1])) {
-    if (products.size() == 3 && AreAlike(*products[0], *products[2])) break;
-    products.erase(products.begin());
+  // All, or keys and values of another row of tokens than queries, or what has a bias.
+  std::vector<const Node*> products;
+  for (size_t i = 0; i < found.size() && products.size() < 2; ++i) {
+    products.clear();
+    std::copy_if(found.begin() + static_cast<std::ptrdiff_t>(i), found.end(),
+                 std::back_inserter(products),
+                 [&](const Node* other) { return AreAlike(*found[i], *other); });
   }
-  std::erase_if(products, [&](const Node* other) { return !AreAlike(*products[0], *other); });
   if (products.size() < 2) return NoMatch{};
 
   const Node& first = *products[0];
