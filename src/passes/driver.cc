@@ -199,6 +199,12 @@ bool IsOne(const Value* value) {
                                           [](Dim dim) { return dim == 1; }));
 }
 
+bool IsVector(const Value* value, int64_t count) {
+  if (!value->is_constant()) return false;
+  const std::vector<int64_t>& dims = value->fact.constant.dims();
+  return !dims.empty() && dims.back() == count && value->fact.constant.size() == count;
+}
+
 bool IsConstantOf(const Value* value, double number) {
   if (value == nullptr || !value->is_constant()) return false;
   const Tensor& tensor = value->fact.constant;

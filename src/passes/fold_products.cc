@@ -50,13 +50,6 @@ Val MatrixOf(PatchMaker& maker, const Node& product) {
   return HasColumnsFirst(product) ? Transpose(weights, {1, 0}) : weights;
 }
 
-// A constant with one number for each of so many last elements.
-bool IsVector(const Value* value, int64_t count) {
-  if (!value->is_constant()) return false;
-  const std::vector<int64_t>& dims = value->fact.constant.dims();
-  return !dims.empty() && dims.back() == count && value->fact.constant.size() == count;
-}
-
 // The dimensions of `like` but for the last, for a reshape; empty if more than one is not known.
 std::vector<int64_t> ViewOf(const Dims& like, int64_t last) {
   std::vector<int64_t> dims;

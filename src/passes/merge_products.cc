@@ -18,33 +18,26 @@ constexpr size_t kOwnInputs = 2;
 // Rows of parts that are shorter may be copied.
 constexpr int64_t kLeastColumns = 32;
 
-// The constant matrix of a product, as it is or behind a transpose that stays for the packing, and
-// the axis of its columns; null if there is none.
-Value* WeightsOf(const Node& product, int64_t* columns) {
-  Value* weights = product.inputs[1];
-  bool is_turned = product.attributes.Int("trans_b") != 0;
-  if (IsFrom(weights, core::transpose)) {
-    weights = weights->producer->inputs[0];
-    is_turned = !is_turned;
+// The constant matrix of a product, as it is or behind a transpose that stays for the packing.
+struct Weights {
+  explicit Weights(const Node& product) : constant(product.inputs[1]) {
+    is_transposed = IsFrom(constant, core::transpose) &&
+                    constant->producer->attributes.Ints("perm") == std::vector<int64_t>{1, 0};
+    if (is_transposed) constant = constant->producer->inputs[0];
+    columns = is_transposed == (product.attributes.Int("trans_b") != 0) ? 1 : 0;
   }
-  if (!weights->is_constant() || weights->fact.constant.rank() != 2) return nullptr;
-  *columns = is_turned ? 0 : 1;
-  return weights;
-}
+  bool IsMatrix() const { return constant->is_constant() && constant->fact.constant.rank() == 2; }
 
-// A number for each column, the same for all rows.
-bool IsOfColumns(const Value* operand, int64_t count) {
-  if (!operand->is_constant()) return false;
-  const Tensor& tensor = operand->fact.constant;
-  return tensor.rank() > 0 && tensor.dims().back() == count && tensor.size() == count;
-}
+  Value* constant;
+  bool is_transposed;
+  int64_t columns;  // the axis of the constant along which columns lie
+};
 
 int64_t ColumnsOf(const Node& product) { return product.output()->fact.shape->back().value(); }
 
 bool IsMergeable(const Node& product) {
   if (product.op != &core::matmul || !product.output()->fact.ranked()) return false;
-  int64_t axis;
-  if (WeightsOf(product, &axis) == nullptr || product.inputs[0]->is_constant()) return false;
+  if (!Weights(product).IsMatrix() || product.inputs[0]->is_constant()) return false;
   if (product.attributes.Find("perm_b") != nullptr ||
       product.attributes.Find("perm_y") != nullptr) {
     return false;
@@ -52,14 +45,15 @@ bool IsMergeable(const Node& product) {
   const Dim columns = product.output()->fact.shape->back();
   if (!columns.known() || columns.value() < kLeastColumns) return false;
   return std::all_of(product.inputs.begin() + kOwnInputs, product.inputs.end(),
-                     [&](const Value* operand) { return IsOfColumns(operand, columns.value()); });
+                     [&](const Value* operand) { return IsVector(operand, columns.value()); });
 }
 
 // The product that an operand of an attention is a view of, if that alone uses it; else null.
 const Node* ProductBehind(const Graph& graph, const Value* value) {
   while (value != nullptr && HasOneUser(graph, value)) {
-    if (IsFrom(value, core::matmul))
+    if (IsFrom(value, core::matmul)) {
       return IsMergeable(*value->producer) ? value->producer : nullptr;
+    }
     if (!IsFrom(value, core::reshape) && !IsFrom(value, core::transpose)) return nullptr;
     value = value->producer->inputs[0];
   }
@@ -68,16 +62,16 @@ const Node* ProductBehind(const Graph& graph, const Value* value) {
 
 // Whether operands can stand side by side, and all else is the same.
 bool AreAlike(const Node& a, const Node& b) {
-  int64_t a_axis, b_axis;
-  const Value *const a_weights = WeightsOf(a, &a_axis), *const b_weights = WeightsOf(b, &b_axis);
-  if (a.inputs[0] != b.inputs[0] || a.inputs.size() != b.inputs.size() || a_axis != b_axis ||
-      (a_weights == a.inputs[1]) != (b_weights == b.inputs[1]) || a.attributes != b.attributes) {
+  const Weights left(a), right(b);
+  if (a.inputs[0] != b.inputs[0] || a.inputs.size() != b.inputs.size() ||
+      left.is_transposed != right.is_transposed || a.attributes != b.attributes) {
     return false;
   }
   const auto are_alike = [](const Value* x, const Value* y) {
     return x->fact.type == y->fact.type && x->fact.rank() == y->fact.rank();
   };
-  return a.output()->fact.type == b.output()->fact.type && are_alike(a_weights, b_weights) &&
+  return a.output()->fact.type == b.output()->fact.type &&
+         are_alike(left.constant, right.constant) &&
          std::equal(a.inputs.begin() + kOwnInputs, a.inputs.end(), b.inputs.begin() + kOwnInputs,
                     are_alike);
 }
@@ -109,10 +103,9 @@ Rewrite MergeProducts(Node& node, PassContext& context) {
     for (const Node* product : products) parts.push_back(maker.Wrap(operand_of(*product)));
     return Concat(parts, axis);
   };
-  int64_t axis;
-  const bool is_transposed = WeightsOf(first, &axis) != first.inputs[1];
-  Val weights = joined([&](const Node& product) { return WeightsOf(product, &axis); }, axis);
-  if (is_transposed) weights = Transpose(weights, {1, 0});
+  const Weights own(first);
+  Val weights = joined([](const Node& product) { return Weights(product).constant; }, own.columns);
+  if (own.is_transposed) weights = Transpose(weights, {1, 0});
   std::vector<Val> inputs = {maker.Wrap(first.inputs[0]), weights};
   for (size_t i = kOwnInputs; i < first.inputs.size(); ++i) {
     inputs.push_back(joined([i](const Node& product) { return product.inputs[i]; },

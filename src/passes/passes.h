@@ -69,6 +69,8 @@ bool IsPointwise(const Node& node);
 bool IsProductOfChannels(const Node& node);
 // Absent, or of one element.
 bool IsOne(const Value* value);
+// A constant with one number for each of so many last elements.
+bool IsVector(const Value* value, int64_t count);
 // A constant all of whose elements are that number.
 bool IsConstantOf(const Value* value, double number);
 // Of float32, or of 16 bits and so computed in float32 and rounded where a step ends

@@ -97,6 +97,7 @@ class PartPlacer {
     const int from = step.inputs[0];
     const PlannedValue& whole = plan_.values[from];
     if (IsPacked(whole.dtype) || whole.constant.defined() || roots_[from] < 0) return false;
+    if (whole.row_axes > 1) return false;  // columns of the last axis are not evenly apart
     std::vector<Operand> inputs, outputs;
     for (int id : step.inputs) {
       inputs.push_back(id >= 0 ? plan_.values[id].AsOperand() : Operand());
@@ -148,11 +149,8 @@ class PartPlacer {
   bool MayLieApart(int part, int whole) const {
     if (!IsFree(part)) return false;
     const PlannedValue& value = plan_.values[part];
-    if (ByteSize(value.dtype, value.dims.back()) < kLeastRowBytes &&
-        BytesOf(roots_[whole]) > kSmallWholeBytes) {
-      return false;
-    }
-    return true;
+    return ByteSize(value.dtype, value.dims.back()) >= kLeastRowBytes ||
+           BytesOf(roots_[whole]) <= kSmallWholeBytes;
   }
 
   // How many of the last axes of a value make a row of so many elements; 0 if no number does.
@@ -165,27 +163,26 @@ class PartPlacer {
     return 0;
   }
 
-  // The part and all that sees it, as far as these are rows of it: nothing if one is not.
-  std::vector<int> SeenAs(int part) const {
-    std::vector<int> ids = {part};
+  // The part and all that sees it, each with the number of its axes that make a row of the part;
+  // nothing if one sees other rows.
+  std::vector<std::pair<int, int>> SeenAs(int part) const {
+    std::vector<std::pair<int, int>> seen = {{part, 1}};
     for (const auto& [root, view] : views_) {
       if (root != part) continue;
       const bool is_all = offsets_[view] == 0 && BytesOf(view) == BytesOf(part);
-      if (!is_all || RowAxes(plan_.values[view], plan_.values[part].dims.back()) == 0) return {};
-      ids.push_back(view);
+      const int axes = RowAxes(plan_.values[view], plan_.values[part].dims.back());
+      if (!is_all || axes == 0) return {};
+      seen.emplace_back(view, axes);
     }
-    return ids;
+    return seen;
   }
 
   // Binds all that read the part, and `others`, to rows that lie apart as those of the whole do,
   // unless one refuses. The step `but` sees to itself.
   bool PutApart(int part, int whole, std::vector<Step*> others, const Step* but = nullptr) {
-    const PlannedValue& all = plan_.values[whole];
-    const int64_t row = plan_.values[part].dims.back();
-    const std::vector<int> ids = SeenAs(part);
-    if (ids.empty()) return false;
-    for (int id : ids) {
-      const int axes = RowAxes(plan_.values[id], row);
+    const std::vector<std::pair<int, int>> seen = SeenAs(part);
+    if (seen.empty()) return false;
+    for (const auto& [id, axes] : seen) {
       for (Step* reader : readers_[id]) {
         if (reader == but || IsDone(reader)) continue;
         const Bound& bound = reader->binding->bound;
@@ -193,17 +190,16 @@ class PartPlacer {
         for (size_t i = 0; i < reader->inputs.size(); ++i) {
           if (reader->inputs[i] == id && !Has(apart, i)) return false;
         }
-        if (std::find(others.begin(), others.end(), reader) == others.end()) {
-          others.push_back(reader);
-        }
+        if (std::ranges::count(others, reader) == 0) others.push_back(reader);
       }
     }
     const auto set = [&](int64_t stride) {
-      for (int id : ids) {
+      for (const auto& [id, axes] : seen) {
         plan_.values[id].row_stride = stride;
-        plan_.values[id].row_axes = stride > 0 ? RowAxes(plan_.values[id], row) : 1;
+        plan_.values[id].row_axes = stride > 0 ? axes : 1;
       }
     };
+    const PlannedValue& all = plan_.values[whole];
     set(all.row_stride > 0 ? all.row_stride : all.dims.back());
     std::vector<std::shared_ptr<const Binding>> again;
     for (const Step* other : others) {

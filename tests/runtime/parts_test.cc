@@ -441,7 +441,8 @@ output j
         0);
 }
 
-// What an attention reads of one product: heads are a view of the part's rows.
+// What an attention reads of one product: heads are a view of the part's rows. Columns of heads are
+// not evenly apart, so the slice copies.
 TEST(Parts, SeenAsSeveralAxes) {
   Check(R"(graph g
 input x: float[2,h,16]
@@ -449,6 +450,10 @@ const w: float[16,72] = random
 const sizes: int64[3] = {24, 24, 24}
 const heads: int64[4] = {0, 0, 3, 8}
 const rows: int64[2] = {-1, 24}
+const from: int64[1] = {3}
+const to: int64[1] = {7}
+const axis: int64[1] = {3}
+const times: int64[4] = {1, 1, 2, 1}
 m = matmul(x, w)
 a, b, c = split(m, sizes) {axis=2}
 q = reshape(a, heads)
@@ -459,12 +464,16 @@ s = sigmoid(k)
 t = transpose(v) {perm=[1, 2, 0, 3]}
 u = reshape(c, rows)
 r = tanh(u)
+d = slice(k, from, to, axis)
+e = tile(q, times)
 output y
 output s
 output t
 output r
+output d
+output e
 )",
-        0);
+        1);
 }
 
 // A view of other rows: the part that it sees is copied, the other one is not.

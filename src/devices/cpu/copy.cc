@@ -23,7 +23,7 @@ struct Move {
 // All rows may lie apart: strides of the moves know it.
 Bound RunMoves(std::vector<Move> moves) {
   Bound bound;
-  bound.apart = ~0u;
+  bound.apart = bound.apart_axes = ~0u;
   bound.apart_output = true;
   bound.run = [moves = std::move(moves)](const StepArgs& args) {
     for (const Move& move : moves) {
@@ -51,9 +51,7 @@ BindResult BindTranspose(const BindRequest& request) {
   const std::vector<int64_t> own = Strides(x);
   std::vector<int64_t> strides;
   for (int64_t axis : request.node.attributes.Ints("perm")) strides.push_back(own[axis]);
-  Bound bound = RunMoves({{PrepareStridedCopy(y.dims, strides, Strides(y), width)}});
-  bound.apart_axes = bound.apart;
-  return bound;
+  return RunMoves({{PrepareStridedCopy(y.dims, strides, Strides(y), width)}});
 }
 
 BindResult BindExpand(const BindRequest& request) {
@@ -138,6 +136,7 @@ BindResult BindParts(const BindRequest& request, std::span<const Operand> parts,
   const bool takes_apart = axis + 1 == whole.dims.size();
   const auto takes = [&](Bound bound) {
     bound.apart = takes_apart ? ~0u : 0;
+    bound.apart_axes = 0;                       // between parts and whole rows are of the last axis
     bound.apart_output = takes_apart && joins;  // a split that reads nothing in place is two copies
     return bound;
   };
