@@ -117,7 +117,7 @@ SARDONYX_INT8_TILE HWY_INLINE void AddTaps(const Job& job, const uint8_t* const*
           const Lanes operand = hn::BitCast(di, hn::LoadU(d, b));
           auto& sum = acc[o][kBytes ? v : v / 2];
           if constexpr (kBytes) {
-            sum = AddProducts(sum, quad[v], operand);
+            sum = AddVnniProducts(sum, quad[v], operand);
           } else {
             sum = AddPairProducts(sum, quad[v], operand);
           }
@@ -204,11 +204,11 @@ SARDONYX_INT8_TILE void RunBlock(const Job& job, const uint8_t* const* lines, in
 
 template <size_t kN>
 void RunBlockOf(const Job& job, const uint8_t* const* lines, int64_t line, int64_t c) {
-#if HWY_TARGET == HWY_AVX3_DL
-  if (job.layout.bytes) {
-    return (job.pairs ? RunBlock<kN, true, 2> : RunBlock<kN, true, 1>)(job, lines, line, c);
+  if constexpr (kGroup == 4 || kMayHaveVnni) {
+    if (job.layout.bytes) {
+      return (job.pairs ? RunBlock<kN, true, 2> : RunBlock<kN, true, 1>)(job, lines, line, c);
+    }
   }
-#endif
   (job.pairs ? RunBlock<kN, false, 2> : RunBlock<kN, false, 1>)(job, lines, line, c);
 }
 
@@ -256,7 +256,6 @@ void RunLines(const Job& job, int64_t begin, int64_t end) {
 }
 
 int64_t VectorBytes() { return kMostBytes; }
-bool MultipliesBytes() { return kGroup == 4; }
 
 }  // namespace
 }  // namespace sardonyx::HWY_NAMESPACE
@@ -267,7 +266,6 @@ namespace sardonyx::conv_int8_depthwise {
 
 HWY_EXPORT(RunLines);
 HWY_EXPORT(VectorBytes);
-HWY_EXPORT(MultipliesBytes);
 
 namespace {
 
@@ -278,9 +276,7 @@ Layout LayoutOf(const ConvShape& s, bool bytes) {
           .channels = (s.cout + 15) / 16 * 16,
           .bytes = bytes};
 }
-Layout PackedLayout(const ConvShape& s) {
-  return LayoutOf(s, HWY_DYNAMIC_DISPATCH(MultipliesBytes)());
-}
+Layout PackedLayout(const ConvShape& s) { return LayoutOf(s, Int8GroupSize() == 4); }
 
 // Channel of the `i`th place of operand `operand` of four; and of a place in a block of n.
 int64_t ChannelOf(int64_t operand, int64_t i) { return i / 4 * 16 + operand * 4 + i % 4; }

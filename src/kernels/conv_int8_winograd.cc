@@ -179,12 +179,13 @@ bool IsFaster(const ConvShape& s) {
   // within a network, whose other layers have taken the caches, and once more for each part of the
   // tiles.
   constexpr int64_t kNear = 8 << 20;
-  const bool is_wide = Int8GroupSize() == 4 && SharesWideUnits();
+  const bool is_short = HasAvxVnni(), is_wide = Int8GroupSize() == 4 && SharesWideUnits();
   const Cut cut = CutTiles(s);
   const int64_t columns = cut.panels * cut.width;
   const auto bytes = static_cast<double>(cut.PackedBytes());
-  const double per_value = is_wide ? 27 : 13;
-  const double per_byte = is_wide         ? 10 + 2.5 * static_cast<double>(cut.parts - 1)
+  const double per_value = is_short ? 16 : is_wide ? 27 : 13;
+  const double per_byte = is_short        ? 1
+                          : is_wide       ? 10 + 2.5 * static_cast<double>(cut.parts - 1)
                           : bytes > kNear ? 2
                                           : 0.5;
   const double winograd = static_cast<double>(kInt8Positions * cut.tiles) *

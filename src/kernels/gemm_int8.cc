@@ -57,8 +57,8 @@ struct TileOperands {
 };
 
 // What a tile's groups are: what the target multiplies (see kGroup); two int16, of which sums alone
-// are stored; or four bytes on a target that has both (kAddsBytes).
-enum class Groups : uint8_t { kOwn, kPairs, kBytes };
+// are stored; or four bytes on a target that has both (kAddsBytes), or may have (kMayHaveVnni).
+enum class Groups : uint8_t { kOwn, kPairs, kBytes, kVnni };
 
 // Sums of kM rows, in kLines lines, and one panel.
 template <int kM, int kLines, bool kFlip, Groups kGroups = Groups::kOwn>
@@ -108,8 +108,11 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResu
           acc[r][0] = AddByteProducts(acc[r][0], av, b);
           acc[r][1] = AddByteProducts(acc[r][1], av, b + 4 * kSumLanes);
         } else if constexpr (kGroups == Groups::kPairs) {
-          acc[r][0] = AddPairs(acc[r][0], b0, av);
-          acc[r][1] = AddPairs(acc[r][1], b1, av);
+          acc[r][0] = AddVnniPairs(acc[r][0], b0, av);
+          acc[r][1] = AddVnniPairs(acc[r][1], b1, av);
+        } else if constexpr (kGroups == Groups::kVnni) {
+          acc[r][0] = AddVnniProducts(acc[r][0], av, b0);
+          acc[r][1] = AddVnniProducts(acc[r][1], av, b1);
         } else {
           acc[r][0] = AddProducts(acc[r][0], av, b0);
           acc[r][1] = AddProducts(acc[r][1], av, b1);
@@ -166,8 +169,16 @@ constexpr Groups kBytesAsWell = kAddsBytes ? Groups::kBytes : Groups::kOwn;
 constexpr Tiles kByteTiles = {kTilesOf<1, false, kBytesAsWell>,
                               kTilesOf<1, kAddsBytes || kGroup == 4, kBytesAsWell>,
                               kTilesOf<2, false, kBytesAsWell>};
-constexpr Groups kPairGroups = kGroup == 4 ? Groups::kPairs : Groups::kOwn;
-constexpr const TileFns& kPairTiles = kTilesOf<1, false, kPairGroups>;
+constexpr Groups kVnniOrOwn = kMayHaveVnni ? Groups::kVnni : Groups::kOwn;
+constexpr Tiles kVnniTiles = {kTilesOf<1, false, kVnniOrOwn>,
+                              kTilesOf<1, kMayHaveVnni || kGroup == 4, kVnniOrOwn>,
+                              kTilesOf<2, false, kVnniOrOwn>};
+constexpr Groups kOwnPairs = kGroup == 4 ? Groups::kPairs : Groups::kOwn;
+constexpr Groups kVnniPairs = kMayHaveVnni ? Groups::kPairs : kOwnPairs;
+constexpr const TileFns& kOwnPairTiles = kTilesOf<1, false, kOwnPairs>;
+constexpr const TileFns& kVnniPairTiles = kTilesOf<1, false, kVnniPairs>;
+
+bool MultipliesByVnni() { return kMayHaveVnni && HasAvxVnni(); }
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 // Short products are multiplied and stored at once: between its groups, a tile of this many rows
@@ -312,7 +323,9 @@ void BeginWithExcess(const Int8BlockArgs& args, int64_t n, const uint8_t* a, int
 void Block(const Int8BlockArgs& args) {
   HWY_ALIGN int32_t sums[kTileRows * kWidth];
   HWY_ALIGN int32_t begin[kAddsBytes ? kTileRows * kWidth : 1];
-  const Tiles& tiles_of = args.excess_counts != nullptr ? kByteTiles : kOwnTiles;
+  const Tiles& tiles_of = MultipliesByVnni()              ? kVnniTiles
+                          : args.excess_counts != nullptr ? kByteTiles
+                                                          : kOwnTiles;
   const TileResult::Kind kind =
       args.row_sums != nullptr
           ? TileResult::Kind::kSums
@@ -395,11 +408,12 @@ void PairProduct(const Int16Product& args) {
   in.next_step = in.next == nullptr ? 0 : (share + args.pairs - 1) / args.pairs;
   if (in.next == nullptr) in.next = in.b;
   TileResult to;
+  const TileFns& tiles = MultipliesByVnni() ? kVnniPairTiles : kOwnPairTiles;
   for (int64_t i = 0, row = 0; i < heights.count; ++i) {
     const int64_t rows = heights.Of(i);
     in.a = reinterpret_cast<const uint8_t*>(args.a + row * args.a_stride);
     to.sums = args.y + row * kWidth;
-    kPairTiles[static_cast<size_t>(rows - 1)](in, to);
+    tiles[static_cast<size_t>(rows - 1)](in, to);
     if (in.next_step > 0) in.next += share;
     row += rows;
   }
@@ -407,8 +421,8 @@ void PairProduct(const Int16Product& args) {
 
 int64_t Width() { return kWidth; }
 int64_t Rows() { return kTileRows; }
-int64_t Group() { return kGroup; }
-bool SplitsExcess() { return kAddsBytes; }
+int64_t Group() { return MultipliesByVnni() ? 4 : kGroup; }
+bool SplitsExcess() { return kAddsBytes && !HasAvxVnni(); }
 
 }  // namespace
 }  // namespace sardonyx::HWY_NAMESPACE

@@ -85,6 +85,42 @@ HWY_INLINE V AddPairs(V sum, V a, V b) {
 }
 #endif
 
+// The same of groups of four bytes and of pairs of int16 by AVX-VNNI, where HasAvxVnni(); GCC 12
+// and Highway 1.0.3 would want them in a target of their own.
+#if HWY_TARGET == HWY_AVX2
+constexpr bool kMayHaveVnni = true;
+template <class V>
+HWY_INLINE V AddVnniProducts(V sum, V a, V b) {
+  __asm__("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "xm"(b.raw));
+  return sum;
+}
+template <class V>
+HWY_INLINE V AddVnniPairs(V sum, V a, V b) {
+  __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "xm"(b.raw));
+  return sum;
+}
+template <class V>
+HWY_INLINE void AddVnniProductsOf(V& sum, V a, const float* b) {
+  int32_t group;
+  std::memcpy(&group, b, sizeof(group));
+  sum = AddVnniProducts(sum, a, hn::Set(hn::DFromV<V>(), group));
+}
+#else
+constexpr bool kMayHaveVnni = false;
+template <class V>
+SARDONYX_INT8_TILE HWY_INLINE V AddVnniProducts(V sum, V a, V b) {
+  return AddProducts(sum, a, b);
+}
+template <class V>
+SARDONYX_INT8_TILE HWY_INLINE V AddVnniPairs(V sum, V a, V b) {
+  return AddPairs(sum, a, b);
+}
+template <class V>
+SARDONYX_INT8_TILE HWY_INLINE void AddVnniProductsOf(V& sum, V a, const float* b) {
+  AddProductsOf(sum, a, b);
+}
+#endif
+
 // sum + the products of groups of four bytes, of which neighbours are added in int16: exact where
 // Int8Excess has what would saturate. Where a group is two int16 this is faster than widening.
 #if HWY_TARGET == HWY_AVX2

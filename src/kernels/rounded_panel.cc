@@ -32,25 +32,24 @@ constexpr int64_t LanesOf() {
   return static_cast<int64_t>(hn::MaxLanes(D()));
 }
 
-constexpr int kElementBits = 32 / static_cast<int>(kGroup);
-template <int kBits>
-constexpr int kGroups = kElementBits / kBits;  // of a word
+// Of a word of codes, of which kSize make a group.
+template <int kSize, int kBits>
+constexpr int kGroups = 32 / kSize / kBits;
 
 // 16 numbers of A at `from` as bytes in the order of their groups.
-template <int kBits>
+template <int kSize, int kBits>
 void StoreGroups(const int32_t (&from)[16], void* to) {
-  constexpr int kRows = 32 / kBits, kCount = kGroups<kBits>;
-  std::conditional_t<kGroup == 4, int8_t, int16_t> elements[16];
+  constexpr int kRows = 32 / kBits, kCount = kGroups<kSize, kBits>;
+  std::conditional_t<kSize == 4, int8_t, int16_t> elements[16];
 #pragma GCC unroll 16
   for (int i = 0; i < 16; ++i) {
     const int row = i % kRows;
-    elements[i - row + row % kCount * static_cast<int>(kGroup) + row / kCount] =
-        static_cast<int8_t>(from[i]);
+    elements[i - row + row % kCount * kSize + row / kCount] = static_cast<int8_t>(from[i]);
   }
   std::memcpy(to, elements, sizeof(elements));
 }
 
-template <int kBits>
+template <int kSize, int kBits>
 void RoundBlocks(const NarrowMatrix& b, float* a, float* scales, float* sums) {
   const hn::CappedTag<float, 16> d;
   const hn::RebindToSigned<decltype(d)> integers;
@@ -67,14 +66,14 @@ void RoundBlocks(const NarrowMatrix& b, float* a, float* scales, float* sums) {
     const float top = hn::GetLane(hn::MaxOfLanes(d, largest));
     const V factor = hn::Set(d, top < 1e-30f ? 0.0f : 127.0f / top);  // not infinite
     auto total = hn::Zero(integers);
-    for (int64_t k = 0; k < b.block; k += 16, to += 64 / kGroup) {
+    for (int64_t k = 0; k < b.block; k += 16, to += 64 / kSize) {
       alignas(64) int32_t codes[16];
       for (int64_t lane = 0; lane < 16; lane += kLanes) {
         const auto rounded = hn::NearestInt(hn::Mul(hn::LoadU(d, a + k + lane), factor));
         total = hn::Add(total, rounded);
         hn::Store(rounded, integers, codes + lane);
       }
-      StoreGroups<kBits>(codes, to);
+      StoreGroups<kSize, kBits>(codes, to);
     }
     *scales = top / 127 + hn::GetLane(hn::SumOfLanes(d, strays));
     const int32_t sum = hn::GetLane(hn::SumOfLanes(integers, total));
@@ -88,11 +87,12 @@ void RoundBlocks(const NarrowMatrix& b, float* a, float* scales, float* sums) {
   }
 }
 
-void Round(const NarrowMatrix& b, float* a, float* scales, float* sums) {
+template <int kSize>
+void RoundOf(const NarrowMatrix& b, float* a, float* scales, float* sums) {
   switch (b.type) {
-    case DType::kUInt2: return RoundBlocks<2>(b, a, scales, sums);
-    case DType::kUInt4: return RoundBlocks<4>(b, a, scales, sums);
-    default: return RoundBlocks<8>(b, a, scales, sums);
+    case DType::kUInt2: return RoundBlocks<kSize, 2>(b, a, scales, sums);
+    case DType::kUInt4: return RoundBlocks<kSize, 4>(b, a, scales, sums);
+    default: return RoundBlocks<kSize, 8>(b, a, scales, sums);
   }
 }
 
@@ -110,16 +110,16 @@ struct Part {
 // kM rows times kNV vectors of columns from j on: of each block the sum of products of codes, exact
 // in int32 (which may wrap meanwhile), times both scales, less the zero point: that is in the sum
 // from the first on where all blocks have one.
-template <int kBits, bool kOneZero, int kM, int kNV, class D>
+template <int kSize, int kBits, bool kOneZero, int kM, int kNV, class D>
 SARDONYX_INT8_TILE HWY_NOINLINE void MultiplyBlocks(D d, const Part& x, int64_t j) {
   using V = hn::Vec<D>;
   const hn::RebindToSigned<D> integers;
   const hn::RebindToUnsigned<D> bits;
   using Sum = hn::Vec<decltype(integers)>;
   constexpr int64_t kLanes = LanesOf<D>();
-  constexpr int kCount = kGroups<kBits>;
+  constexpr int kCount = kGroups<kSize, kBits>;
   constexpr int kSplit = kM * kNV < 8 ? 2 : 1;  // few sums wait for each other
-  constexpr uint32_t kMask = ((1u << kBits) - 1) * (kGroup == 4 ? 0x01010101u : 0x00010001u);
+  constexpr uint32_t kMask = ((1u << kBits) - 1) * (kSize == 4 ? 0x01010101u : 0x00010001u);
   const int64_t words = x.b.block * kBits / 32, blocks = Blocks(x.b);
   const auto mask = hn::Set(bits, kMask);
   V acc[kM][kNV];
@@ -168,7 +168,14 @@ SARDONYX_INT8_TILE HWY_NOINLINE void MultiplyBlocks(D d, const Part& x, int64_t 
         for (int r = 0; r < kM; ++r) {
           const float* const a = at[r / 3] + r % 3 * stride + p;
 #pragma GCC unroll 2
-          for (int v = 0; v < kNV; ++v) AddProductsOf(sums[p % kSplit][r][v], codes[v], a);
+          for (int v = 0; v < kNV; ++v) {
+            Sum& sum = sums[p % kSplit][r][v];
+            if constexpr (kSize == kGroup) {
+              AddProductsOf(sum, codes[v], a);
+            } else {
+              AddVnniProductsOf(sum, codes[v], a);
+            }
+          }
         }
       }
 #pragma GCC unroll 4
@@ -201,12 +208,13 @@ SARDONYX_INT8_TILE HWY_NOINLINE void MultiplyBlocks(D d, const Part& x, int64_t 
   }
 }
 
-template <int kM, int kNV, class D>
+template <int kSize, int kM, int kNV, class D>
 void MultiplyColumns(D d, const Part& x, int64_t j) {
   const auto with = [&](auto bits) {
     constexpr int kBits = decltype(bits)::value;
-    if (x.b.zero == NarrowMatrix::kNoZero) return MultiplyBlocks<kBits, false, kM, kNV>(d, x, j);
-    MultiplyBlocks<kBits, true, kM, kNV>(d, x, j);
+    const bool one_zero = x.b.zero != NarrowMatrix::kNoZero;
+    (one_zero ? MultiplyBlocks<kSize, kBits, true, kM, kNV, D>
+              : MultiplyBlocks<kSize, kBits, false, kM, kNV, D>)(d, x, j);
   };
   switch (x.b.type) {
     case DType::kUInt2: return with(std::integral_constant<int, 2>());
@@ -219,29 +227,30 @@ void MultiplyColumns(D d, const Part& x, int64_t j) {
 // columns; up to four beside two.
 constexpr int kMost = HWY_TARGET == HWY_AVX2 ? 6 : 12;
 
-template <int kM>
+template <int kSize, int kM>
 void MultiplyRows(Part& x) {
   constexpr int64_t kFull = LanesOf<FullTag>();
   int64_t j = 0;
   if constexpr (kM <= 4) {
-    for (; j + 2 * kFull <= x.width; j += 2 * kFull) MultiplyColumns<kM, 2>(FullTag(), x, j);
+    for (; j + 2 * kFull <= x.width; j += 2 * kFull) MultiplyColumns<kSize, kM, 2>(FullTag(), x, j);
   }
   for (; j + kFull <= x.width; j += kFull) {
-    MultiplyColumns<kM, 1>(FullTag(), x, j);
+    MultiplyColumns<kSize, kM, 1>(FullTag(), x, j);
     x.ahead += Blocks(x.b) * 64;
   }
-  for (; j < x.width; j += LanesOf<EightTag>()) MultiplyColumns<kM, 1>(EightTag(), x, j);
+  for (; j < x.width; j += LanesOf<EightTag>()) MultiplyColumns<kSize, kM, 1>(EightTag(), x, j);
 }
 
-void Multiply(const NarrowMatrix& b, const void* panel, int64_t width, int64_t m,
-              const RoundedRows& a, float* c, int64_t ldc) {
+template <int kSize>
+void MultiplyOf(const NarrowMatrix& b, const void* panel, int64_t width, int64_t m,
+                const RoundedRows& a, float* c, int64_t ldc) {
   const int64_t blocks = Blocks(b);
   const char* const next = static_cast<const char*>(panel) + PanelBytes(b, b.k, width);
   Part x{b, panel, width, a, c, ldc, next};
   for (int64_t left = m, rows = 0; left > 0; left -= rows) {
     const auto take = [&](auto count) {
       rows = decltype(count)::value;
-      MultiplyRows<decltype(count)::value>(x);
+      MultiplyRows<kSize, decltype(count)::value>(x);
     };
     // So that what is left is no single row: 16 are 8 and 8.
     if (kMost == 12 && (left == 12 || left >= 20)) {
@@ -264,6 +273,18 @@ void Multiply(const NarrowMatrix& b, const void* panel, int64_t width, int64_t m
     x.a.sums += rows * blocks;
     x.c += rows * ldc;
   }
+}
+
+// By AVX-VNNI groups are of four where they are of two else.
+constexpr int kOwnSize = static_cast<int>(kGroup), kVnniSize = kMayHaveVnni ? 4 : kOwnSize;
+
+void Round(const NarrowMatrix& b, float* a, float* scales, float* sums) {
+  (HasAvxVnni() ? RoundOf<kVnniSize> : RoundOf<kOwnSize>)(b, a, scales, sums);
+}
+
+void Multiply(const NarrowMatrix& b, const void* panel, int64_t width, int64_t m,
+              const RoundedRows& a, float* c, int64_t ldc) {
+  (HasAvxVnni() ? MultiplyOf<kVnniSize> : MultiplyOf<kOwnSize>)(b, panel, width, m, a, c, ldc);
 }
 
 }  // namespace

@@ -45,10 +45,27 @@ HWY_EXPORT(NameOfThis);
 namespace {
 
 std::optional<bool> told_shares_wide_units;
-bool allows_matrix_tiles = true;
+bool allows_matrix_tiles = true, allows_avx_vnni = true;
 
 #if HWY_ARCH_X86
 constexpr int64_t kAvx512 = HWY_AVX3 | HWY_AVX3_DL;
+
+// Numbers of Intel's manual (CPUID, leaf 7) and of arch/x86/include/uapi/asm/prctl.h of Linux.
+bool FindMatrixTiles() {
+  constexpr unsigned kBf16Bit = 1u << 22, kTileBit = 1u << 24, kBytesBit = 1u << 25;
+  constexpr unsigned kAll = kBf16Bit | kTileBit | kBytesBit;
+  constexpr int kAskForFeature = 0x1023, kTileData = 18;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  if ((d & kAll) != kAll) return false;
+  return syscall(SYS_arch_prctl, kAskForFeature, kTileData) == 0;
+}
+
+// Bit 4 of eax of leaf 7.1.
+bool FindAvxVnni() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
+}
 #endif
 
 void ReadEnvironment() {
@@ -59,17 +76,18 @@ void ReadEnvironment() {
   int64_t needed = 0, disabled = 0;
   if (name == "baseline") {
     disabled = kAvx512 | HWY_AVX2;
-  } else if (name == "avx2") {
+  } else if (name == "avx2" || name == "avx2_vnni") {
     needed = HWY_AVX2;
     disabled = kAvx512;
+    allows_avx_vnni = name == "avx2_vnni";
   } else if (name == "avx512") {
     needed = HWY_AVX3;
     allows_matrix_tiles = false;
   } else {
     Fail(ErrorCode::kInvalidArgument,
-         "SARDONYX_TARGET is '{}'; known are baseline, avx2 and avx512", name);
+         "SARDONYX_TARGET is '{}'; known are baseline, avx2, avx2_vnni and avx512", name);
   }
-  if ((hwy::SupportedTargets() & needed) != needed) {
+  if ((hwy::SupportedTargets() & needed) != needed || (name == "avx2_vnni" && !FindAvxVnni())) {
     Fail(ErrorCode::kInvalidArgument, "SARDONYX_TARGET is '{}', which this processor does not have",
          name);
   }
@@ -84,19 +102,6 @@ void ReadEnvironment() {
   }
 #endif
 }
-
-#if HWY_ARCH_X86
-// Numbers of Intel's manual (CPUID, leaf 7) and of arch/x86/include/uapi/asm/prctl.h of Linux.
-bool FindMatrixTiles() {
-  constexpr unsigned kBf16Bit = 1u << 22, kTileBit = 1u << 24, kBytesBit = 1u << 25;
-  constexpr unsigned kAll = kBf16Bit | kTileBit | kBytesBit;
-  constexpr int kAskForFeature = 0x1023, kTileData = 18;
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
-  if ((d & kAll) != kAll) return false;
-  return syscall(SYS_arch_prctl, kAskForFeature, kTileData) == 0;
-}
-#endif
 
 }  // namespace
 
@@ -127,6 +132,17 @@ bool MultipliesBf16Pairs() {
 #endif
 }
 
+void AllowAvxVnniForTest(bool allowed) { allows_avx_vnni = allowed; }
+
+bool HasAvxVnni() {
+#if HWY_ARCH_X86
+  static const bool has = FindAvxVnni();
+  return has && allows_avx_vnni && TargetName() == "avx2";
+#else
+  return false;
+#endif
+}
+
 void AllowMatrixTilesForTest(bool allowed) { allows_matrix_tiles = allowed; }
 
 bool HasMatrixTiles() {
@@ -150,8 +166,9 @@ std::string MachineName() {
   ApplyTargetFromEnvironment();
 #if HWY_ARCH_X86
   std::string name = "x86-64 " + std::string(TargetName());
-  if (TargetName() == "avx512" && SharesWideUnits()) name += " intel";
-  if (__builtin_cpu_supports("avx512vnni")) name += " vnni";
+  const bool is_avx512 = TargetName() == "avx512";
+  if (is_avx512 && SharesWideUnits()) name += " intel";
+  if (is_avx512 ? __builtin_cpu_supports("avx512vnni") != 0 : HasAvxVnni()) name += " vnni";
   if (MultipliesBf16Pairs()) name += " bf16";
   if (HasMatrixTiles()) name += " amx";
   return name;

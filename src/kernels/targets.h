@@ -22,9 +22,10 @@
 
 namespace sardonyx {
 
-// Reads SARDONYX_TARGET (baseline, avx2 or avx512) once a process and keeps better targets from
-// being used; unset or empty means the best of the machine. Throws kInvalidArgument for any other
-// word, and for a target that the machine lacks. To be called before the first kernel runs.
+// Reads SARDONYX_TARGET (baseline, avx2, avx2_vnni or avx512) once a process and keeps better
+// targets from being used; unset or empty means the best of the machine. Throws kInvalidArgument
+// for any other word, and for a target that the machine lacks. To be called before the first kernel
+// runs.
 void ApplyTargetFromEnvironment();
 
 // The target that runs: "baseline", "avx2", "avx512" or "neon".
@@ -43,6 +44,13 @@ void SetSharesWideUnitsForTest(std::optional<bool> answer);
 // wide units take two cycles for one (Emerald Rapids: half of it, 85 of 172 GFLOP/s). Tiles are
 // faster yet (HasMatrixTiles).
 bool MultipliesBf16Pairs();
+
+// Whether the AVX2 target multiplies groups of bytes, and pairs of int16, in one instruction
+// (AVX-VNNI: Intel's processors since Alder Lake). AVX-512 has such instructions of its own.
+// SARDONYX_TARGET=avx2 is without, avx2_vnni with.
+bool HasAvxVnni();
+// While not allowed it answers no: for tests of both ways.
+void AllowAvxVnniForTest(bool allowed);
 
 // Whether the processor multiplies tiles of bytes and of bfloat16 (Intel's AMX: 16 rows of 64 bytes
 // at a time, eight times what VNNI does) and the system lets this process use them, for which it is

@@ -18,7 +18,8 @@
 namespace sardonyx {
 
 // Runs body once for each SIMD target that was compiled and that the machine has, with AVX-512 for
-// processors that share wide units and for those that do not, and with and without matrix tiles.
+// processors that share wide units and for those that do not, with and without matrix tiles, and
+// AVX2 with and without AVX-VNNI.
 template <typename Body>
 void ForEachTarget(Body&& body) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
@@ -29,10 +30,12 @@ void ForEachTarget(Body&& body) {
       SetSharesWideUnitsForTest(shares_wide_units);
       SCOPED_TRACE(std::string(TargetName()) + (shares_wide_units ? ", shared units" : ""));
       AllowMatrixTilesForTest(false);
+      AllowAvxVnniForTest(false);
       body();
       AllowMatrixTilesForTest(true);
-      if (!HasMatrixTiles() || !shares_wide_units) continue;
-      SCOPED_TRACE("matrix tiles");
+      AllowAvxVnniForTest(true);
+      if (!HasAvxVnni() && !(HasMatrixTiles() && shares_wide_units)) continue;
+      SCOPED_TRACE(HasAvxVnni() ? "AVX-VNNI" : "matrix tiles");
       body();
     }
   }

@@ -53,6 +53,24 @@ TEST(TargetsDeathTest, Avx512IsWithoutMatrixTiles) {
   EXPECT_EXIT(Try(), testing::ExitedWithCode(0), "");
 }
 
+TEST(TargetsDeathTest, Avx2IsWithoutVnniUnlessNamed) {
+#if defined(HWY_COMPILE_ONLY_STATIC)
+  GTEST_SKIP() << "one target alone is built";
+#endif
+  const auto Try = [](const char* name, bool has_vnni) {
+    setenv("SARDONYX_TARGET", name, 1);
+    try {
+      ApplyTargetFromEnvironment();
+    } catch (const Error&) {
+      std::_Exit(HasAvxVnni() ? 1 : 0);  // the machine has less
+    }
+    const bool says_so = MachineName().find("vnni") != std::string::npos;
+    std::_Exit(TargetName() == "avx2" && HasAvxVnni() == has_vnni && says_so == has_vnni ? 0 : 1);
+  };
+  EXPECT_EXIT(Try("avx2", false), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(Try("avx2_vnni", true), testing::ExitedWithCode(0), "");
+}
+
 TEST(TargetsDeathTest, StaysTheSame) {
   // Asking for it once made kernels run on another: packed weights did not fit any more.
   const auto Try = [] {

@@ -131,7 +131,8 @@ def _targets() -> list[str]:
             flags |= set(line.split(":", 1)[1].split())
     has_avx2 = {"avx2", "fma", "bmi2"} <= flags
     has_avx512 = {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"} <= flags
-    return ["baseline"] + ["avx2"] * has_avx2 + ["avx512"] * has_avx512
+    has_vnni = has_avx2 and "avx_vnni" in flags
+    return ["baseline"] + ["avx2"] * has_avx2 + ["avx2_vnni"] * has_vnni + ["avx512"] * has_avx512
 
 
 def _save(path: str) -> None:
