@@ -52,6 +52,11 @@ struct Ahead {
   const char* at[2];
   int64_t step[2];
 };
+// Steps from a fetch to the next: a line of cache is two of the shorter vectors. With AVX2 full
+// tiles that share a panel with many others fetch half as often, for what they ask for twice or
+// more costs a twentieth of their time (Granite Rapids).
+constexpr int kFetch = kLanes == 16 ? 1 : 2, kSeldom = HWY_TARGET == HWY_AVX2 ? 4 : kFetch;
+constexpr int64_t kFewTiles = 2;
 
 // Rows of A, of k values in pieces of `run` (the last may be shorter) that begin `step` apart, or
 // at `starts`.
@@ -110,8 +115,9 @@ HWY_INLINE void JoinSplits(V (&acc)[kSplit][kM][kNV]) {
 
 // acc += *a * b. *a can be an operand in memory of both multiplications of a wide tile: loaded into
 // a register, as the compiler would, it takes a third more instructions, and the processor sees
-// less far ahead when a tile ends. Volatile, for so the rows keep their order.
-template <int kNV, class D, class V>
+// less far ahead when a tile ends. Volatile, for so the rows keep their order; with AVX2 long sums
+// gain by that alone, short ones lose.
+template <bool kLong, int kNV, class D, class V>
 HWY_INLINE void AddRow(D d, const float* a, [[maybe_unused]] bool in_memory, const V (&b)[kNV],
                        V (&acc)[kNV]) {
 #if HWY_TARGET == HWY_AVX3
@@ -128,6 +134,19 @@ HWY_INLINE void AddRow(D d, const float* a, [[maybe_unused]] bool in_memory, con
       return;
     }
   }
+#elif HWY_TARGET == HWY_AVX2
+  if constexpr (kLong && kNV == 2) {
+    auto sum0 = acc[0].raw, sum1 = acc[1].raw, value = sum0;
+    asm volatile(
+        "vbroadcastss %3, %2\n\t"
+        "vfmadd231ps %2, %4, %0\n\t"
+        "vfmadd231ps %2, %5, %1"
+        : "+&x"(sum0), "+&x"(sum1), "=&x"(value)
+        : "m"(*a), "x"(b[0].raw), "x"(b[1].raw));
+    acc[0] = V{sum0};
+    acc[1] = V{sum1};
+    return;
+  }
 #endif
   const V value = hn::Set(d, *a);
 #pragma GCC unroll 4
@@ -137,7 +156,7 @@ HWY_INLINE void AddRow(D d, const float* a, [[maybe_unused]] bool in_memory, con
 // acc += column s of A * row b. Every third row of A has a pointer, every second is an operand in
 // memory: of all rows, these would be more loads than there are products, and so take longer where
 // as many of both begin in a cycle (Emerald Rapids: 176 instead of 163 GFLOP/s).
-template <int kPanel, size_t kThirds, int kM, int kNV, class D, class V>
+template <bool kLong, int kPanel, size_t kThirds, int kM, int kNV, class D, class V>
 HWY_INLINE void AddStep(D d, const float* const (&at)[kThirds], int64_t lda, int64_t s,
                         const float* HWY_RESTRICT b, V (&acc)[kM][kNV]) {
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
@@ -150,16 +169,15 @@ HWY_INLINE void AddStep(D d, const float* const (&at)[kThirds], int64_t lda, int
   }
 #pragma GCC unroll 24
   for (int r = 0; r < kM; ++r) {
-    AddRow(d, at[r / 3] + r % 3 * lda + s, r % 2 == 0, bv, acc[r]);
+    AddRow<kLong>(d, at[r / 3] + r % 3 * lda + s, r % 2 == 0, bv, acc[r]);
   }
 }
 
-// acc += a[kM, steps] * b.
-template <int kPanel, int kM, int kNV, int kSplit, class D, class V>
+// acc += a[kM, steps] * b. Each kEvery steps fetch.
+template <int kPanel, int kEvery, int kM, int kNV, int kSplit, class D, class V>
 HWY_INLINE void AddProducts(D d, const float* a, int64_t lda, int64_t steps,
                             const float* HWY_RESTRICT b, Ahead& ahead, V (&acc)[kSplit][kM][kNV]) {
-  // A line of cache is two vectors of the shorter kinds.
-  constexpr int kFetch = kLanes == 16 ? 1 : 2, kSteps = std::max(kSplit, kFetch);
+  constexpr int kSteps = std::max(kSplit, kEvery);
   // One for each row are more than there are general registers.
   const float* at[(kM + 2) / 3];
 #pragma GCC unroll 6
@@ -175,19 +193,19 @@ HWY_INLINE void AddProducts(D d, const float* a, int64_t lda, int64_t steps,
   for (int64_t left = steps / kSteps; left > 0; --left) {
 #pragma GCC unroll 4
     for (int s = 0; s < kSteps; ++s) {
-      if (kNV > 1 && s % kFetch == 0) {  // a narrow tile has no time beside its loads
+      if (kNV > 1 && s % kEvery == 0) {  // a narrow tile has no time beside its loads
         for (int i = 0; i < 2; ++i) {
           __builtin_prefetch(ahead.at[i], 0, 2);
-          ahead.at[i] += kFetch * ahead.step[i];
+          ahead.at[i] += kEvery * ahead.step[i];
         }
       }
-      AddStep<kPanel>(d, at, lda, s, b + s * kPanel, acc[s % kSplit]);
+      AddStep<kEvery != kFetch, kPanel>(d, at, lda, s, b + s * kPanel, acc[s % kSplit]);
     }
     advance(kSteps);
   }
   if constexpr (kSteps > 1) {
     for (int64_t left = steps % kSteps; left > 0; --left) {
-      AddStep<kPanel>(d, at, lda, 0, b, acc[0]);
+      AddStep<kEvery != kFetch, kPanel>(d, at, lda, 0, b, acc[0]);
       advance(1);
     }
   }
@@ -195,7 +213,7 @@ HWY_INLINE void AddProducts(D d, const float* a, int64_t lda, int64_t steps,
 
 // C[kM, kNV vectors] = A * panel of kPanel columns, or as many as the vectors have: in others the
 // last ones are zeros.
-template <int kM, int kNV, int kPanel, bool kHardSwish, class D>
+template <int kM, int kNV, int kPanel, int kEvery, bool kHardSwish, class D>
 void Tile(const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t ldc,
           const TileStore& store) {
   constexpr D d;
@@ -215,7 +233,7 @@ void Tile(const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t ldc,
   const float* a = rows.a;
   for (int64_t left = rows.k, i = 1; left > 0; ++i) {
     const int64_t steps = std::min(rows.run, left);
-    AddProducts<kPanel>(d, a, rows.ld, steps, b, ahead, acc);
+    AddProducts<kPanel, kEvery>(d, a, rows.ld, steps, b, ahead, acc);
     b += steps * kPanel;
     left -= rows.run;
     if (left > 0) a = rows.Next(a, i);
@@ -357,10 +375,10 @@ HWY_NOINLINE void ChainTile(TileFunction tile, int64_t chain, Rows rows, const f
 }
 
 template <int kNV, class D, int kPanel = kNV * static_cast<int>(hn::MaxLanes(D())),
-          bool kHardSwish = false, int... kMinusOne>
+          int kEvery = kFetch, bool kHardSwish = false, int... kMinusOne>
 constexpr auto TilesOf(std::integer_sequence<int, kMinusOne...>) {
   return std::array<TileFunction, sizeof...(kMinusOne)>{
-      &Tile<kMinusOne + 1, kNV, kPanel, kHardSwish, D>...};
+      &Tile<kMinusOne + 1, kNV, kPanel, kEvery, kHardSwish, D>...};
 }
 
 #if HWY_TARGET == HWY_AVX3
@@ -377,12 +395,13 @@ struct Tiles {
   int64_t columns;  // of their vectors: the panel's, or more
 };
 
-// is_all: the panel is all of B.
-Tiles TilesFor(int64_t width, [[maybe_unused]] bool is_all) {
+// is_all: the panel is all of B. seldom: fetches, see kSeldom.
+Tiles TilesFor(int64_t width, [[maybe_unused]] bool is_all, bool seldom) {
   using Heights = std::make_integer_sequence<int, kRows>;
   using Heights8 = std::make_integer_sequence<int, kRows8>;
   static constexpr auto kFull = TilesOf<2, FullTag>(Heights());
-  if (width == kWidth) return {kFull.data(), kRows, width};
+  static constexpr auto kFullSeldom = TilesOf<2, FullTag, kWidth, kSeldom>(Heights());
+  if (width == kWidth) return {(seldom ? kFullSeldom : kFull).data(), kRows, width};
 #if HWY_TARGET == HWY_AVX3
   constexpr int kRows24 = 9;  // of three vectors
   using Heights24 = std::make_integer_sequence<int, kRows24>;
@@ -407,7 +426,7 @@ Tiles TilesFor(int64_t width, [[maybe_unused]] bool is_all) {
 // Full tiles that apply HardSwish to their sums, where it comes as it mostly does: it is short.
 // Other activations sweep over what was stored.
 constexpr auto kHardSwishTiles =
-    TilesOf<2, FullTag, kWidth, true>(std::make_integer_sequence<int, kRows>());
+    TilesOf<2, FullTag, kWidth, kFetch, true>(std::make_integer_sequence<int, kRows>());
 bool ActivatesInRegisters(const TileEpilogue& e) {
   return e.activation.kind == Activation::Kind::kHardSwish && e.residual == nullptr && !e.clamp &&
          e.sum_rounding == DType::kFloat32 && e.rounding == DType::kFloat32 &&
@@ -422,7 +441,8 @@ void Block(const GemmBlockArgs& args) {
     const int64_t columns = std::min<int64_t>(kWidth, args.n_total - n);
     const int64_t width = RoundUp(columns, kPanelGranule);
     const float* panel = args.b + n * args.k_total + args.k0 * width;
-    Tiles shapes = TilesFor(width, args.is_all);
+    const bool seldom = args.kc > kShort && args.rows > kFewTiles * kRows;
+    Tiles shapes = TilesFor(width, args.is_all, seldom);
     const int64_t tiles = CeilDiv(args.rows, shapes.most);
     // Rows are spread evenly over the tiles, which keeps the last one from being thin.
     const int64_t least = args.rows / tiles, taller = args.rows % tiles;
