@@ -52,10 +52,10 @@ struct Ahead {
   const char* at[2];
   int64_t step[2];
 };
-// Steps from a fetch to the next: a line of cache is two of the shorter vectors. With AVX2 full
-// tiles that share a panel with many others fetch half as often, for what they ask for twice or
-// more costs a twentieth of their time (Granite Rapids).
-constexpr int kFetch = kLanes == 16 ? 1 : 2, kSeldom = HWY_TARGET == HWY_AVX2 ? 4 : kFetch;
+// Steps from a fetch to the next: a line of cache is two of the shorter vectors. Full tiles that
+// share a panel with many others fetch half as often, for what they ask for twice or more costs
+// them a twentieth of their time with AVX2, a thirtieth with AVX-512 (Granite Rapids).
+constexpr int kFetch = kLanes == 16 ? 1 : 2, kSeldom = 2 * kFetch;
 constexpr int64_t kFewTiles = 2;
 
 // Rows of A, of k values in pieces of `run` (the last may be shorter) that begin `step` apart, or
