@@ -441,7 +441,8 @@ void Block(const GemmBlockArgs& args) {
     const int64_t columns = std::min<int64_t>(kWidth, args.n_total - n);
     const int64_t width = RoundUp(columns, kPanelGranule);
     const float* panel = args.b + n * args.k_total + args.k0 * width;
-    const bool seldom = args.kc > kShort && args.rows > kFewTiles * kRows;
+    // A short product has to fetch a row of C for each of a tile.
+    const bool seldom = args.kc >= kSeldom * kRows && args.rows > kFewTiles * kRows;
     Tiles shapes = TilesFor(width, args.is_all, seldom);
     const int64_t tiles = CeilDiv(args.rows, shapes.most);
     // Rows are spread evenly over the tiles, which keeps the last one from being thin.
@@ -464,7 +465,8 @@ void Block(const GemmBlockArgs& args) {
     const int64_t panel_step = width * 4 / tiles;
     const int64_t row_step =
         fetches_rows ? std::min<int64_t>(64, args.lda * 4 * (least + 1) / args.kc) : panel_step;
-    const int64_t c_step = is_named && args.ldc == width ? 64 : args.ldc * 4;
+    const int64_t c_step =
+        (is_named && args.ldc == width ? 64 : args.ldc * 4) / (seldom ? kSeldom : kFetch);
     const float* const following = panel + (tiles == 1 ? kSoon : args.k_total * width);
     const char* ahead = reinterpret_cast<const char*>(is_named ? args.next : following);
     rows.ahead.step[0] = is_short ? c_step : panel_step;
