@@ -122,7 +122,7 @@ void CutForTiles(const GemmShape& s, int threads, Cut* cut) {
   }
   cut->kc = GemmAmxDepth(s.m, cut->k_step);
   const int64_t parts = CeilDiv(std::max(threads, 1), cut->items * cut->k_parts);
-  const GemmAmxParts tiles(s.m, s.n, cut->k_step, parts);
+  const GemmAmxParts tiles(s.m, s.n, cut->k_step, parts, 0, true);
   cut->row_unit = tiles.row_unit;
   cut->row_parts = tiles.row_parts;
   cut->column_parts = tiles.column_parts;
@@ -241,9 +241,10 @@ void RunGemvPart(const Context& x, int64_t item, int64_t column, float* slot) {
   x.epilogue.Apply(c + n0, s.ldc, 0, s.m, n0, n1 - n0, p, q);
 }
 
-// One item, part `k_part` of K, rows of part `row_part`, columns of part `column_part`.
+// One item, part `k_part` of K, rows of part `row_part`, columns of part `column_part`. `holds`:
+// the rows whose thirds lie in the slot, which other parts of their columns need as well; 0: none.
 void RunPart(const Context& x, int64_t item, int64_t k_part, int64_t row_part, int64_t column_part,
-             float* slot) {
+             float* slot, int64_t& holds) {
   const GemmShape& s = x.shape;
   const Cut& cut = x.cut;
   const int64_t p = item / s.batch[1], q = item % s.batch[1];
@@ -277,6 +278,10 @@ void RunPart(const Context& x, int64_t item, int64_t k_part, int64_t row_part, i
   if (cut.tiles) {
     args.thirds = slot;
     slot += cut.thirds_bytes / sizeof(float);
+    const int64_t of_rows = 1 + (item * cut.k_parts + k_part) * cut.row_parts + row_part;
+    const bool at_once = m1 - m0 <= cut.most_rows && k_end - k_begin <= cut.kc;
+    args.has_thirds = at_once && holds == of_rows;
+    holds = at_once ? of_rows : 0;
   }
   switch (cut.pack_b) {
     case Cut::PackB::kNo:
@@ -300,7 +305,11 @@ void RunPart(const Context& x, int64_t item, int64_t k_part, int64_t row_part, i
   // Behind what this task has packed is another thread's.
   const bool is_own = cut.pack_b == Cut::PackB::kInTask;
   const int64_t width = std::min(GemmPanelWidth(), RoundUp(n1 - n0, kPanelGranule));
-  const float* const behind = finishes && (is_own || n1 == s.n) ? args.b : nullptr;
+  // This thread's next part mostly has the columns behind, and other work follows the last ones.
+  const bool continues = cut.tiles && cut.pack_b == Cut::PackB::kNo && n1 < s.n;
+  const float* const behind = continues                           ? args.b + (n1 - n0) * s.k
+                              : finishes && (is_own || n1 == s.n) ? args.b
+                                                                  : nullptr;
   for (int64_t row = m0; row < m1; row += args.rows) {
     args.rows = m1 - row <= cut.most_rows ? m1 - row : cut.rows;
     args.c = c + row * ldc + n0;
@@ -446,6 +455,8 @@ void Gemm(const GemmShape& shape, const float* a, const float* b, const float* p
   const auto threads = std::bit_floor(static_cast<uint64_t>(std::max(1, par.threads)));
   const OwnedParts owned{cut.row_parts, cut.column_parts,
                          std::min(cut.owners, static_cast<int64_t>(threads))};
+  int64_t holds[ScratchSlots::kMaxSlots];
+  std::fill_n(holds, ScratchSlots::CountFor(par.threads), 0);
   par.For(cut.Tasks(), [&](int64_t task) {
     const int64_t first = task / parts * cut.items_per_task;
     const int64_t last = std::min(cut.items, first + cut.items_per_task);
@@ -456,7 +467,7 @@ void Gemm(const GemmShape& shape, const float* a, const float* b, const float* p
       if (cut.gemv) {
         RunGemvPart(x, item, column_part, lease.floats());
       } else {
-        RunPart(x, item, k_part, row_part, column_part, lease.floats());
+        RunPart(x, item, k_part, row_part, column_part, lease.floats(), holds[lease.index()]);
       }
     }
   });

@@ -104,7 +104,7 @@ bool GemmAmxHalvesK(int64_t rows, int64_t columns, int64_t k) {
 int64_t GemmAmxHalf(int64_t k) { return RoundUp(CeilDiv(k, 2), kPair); }
 
 GemmAmxParts::GemmAmxParts(int64_t rows, int64_t columns, int64_t k, int64_t parts,
-                           double row_cycles)
+                           double row_cycles, bool keeps_thirds)
     : row_unit(kPair) {
   const Product all{rows, columns, k, row_cycles};
   // Twice as many where each is large: threads then end together.
@@ -112,9 +112,15 @@ GemmAmxParts::GemmAmxParts(int64_t rows, int64_t columns, int64_t k, int64_t par
   const auto wanted = [&](int64_t count) {
     return parts > 1 && count >= 2 * parts * kLarge ? 2 * parts : parts;
   };
+  // More columns cost hardly anything where no part makes thirds that one before has made.
+  constexpr int64_t kLeastKept = 192;
+  const bool kept =
+      keeps_thirds && rows <= GemmAmxBlocks(rows).most_rows && k <= GemmAmxDepth(rows, k);
+  const int64_t of_columns =
+      kept && parts > 1 ? std::clamp(columns / kLeastKept, parts, 4 * parts) : wanted(columns);
   const bool by_rows =
       PartCycles(all, RowsFirst(all, parts)) <= PartCycles(all, ColumnsFirst(all, parts));
-  const Parts cut = by_rows ? RowsFirst(all, wanted(rows)) : ColumnsFirst(all, wanted(columns));
+  const Parts cut = by_rows ? RowsFirst(all, wanted(rows)) : ColumnsFirst(all, of_columns);
   row_parts = cut.rows;
   column_step = CeilDiv(CeilDiv(columns, kPair), cut.columns) * kPair;
   column_parts = CeilDiv(columns, column_step);

@@ -35,9 +35,11 @@ int64_t GemmAmxHalf(int64_t k);
 
 // How a product, or each half of one, is cut into `parts`, or a few more or less. Each part makes
 // the thirds of its rows and of its columns, so that those are cut first which then take less;
-// row_cycles as above.
+// row_cycles as above. keeps_thirds: parts of the same rows find the thirds of the one before on
+// their thread.
 struct GemmAmxParts {
-  GemmAmxParts(int64_t rows, int64_t columns, int64_t k, int64_t parts, double row_cycles = 0);
+  GemmAmxParts(int64_t rows, int64_t columns, int64_t k, int64_t parts, double row_cycles = 0,
+               bool keeps_thirds = false);
   int64_t row_parts, column_parts;
   int64_t row_unit, column_step;  // parts of the rows begin at multiples; columns of a part
 };

@@ -26,6 +26,7 @@ class ScratchSlots {
     ~Lease() { slots_.taken_[index_].store(false, std::memory_order_release); }
     Lease(const Lease&) = delete;
     Lease& operator=(const Lease&) = delete;
+    int index() const { return index_; }  // of the piece, below count
     float* floats() const {
       return reinterpret_cast<float*>(slots_.base_ + static_cast<size_t>(index_) * slots_.bytes_);
     }

@@ -15,11 +15,13 @@ TEST(GemmAmxParts, CoverAllRowsAndColumns) {
   for (const int64_t rows : {48, 100, 197, 1000, 4000}) {
     for (const int64_t columns : {64, 100, 384, 3072, 50257}) {
       for (const int64_t parts : {1, 2, 3, 8, 64}) {
-        const GemmAmxParts cut(rows, columns, 300, parts, rows % 3 * 100);
-        EXPECT_GE(cut.row_parts, 1);
-        EXPECT_GE(cut.column_step * cut.column_parts, columns);
-        EXPECT_LT(cut.column_step * (cut.column_parts - 1), columns);
-        EXPECT_LE(cut.row_parts, std::max<int64_t>(1, rows / cut.row_unit));
+        for (const bool keeps_thirds : {false, true}) {
+          const GemmAmxParts cut(rows, columns, 300, parts, rows % 3 * 100, keeps_thirds);
+          EXPECT_GE(cut.row_parts, 1);
+          EXPECT_GE(cut.column_step * cut.column_parts, columns);
+          EXPECT_LT(cut.column_step * (cut.column_parts - 1), columns);
+          EXPECT_LE(cut.row_parts, std::max<int64_t>(1, rows / cut.row_unit));
+        }
       }
     }
   }

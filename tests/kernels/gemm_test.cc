@@ -148,10 +148,13 @@ void Check(const Case& test, bool packed) {
 }
 
 void CheckAll(const Case& test) {
-  ForEachTarget([&] {
+  const auto check = [&] {
     Check(test, true);
     if (!testing::Test::HasFatalFailure()) Check(test, false);
-  });
+  };
+  ForEachTarget(check);
+  SCOPED_TRACE("as the machine runs it");  // with matrix tiles, if there are
+  check();
 }
 
 TEST(Gemm, EveryRemainderOfRows) {
@@ -230,6 +233,14 @@ TEST(Gemm, LargeEnoughForManyTasks) {
   CheckAll({30, 700, 300});
   CheckAll({1, 3000, 300});
   CheckAll({2, 3000, 300, false, true});
+}
+
+// By matrix tiles a task keeps what it has made of its rows for the next one, of other columns.
+TEST(Gemm, PartsOfColumnsOfTheSameRows) {
+  CheckAll({100, 1600, 160});
+  CheckAll({300, 900, 160});
+  CheckAll({64, 500, 200, false, false, {3, 2}});
+  CheckAll({64, 800, 200, true, true, {2, 1}, true});
 }
 
 TEST(Gemm, RowsAPageApart) {
