@@ -122,7 +122,7 @@ void CutForTiles(const GemmShape& s, int threads, Cut* cut) {
   }
   cut->kc = GemmAmxDepth(s.m, cut->k_step);
   const int64_t parts = CeilDiv(std::max(threads, 1), cut->items * cut->k_parts);
-  const GemmAmxParts tiles(s.m, s.n, cut->k_step, parts, 0, true);
+  const GemmAmxParts tiles(s.m, s.n, cut->k_step, parts, 0, /*keeps_thirds=*/true);
   cut->row_unit = tiles.row_unit;
   cut->row_parts = tiles.row_parts;
   cut->column_parts = tiles.column_parts;

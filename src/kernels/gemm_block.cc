@@ -393,6 +393,7 @@ struct Tiles {
   const TileFunction* of_height;  // less 1
   int64_t most;
   int64_t columns;  // of their vectors: the panel's, or more
+  int every = kFetch;
 };
 
 // is_all: the panel is all of B. seldom: fetches, see kSeldom.
@@ -401,7 +402,8 @@ Tiles TilesFor(int64_t width, [[maybe_unused]] bool is_all, bool seldom) {
   using Heights8 = std::make_integer_sequence<int, kRows8>;
   static constexpr auto kFull = TilesOf<2, FullTag>(Heights());
   static constexpr auto kFullSeldom = TilesOf<2, FullTag, kWidth, kSeldom>(Heights());
-  if (width == kWidth) return {(seldom ? kFullSeldom : kFull).data(), kRows, width};
+  if (width == kWidth && seldom) return {kFullSeldom.data(), kRows, width, kSeldom};
+  if (width == kWidth) return {kFull.data(), kRows, width};
 #if HWY_TARGET == HWY_AVX3
   constexpr int kRows24 = 9;  // of three vectors
   using Heights24 = std::make_integer_sequence<int, kRows24>;
@@ -465,12 +467,6 @@ void Block(const GemmBlockArgs& args) {
     const int64_t panel_step = width * 4 / tiles;
     const int64_t row_step =
         fetches_rows ? std::min<int64_t>(64, args.lda * 4 * (least + 1) / args.kc) : panel_step;
-    const int64_t c_step =
-        (is_named && args.ldc == width ? 64 : args.ldc * 4) / (seldom ? kSeldom : kFetch);
-    const float* const following = panel + (tiles == 1 ? kSoon : args.k_total * width);
-    const char* ahead = reinterpret_cast<const char*>(is_named ? args.next : following);
-    rows.ahead.step[0] = is_short ? c_step : panel_step;
-    rows.ahead.step[1] = is_short ? (is_named ? panel_step : c_step) : row_step;
     TileStore store = StoreOf(args.accumulate, args.epilogue, n);
     store.left_out = shapes.columns - columns;
     bool sweeps =
@@ -478,8 +474,14 @@ void Block(const GemmBlockArgs& args) {
     if (sweeps && columns == kWidth && ActivatesInRegisters(*args.epilogue)) {
       store.hard_swish = &args.epilogue->activation;
       shapes.of_height = kHardSwishTiles.data();
+      shapes.every = kFetch;
       sweeps = false;
     }
+    const int64_t c_step = (is_named && args.ldc == width ? 64 : args.ldc * 4) / shapes.every;
+    const float* const following = panel + (tiles == 1 ? kSoon : args.k_total * width);
+    const char* ahead = reinterpret_cast<const char*>(is_named ? args.next : following);
+    rows.ahead.step[0] = is_short ? c_step : panel_step;
+    rows.ahead.step[1] = is_short ? (is_named ? panel_step : c_step) : row_step;
     for (int64_t t = 0, begin = 0, swept = 0; t < tiles; ++t, ahead += panel_step * args.kc) {
       int64_t height = least + (t < taller ? 1 : 0);
       if (is_uneven) height = t == 0 ? args.rows - 5 : 5;

@@ -108,8 +108,8 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResu
           acc[r][0] = AddByteProducts(acc[r][0], av, b);
           acc[r][1] = AddByteProducts(acc[r][1], av, b + 4 * kSumLanes);
         } else if constexpr (kGroups == Groups::kPairs) {
-          acc[r][0] = AddVnniPairs(acc[r][0], b0, av);
-          acc[r][1] = AddVnniPairs(acc[r][1], b1, av);
+          acc[r][0] = AddPairs(acc[r][0], b0, av);
+          acc[r][1] = AddPairs(acc[r][1], b1, av);
         } else if constexpr (kGroups == Groups::kVnni) {
           acc[r][0] = AddVnniProducts(acc[r][0], av, b0);
           acc[r][1] = AddVnniProducts(acc[r][1], av, b1);
@@ -422,7 +422,7 @@ void PairProduct(const Int16Product& args) {
 int64_t Width() { return kWidth; }
 int64_t Rows() { return kTileRows; }
 int64_t Group() { return MultipliesByVnni() ? 4 : kGroup; }
-bool SplitsExcess() { return kAddsBytes && !HasAvxVnni(); }
+bool SplitsExcess() { return kAddsBytes && !MultipliesByVnni(); }
 
 }  // namespace
 }  // namespace sardonyx::HWY_NAMESPACE

@@ -79,14 +79,11 @@ HWY_INLINE void AddProductsOf(V& sum, V a, const float* b) {
   std::memcpy(&group, b, sizeof(group));
   sum = AddPairProducts(sum, a, hn::Set(hn::DFromV<V>(), group));
 }
-template <class V>
-HWY_INLINE V AddPairs(V sum, V a, V b) {
-  return AddPairProducts(sum, a, b);
-}
 #endif
 
-// The same of groups of four bytes and of pairs of int16 by AVX-VNNI, where HasAvxVnni(); GCC 12
-// and Highway 1.0.3 would want them in a target of their own.
+// The same by AVX-VNNI, where HasAvxVnni(), of groups of four bytes; AddPairs as well. GCC 12 and
+// Highway 1.0.3 would want them in a target of their own. Targets without multiply their own
+// groups.
 #if HWY_TARGET == HWY_AVX2
 constexpr bool kMayHaveVnni = true;
 template <class V>
@@ -95,7 +92,7 @@ HWY_INLINE V AddVnniProducts(V sum, V a, V b) {
   return sum;
 }
 template <class V>
-HWY_INLINE V AddVnniPairs(V sum, V a, V b) {
+HWY_INLINE V AddPairs(V sum, V a, V b) {
   __asm__("%{vex%} vpdpwssd %2, %1, %0" : "+x"(sum.raw) : "x"(a.raw), "xm"(b.raw));
   return sum;
 }
@@ -112,13 +109,15 @@ SARDONYX_INT8_TILE HWY_INLINE V AddVnniProducts(V sum, V a, V b) {
   return AddProducts(sum, a, b);
 }
 template <class V>
-SARDONYX_INT8_TILE HWY_INLINE V AddVnniPairs(V sum, V a, V b) {
-  return AddPairs(sum, a, b);
-}
-template <class V>
 SARDONYX_INT8_TILE HWY_INLINE void AddVnniProductsOf(V& sum, V a, const float* b) {
   AddProductsOf(sum, a, b);
 }
+#if HWY_TARGET != HWY_AVX3_DL
+template <class V>
+HWY_INLINE V AddPairs(V sum, V a, V b) {
+  return AddPairProducts(sum, a, b);
+}
+#endif
 #endif
 
 // sum + the products of groups of four bytes, of which neighbours are added in int16: exact where

@@ -66,6 +66,9 @@ bool FindAvxVnni() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a & 1u << 4) != 0;
 }
+#else
+bool FindMatrixTiles() { return false; }
+bool FindAvxVnni() { return false; }
 #endif
 
 void ReadEnvironment() {
@@ -135,23 +138,15 @@ bool MultipliesBf16Pairs() {
 void AllowAvxVnniForTest(bool allowed) { allows_avx_vnni = allowed; }
 
 bool HasAvxVnni() {
-#if HWY_ARCH_X86
   static const bool has = FindAvxVnni();
   return has && allows_avx_vnni && TargetName() == "avx2";
-#else
-  return false;
-#endif
 }
 
 void AllowMatrixTilesForTest(bool allowed) { allows_matrix_tiles = allowed; }
 
 bool HasMatrixTiles() {
-#if HWY_ARCH_X86
   static const bool has = FindMatrixTiles();
   return has && allows_matrix_tiles && TargetName() == "avx512";
-#else
-  return false;
-#endif
 }
 
 int64_t SecondLevelCacheBytes() {
