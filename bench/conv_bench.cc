@@ -1,6 +1,6 @@
-// Convolution layers of ResNet-50, MobileNetV2, EfficientNet-B0, ConvNeXt-T, U-Net, a text
-// detector, and of networks over volumes and video, by every algorithm that takes them. GFLOP/s
-// count the direct sum's operations, so Winograd may go beyond the peak.
+// Convolution layers of ResNet-50, MobileNetV2, EfficientNet-B0, ConvNeXt-T, RegNet, ResNeXt,
+// U-Net, a text detector, and of networks over volumes and video, by every algorithm that takes
+// them. GFLOP/s count the direct sum's operations, so Winograd may go beyond the peak.
 
 #include <string>
 
@@ -70,6 +70,20 @@ constexpr Layer kLayers[] = {
     {"convnext", 192, 28, 192, 7, 1, 3, 192},
     {"convnext", 384, 14, 384, 7, 1, 3, 384},
     {"convnext", 768, 7, 768, 7, 1, 3, 768},
+    {"regnet", 48, 112, 48, 3, 2, 1, 6},
+    {"regnet", 104, 28, 104, 3, 1, 1, 13},
+    {"regnet", 208, 14, 208, 3, 1, 1, 26},
+    {"regnet", 440, 7, 440, 3, 1, 1, 55},
+    {"regnet", 216, 56, 216, 3, 2, 1, 9},
+    {"regnet", 216, 28, 216, 3, 1, 1, 9},
+    {"regnet", 192, 28, 192, 3, 1, 1, 4},
+    {"resnext", 128, 56, 128, 3, 1, 1, 32},
+    {"resnext", 256, 56, 256, 3, 2, 1, 32},
+    {"resnext", 256, 28, 256, 3, 1, 1, 32},
+    {"resnext", 512, 28, 512, 3, 2, 1, 32},
+    {"resnext", 512, 14, 512, 3, 1, 1, 32},
+    {"resnext", 1024, 14, 1024, 3, 2, 1, 32},
+    {"resnext", 1024, 7, 1024, 3, 1, 1, 32},
     {"unet", 3, 256, 64, 3, 1, 1, 1},
     {"unet", 64, 256, 64, 3, 1, 1, 1},
     {"unet", 128, 256, 64, 3, 1, 1, 1},
@@ -159,7 +173,7 @@ const bool kRegistered = [] {
     for (int a = 0; a < kConvAlgorithmCount; ++a) {
       const auto algorithm = static_cast<ConvAlgorithm>(a);
       if (layer.transposed ? a > 0 : !ConvRefusal(algorithm, s).empty()) continue;
-      if (algorithm == ConvAlgorithm::kGemm && layer.groups > 1) continue;
+      if (algorithm == ConvAlgorithm::kGemm && layer.groups == layer.cin) continue;
       const bool chosen = layer.transposed || ChooseConv(s) == algorithm;
       const std::string name = std::string(layer.model) + "/" + std::to_string(layer.cin) + "x" +
                                std::to_string(layer.side) + "/" + std::to_string(layer.cout) + "k" +

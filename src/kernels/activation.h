@@ -33,6 +33,12 @@ struct Activation {
   DType rounding = DType::kFloat32;  // none
 };
 
+// Whether pixels that are summed in registers (finish_pixels-inl.h) are activated there: others
+// sweep over lines.
+inline bool ActivatesInRegisters(const Activation& a) {
+  return a.kind == Activation::Kind::kHardSwish && a.rounding == DType::kFloat32;
+}
+
 // Applies it to y[i * ld + j], i < rows, j < columns.
 void ApplyActivation(const Activation& activation, float* y, int64_t ld, int64_t rows,
                      int64_t columns);

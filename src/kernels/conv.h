@@ -56,6 +56,7 @@ struct ConvShape {
 enum class ConvAlgorithm : uint8_t {
   kGemm,  // implicit matrix product; 1x1 with stride 1 straight on the input; any shape, groups
   kDepthwise,  // cin == cout, groups of one channel, or of 2 or 4
+  kGroups,     // of few channels, the direct sum
   kPhases,     // Winograd of few channels: the phases of a stride become channels
   kStrips,     // Winograd of few channels along the last axis, in registers
   kLines,      // Winograd along one axis
@@ -65,14 +66,18 @@ enum class ConvAlgorithm : uint8_t {
 };
 #define SARDONYX_NAME(algorithm, name, m, stride, kernel) , name
 inline constexpr std::string_view kConvNames[] = {
-    "gemm", "depthwise", "winograd of phases", "winograd of strips",
+    "gemm",
+    "depthwise",
+    "groups",
+    "winograd of phases",
+    "winograd of strips",
     "winograd of lines" SARDONYX_WINOGRAD_FORMS(SARDONYX_NAME)};
 #undef SARDONYX_NAME
 inline constexpr int kConvAlgorithmCount = std::size(kConvNames);
 constexpr std::string_view Name(ConvAlgorithm algorithm) {
   return kConvNames[static_cast<int>(algorithm)];
 }
-inline bool IsWinograd(ConvAlgorithm algorithm) { return algorithm > ConvAlgorithm::kDepthwise; }
+inline bool IsWinograd(ConvAlgorithm algorithm) { return algorithm > ConvAlgorithm::kGroups; }
 
 // Empty if `algorithm` can run the shape, else why not, in words for `explain`.
 std::string_view ConvRefusal(ConvAlgorithm algorithm, const ConvShape& shape);

@@ -21,11 +21,6 @@ struct DepthwiseLine {
   int64_t pad, width;        // in front of the pixels of x, and how many there are
 };
 
-// What pairs of lines do to their sums at once: others than HardSwish sweep over a line.
-inline bool ActivatesInRegisters(const Activation& a) {
-  return a.kind == Activation::Kind::kHardSwish && a.rounding == DType::kFloat32;
-}
-
 // Single channels, 3 x 3 with strides of 1 or 2, 5 x 5 with such a stride of lines and 7 x 7 of
 // stride 1, whose windows reach at most half of a kernel beyond the input: two lines at a time,
 // where there are registers for them.

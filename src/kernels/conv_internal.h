@@ -73,7 +73,8 @@ void TurnPlanes(const ConvShape& shape, const float* x, int64_t image, int64_t f
                 float* to);
 
 // Each in the file of its name, but for these of Winograd, one for each of SARDONYX_WINOGRAD_FORMS.
-extern const ConvMethod kConvGemm, kConvDepthwise, kConvPhases, kConvStrips, kConvLines;
+extern const ConvMethod kConvGemm, kConvDepthwise, kConvGroups, kConvPhases, kConvStrips,
+    kConvLines;
 extern const ConvMethod kConvWinograd[];
 
 // The cost of products while bytes of weights come: of some megabytes from memory at each run, else

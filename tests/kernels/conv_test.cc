@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "conv_shape.h"
+#include "conv_check.h"
 #include "each_target.h"
 
 namespace sardonyx {
@@ -19,238 +19,6 @@ ConvShape Transposed(ConvShape s, std::vector<Axis> axes) {
         (a.in - 1) * a.stride + (a.kernel - 1) * a.dilation + 1 - a.pad_begin - a.pad_end;
   }
   return s;
-}
-
-std::string Text(const ConvShape& s) {
-  std::string text = std::to_string(s.batch) + "x" + std::to_string(s.cin) + "->" +
-                     std::to_string(s.cout) + " groups " + std::to_string(s.groups);
-  for (int i = 0; i < 3; ++i) {
-    text += " [" + std::to_string(s.in[i]) + "->" + std::to_string(s.out[i]) + " k" +
-            std::to_string(s.kernel[i]) + " s" + std::to_string(s.stride[i]) + " d" +
-            std::to_string(s.dilation[i]) + " p" + std::to_string(s.pad_begin[i]) + "]";
-  }
-  return text;
-}
-
-// The sum and the sum of magnitudes of every output, [pixels, cout].
-struct Reference {
-  std::vector<double> sum, size;
-};
-
-Reference Direct(const ConvShape& s, bool transposed, const float* x, const float* w) {
-  Reference r;
-  r.sum.assign(static_cast<size_t>(s.OutPixels() * s.cout), 0.0);
-  r.size = r.sum;
-  const int64_t cin_g = s.cin / s.groups, cout_g = s.cout / s.groups, taps = s.KernelSize();
-  // A transposed convolution swaps the parts of input and output positions.
-  const int64_t* const small = transposed ? s.in : s.out;
-  const int64_t* const large = transposed ? s.out : s.in;
-  for (int64_t n = 0; n < s.batch; ++n) {
-    for (int64_t i = 0; i < small[0] * small[1] * small[2]; ++i) {
-      const int64_t o[3] = {i / (small[1] * small[2]), i / small[2] % small[1], i % small[2]};
-      for (int64_t t = 0; t < taps; ++t) {
-        const int64_t k[3] = {t / (s.kernel[1] * s.kernel[2]), t / s.kernel[2] % s.kernel[1],
-                              t % s.kernel[2]};
-        int64_t position = 0;
-        bool inside = true;
-        for (int a = 0; a < 3; ++a) {
-          const int64_t p = o[a] * s.stride[a] + k[a] * s.dilation[a] - s.pad_begin[a];
-          inside = inside && p >= 0 && p < large[a];
-          position = position * large[a] + p;
-        }
-        if (!inside) continue;
-        const int64_t in_pixel = transposed ? n * s.in[0] * s.in[1] * s.in[2] + i
-                                            : n * s.in[0] * s.in[1] * s.in[2] + position;
-        const int64_t out_pixel = transposed ? n * s.out[0] * s.out[1] * s.out[2] + position
-                                             : n * s.out[0] * s.out[1] * s.out[2] + i;
-        for (int64_t co = 0; co < s.cout; ++co) {
-          const int64_t g = co / cout_g;
-          for (int64_t c = 0; c < cin_g; ++c) {
-            const float weight = transposed ? w[((g * cin_g + c) * cout_g + co % cout_g) * taps + t]
-                                            : w[(co * cin_g + c) * taps + t];
-            const double product = static_cast<double>(x[in_pixel * s.x_stride + g * cin_g + c]) *
-                                   static_cast<double>(weight);
-            r.sum[static_cast<size_t>(out_pixel * s.cout + co)] += product;
-            r.size[static_cast<size_t>(out_pixel * s.cout + co)] += std::fabs(product);
-          }
-        }
-      }
-    }
-  }
-  return r;
-}
-
-enum class Finish {
-  kNone,
-  kBiasRelu,
-  kResidual,
-  kInterpreted,
-  kSilu,
-  kHardSwish,
-  kLargeBias,
-  kSiluThenResidual
-};
-constexpr Finish kFinishes[] = {
-    Finish::kNone, Finish::kBiasRelu,  Finish::kResidual,  Finish::kInterpreted,
-    Finish::kSilu, Finish::kHardSwish, Finish::kLargeBias, Finish::kSiluThenResidual};
-
-// [batch, pixels, cin] as [batch, cin, pixels].
-Floats AsPlanes(const ConvShape& s, const Floats& x) {
-  Floats planes(s.InPixels() * s.cin);
-  const int64_t pixels = s.InPixels() / s.batch;
-  for (int64_t i = 0; i < s.InPixels() * s.cin; ++i) {
-    const int64_t image = i / (pixels * s.cin), pixel = i / s.cin % pixels, c = i % s.cin;
-    planes[(image * s.cin + c) * pixels + pixel] = x[i];
-  }
-  return planes;
-}
-
-void Check(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish,
-           bool strided = false) {
-  SCOPED_TRACE(Text(s) + (transposed ? " transposed" : " " + std::string(Name(algorithm))) +
-               " epilogue " + std::to_string(static_cast<int>(finish)));
-  if (strided) {
-    s.x_stride += 5;
-    s.y_stride += 3;
-  }
-  const Floats x = Floats::Random(s.InPixels() * s.x_stride, 1);
-  const Floats w = Floats::Random(s.cout * (s.cin / s.groups) * s.KernelSize(), 2);
-  const Floats bias = Floats::Random(s.cout, 3);
-  if (finish == Finish::kLargeBias) {
-    for (int64_t c = 0; c < s.cout; ++c) bias[c] += 700;
-  }
-  const Floats residual = Floats::Random(s.OutPixels() * (s.cout + 1), 4);
-  const Reference reference = Direct(s, transposed, x.get(), w.get());
-
-  const Expression expressions[] = {
-      Expression(),
-      Expression::Parse("(float, float) add(0,1):float relu(2):float"),
-      Expression::Parse("(float, float, float) add(0,1):float add(3,2):float"),
-      Expression::Parse("(float, float) add(0,1):float sin(2):float"),
-      Expression::Parse("(float, float; 0.5:float, 0.25:float) add(0,1):float sigmoid(4):float "
-                        "mul(4,5):float mul(6,2):float add(7,3):float"),
-      Expression::Parse("(float, float; 3:float, 0:float, 6:float, 0.0625:float) add(0,1):float "
-                        "add(6,2):float max(7,3):float min(8,4):float mul(6,9):float "
-                        "mul(10,5):float add(11,5):float"),
-      Expression::Parse("(float, float) add(0,1):float"),
-      Expression::Parse("(float, float, float; 0.5:float, 0.25:float) add(0,1):float "
-                        "sigmoid(5):float mul(5,6):float mul(7,3):float add(8,4):float "
-                        "add(2,9):float")};
-  const EpilogueOperand operands[2] = {{bias.get(), DType::kFloat32, 0, 1, {0, 0}},
-                                       {residual.get(), DType::kFloat32, s.cout + 1, 1, {0, 0}}};
-  Epilogue epilogue;
-  if (finish != Finish::kNone) epilogue = {&expressions[static_cast<int>(finish)], operands};
-
-  ForEachTarget([&] {
-    const size_t packed_bytes =
-        transposed ? ConvTransposePackedBytes(s) : ConvPackedBytes(algorithm, s);
-    const Floats packed(static_cast<int64_t>(packed_bytes / sizeof(float)));
-    if (transposed) {
-      ConvTransposePack(s, w.get(), packed.get(), TwoThreads());
-    } else {
-      ConvPack(algorithm, s, w.get(), packed.get(), TwoThreads());
-    }
-    ASSERT_TRUE(packed.Intact());
-    const Floats y(s.OutPixels() * s.y_stride), y2(s.OutPixels() * s.y_stride);
-    for (const bool second : {false, true}) {
-      const Parallel par = second ? TwoThreads() : OneThread();
-      const size_t scratch_bytes = transposed ? ConvTransposeScratchBytes(s, par.threads)
-                                              : ConvScratchBytes(algorithm, s, par.threads);
-      const Floats scratch(static_cast<int64_t>(scratch_bytes / sizeof(float)));
-      float* const to = second ? y2.get() : y.get();
-      if (transposed) {
-        ConvTranspose(s, x.get(), packed.get(), to, epilogue, scratch.get(), par);
-      } else {
-        Conv(algorithm, s, x.get(), packed.get(), to, epilogue, scratch.get(), par);
-      }
-      ASSERT_TRUE(scratch.Intact());
-    }
-    EXPECT_TRUE(y.Intact());
-    EXPECT_TRUE(y.SameBits(y2)) << "differs between one and two threads";
-    if (finish == Finish::kResidual && !transposed && ConvInPlace(algorithm, s)) {
-      for (int64_t i = 0; i < s.OutPixels(); ++i) {
-        std::copy_n(residual.get() + i * (s.cout + 1), s.cout, y2.get() + i * s.y_stride);
-      }
-      const EpilogueOperand onto[2] = {operands[0],
-                                       {y2.get(), DType::kFloat32, s.y_stride, 1, {0, 0}}};
-      const Floats scratch(static_cast<int64_t>(ConvScratchBytes(algorithm, s, 2) / sizeof(float)));
-      Conv(algorithm, s, x.get(), packed.get(), y2.get(), {epilogue.expression, onto},
-           scratch.get(), TwoThreads());
-      EXPECT_TRUE(y.SameBits(y2)) << "differs in place of the residual";
-    }
-    const auto check = [&](const Floats& sums) {
-      const bool winograd = IsWinograd(algorithm);
-      // A large bias is added once, to the finished sum: that is rounded, but no step of it.
-      const double rounding = finish == Finish::kLargeBias ? std::ldexp(0.5, -14) : 0;
-      for (int64_t i = 0; i < s.OutPixels(); ++i) {
-        for (int64_t c = 0; c < s.cout; ++c) {
-          double wanted = reference.sum[static_cast<size_t>(i * s.cout + c)];
-          const double size = reference.size[static_cast<size_t>(i * s.cout + c)];
-          if (finish != Finish::kNone) wanted += bias[c];
-          if (finish == Finish::kBiasRelu) wanted = std::max(wanted, 0.0);
-          if (finish == Finish::kResidual) wanted += residual[i * (s.cout + 1) + c];
-          if (finish == Finish::kInterpreted) wanted = std::sin(wanted);
-          if (finish == Finish::kSiluThenResidual) {
-            wanted = 0.25 + 0.5 * wanted / (1 + std::exp(-wanted));
-            wanted += residual[i * (s.cout + 1) + c];
-          }
-          if (finish == Finish::kSilu) wanted = 0.25 + 0.5 * wanted / (1 + std::exp(-wanted));
-          if (finish == Finish::kHardSwish) {
-            wanted = (1 + wanted * std::clamp(wanted + 3, 0.0, 6.0)) / 16;
-          }
-          ASSERT_NEAR(sums[i * s.y_stride + c], wanted,
-                      rounding + (winograd ? 4e-6 + 1e-6 * size : 1e-6 + 4e-7 * size))
-              << "pixel " << i << " channel " << c;
-        }
-        for (int64_t c = s.cout; c < s.y_stride; ++c) {
-          ASSERT_TRUE(std::isnan(sums[i * s.y_stride + c])) << "wrote beyond pixel " << i;
-        }
-      }
-    };
-    if (s.cin <= 16 && !strided && !transposed) {
-      const Floats planes = AsPlanes(s, x);
-      ConvShape of_planes = s;
-      of_planes.x_planes = true;
-      const Floats packed_of_planes(
-          static_cast<int64_t>(ConvPackedBytes(algorithm, of_planes) / sizeof(float)));
-      ConvPack(algorithm, of_planes, w.get(), packed_of_planes.get(), TwoThreads());
-      const bool same = ConvPackedForm(algorithm, of_planes) == ConvPackedForm(algorithm, s);
-      const Floats y1(s.OutPixels() * s.y_stride);
-      for (const int threads : {1, 2}) {
-        const Floats scratch(
-            static_cast<int64_t>(ConvScratchBytes(algorithm, of_planes, threads) / sizeof(float)));
-        const Floats& to = threads == 2 ? y2 : y1;
-        std::fill_n(to.get(), s.OutPixels() * s.y_stride, 0.0f);
-        Conv(algorithm, of_planes, planes.get(), packed_of_planes.get(), to.get(), epilogue,
-             scratch.get(), threads == 2 ? TwoThreads() : OneThread());
-        ASSERT_TRUE(scratch.Intact() && to.Intact());
-      }
-      EXPECT_TRUE(y1.SameBits(y2)) << "differs for planes between one and two threads";
-      EXPECT_TRUE(!same || y1.SameBits(y)) << "differs for planes";
-      SCOPED_TRACE("of planes");
-      check(y1);
-    }
-    check(y);
-  });
-}
-
-// Every algorithm that takes the shape, with every kind of epilogue.
-void CheckConv(const ConvShape& s) {
-  for (int a = 0; a < kConvAlgorithmCount; ++a) {
-    const auto algorithm = static_cast<ConvAlgorithm>(a);
-    if (!ConvRefusal(algorithm, s).empty()) continue;
-    for (const Finish finish : kFinishes) {
-      Check(s, algorithm, false, finish, finish == Finish::kResidual);
-      if (testing::Test::HasFatalFailure()) return;
-    }
-  }
-}
-
-void CheckTransposed(const ConvShape& s) {
-  for (const Finish finish : kFinishes) {
-    Check(s, ConvAlgorithm::kGemm, true, finish, finish == Finish::kResidual);
-    if (testing::Test::HasFatalFailure()) return;
-  }
 }
 
 TEST(Conv, Pointwise) {
@@ -280,8 +48,8 @@ TEST(Conv, ThreeByThree) {
 // Weights that are transformed in each run: some channels, a panel, all at a time.
 TEST(Conv, LargeWinogradWeights) {
   const auto check = [](int64_t cin, int64_t cout, int64_t height, int64_t width) {
-    Check(Shape(1, cin, cout, {{height, 3, 1, 1, 1, 1}, {width, 3, 1, 1, 1, 1}}),
-          ConvAlgorithm::kWinograd4, false, Finish::kBiasRelu, false);
+    CheckConv(Shape(1, cin, cout, {{height, 3, 1, 1, 1, 1}, {width, 3, 1, 1, 1, 1}}),
+              ConvAlgorithm::kWinograd4, false, Finish::kBiasRelu, false);
   };
   check(400, 292, 9, 7);
   check(1030, 116, 5, 4);
@@ -294,13 +62,13 @@ TEST(Conv, LargeWinogradWeights) {
 TEST(Conv, WinogradOfFewTiles) {
   for (const int64_t height : {1, 2, 3, 4, 5, 6, 7, 8}) {
     for (const int64_t width : {1, 4, 6, 7, 8, 15}) {
-      Check(Shape(1, 19, 64, {{height, 3, 1, 1, 1, 1}, {width, 3, 1, 1, 1, 1}}),
-            ConvAlgorithm::kWinograd4, false, Finish::kBiasRelu, false);
+      CheckConv(Shape(1, 19, 64, {{height, 3, 1, 1, 1, 1}, {width, 3, 1, 1, 1, 1}}),
+                ConvAlgorithm::kWinograd4, false, Finish::kBiasRelu, false);
     }
   }
   for (const int64_t side : {9, 10, 11, 12, 13, 14, 15, 16}) {
-    Check(Shape(1, 21, 48, {{side, 3, 1, 1, 1, 1}, {25 - side, 3, 1, 1, 1, 1}}),
-          ConvAlgorithm::kWinograd4, false, Finish::kBiasRelu, false);
+    CheckConv(Shape(1, 21, 48, {{side, 3, 1, 1, 1, 1}, {25 - side, 3, 1, 1, 1, 1}}),
+              ConvAlgorithm::kWinograd4, false, Finish::kBiasRelu, false);
     CheckConv(Shape(1, 40, 16, {{side, 3, 1, 1, 1, 1}, {side, 3, 1, 1, 1, 1}}));
   }
   CheckConv(Shape(1, 33, 32, {{50, 3, 1, 1, 1, 1}, {3, 3, 1, 1, 1, 1}}));
@@ -370,8 +138,8 @@ TEST(Conv, Volumes) {
   CheckConv(Shape(1, 171, 32, {{2, 3, 1, 1, 1, 1}, {4, 3, 1, 1, 1, 1}, {5, 3, 1, 1, 1, 1}}));
   CheckConv(Shape(1, 3, 16, {{4, 3, 1, 1, 1, 1}, odd, {23, 3, 1, 1, 1, 1}}));
   CheckConv(Shape(2, 1, 9, {{5, 3, 2, 2, 1, 2}, {6, 3, 2, 2, 1, 1}, {30, 3, 2, 1, 1, 1}}));
-  Check(Shape(1, 340, 128, {{2, 3, 1, 1, 1, 1}, {16, 3, 1, 1, 1, 1}, {17, 3, 1, 1, 1, 1}}),
-        ConvAlgorithm::kWinograd4, false, Finish::kBiasRelu, false);
+  CheckConv(Shape(1, 340, 128, {{2, 3, 1, 1, 1, 1}, {16, 3, 1, 1, 1, 1}, {17, 3, 1, 1, 1, 1}}),
+            ConvAlgorithm::kWinograd4, false, Finish::kBiasRelu, false);
 }
 
 // Winograd along one axis: segments of 3 or 4 taps, dilated, with rows of the kernel before it and
@@ -415,67 +183,6 @@ TEST(Conv, Groups) {
   CheckConv(Shape(2, 68, 272, {{9}, {40, 4, 4}}, 4));
   CheckConv(Shape(1, 34, 68, {{5}, {21, 2, 3}}, 2));
   CheckConv(Shape(1, 600, 40, {{3}, {20, 2, 2}}, 2));
-}
-
-TEST(Conv, Depthwise) {
-  for (const int64_t channels : {1, 3, 8, 19, 32, 61, 96}) {
-    CheckConv(Shape(1, channels, channels, {{9, 3, 1, 1, 1, 1}, {11, 3, 1, 1, 1, 1}}, channels));
-  }
-  for (const int64_t stride : {1, 2, 3}) {
-    CheckConv(Shape(2, 40, 40, {{13, 5, stride, 1, 2, 2}, {14, 5, stride, 1, 2, 2}}, 40));
-    CheckConv(Shape(1, 40, 40, {{9, 7, stride, 1, 3, 3}, {5, 7, stride, 1, 3, 3}}, 40));
-    CheckConv(Shape(1, 24, 24, {{9, 3, stride, 2, 2, 2}, {15, 3, stride, 2, 0, 0}}, 24));
-  }
-  CheckConv(Shape(1, 48, 48, {{64, 3, 1, 1, 1, 1}, {64, 3, 1, 1, 1, 1}}, 48));
-  // Phases of a dilated line, some without an input or an output.
-  for (const int64_t channels : {16, 24, 40}) {
-    for (const int64_t dilation : {2, 3, 9}) {
-      const Axis lines = {7, 3, 1, dilation, dilation, dilation};
-      for (const int64_t kernel : {3, 5, 7}) {
-        const int64_t pad = kernel / 2 * dilation;
-        const Axis pixels = {17, kernel, 1, dilation, pad, pad - 1};
-        CheckConv(Shape(2, channels, channels, {lines, pixels}, channels));
-        const Axis shifted = {21, kernel, 1, dilation, 1, 2 * pad + 5};
-        CheckConv(Shape(1, channels, channels, {lines, shifted}, channels));
-      }
-      const Axis few = {2, 3, 1, dilation, 2 * dilation + 1, dilation};
-      CheckConv(Shape(1, channels, channels, {lines, few}, channels));
-    }
-  }
-  // Two lines at a time.
-  for (const int64_t channels : {16, 24, 40}) {
-    CheckConv(Shape(2, channels, channels, {{7, 3, 1, 1, 1, 1}, {7, 3, 1, 1, 1, 1}}, channels));
-    CheckConv(Shape(1, channels, channels, {{2, 3, 1, 1, 1, 1}, {14, 3, 1, 1, 1, 1}}, channels));
-    CheckConv(Shape(1, channels, channels, {{8, 3, 1, 1, 0, 0}, {13, 3, 1, 1, 0, 1}}, channels));
-    CheckConv(Shape(2, channels, channels, {{14, 3, 2, 1, 1, 1}, {14, 3, 2, 1, 1, 1}}, channels));
-    CheckConv(Shape(1, channels, channels, {{13, 3, 2, 1, 1, 1}, {15, 3, 2, 1, 1, 1}}, channels));
-    CheckConv(Shape(1, channels, channels, {{16, 3, 2, 1, 0, 1}, {16, 3, 2, 1, 0, 1}}, channels));
-    CheckConv(Shape(2, channels, channels, {{7, 5, 1, 1, 2, 2}, {7, 5, 1, 1, 2, 2}}, channels));
-    CheckConv(Shape(1, channels, channels, {{2, 5, 1, 1, 2, 2}, {19, 5, 1, 1, 2, 2}}, channels));
-    CheckConv(Shape(1, channels, channels, {{9, 5, 1, 1, 0, 1}, {12, 5, 1, 1, 1, 0}}, channels));
-    CheckConv(Shape(2, channels, channels, {{9, 3, 2, 1, 1, 1}, {14, 3, 1, 1, 1, 1}}, channels));
-    CheckConv(Shape(1, channels, channels, {{8, 3, 1, 1, 1, 1}, {27, 3, 2, 1, 1, 0}}, channels));
-    CheckConv(Shape(2, channels, channels, {{9, 5, 2, 1, 2, 2}, {7, 5, 1, 1, 2, 2}}, channels));
-    CheckConv(Shape(1, channels, channels, {{12, 5, 2, 1, 1, 2}, {19, 5, 1, 1, 2, 2}}, channels));
-  }
-  CheckConv(Shape(1, 104, 104, {{6, 5, 1, 1, 2, 2}, {83, 5, 1, 1, 2, 2}}, 104));
-  for (const int64_t channels : {16, 20, 70}) {
-    CheckConv(Shape(1, channels, channels, {{2, 7, 1, 1, 3, 3}, {8, 7, 1, 1, 3, 3}}, channels));
-    CheckConv(Shape(2, channels, channels, {{7, 7, 1, 1, 3, 3}, {7, 7, 1, 1, 3, 3}}, channels));
-    CheckConv(Shape(1, channels, channels, {{9, 7, 1, 1, 0, 2}, {19, 7, 1, 1, 1, 3}}, channels));
-  }
-  CheckConv(Shape(1, 16, 16, {{1, 9, 1, 1, 4, 4}, {2, 9, 1, 1, 4, 4}}, 16));
-}
-
-TEST(Conv, GroupsOfTwoAndFour) {
-  for (const int64_t groups : {1, 3, 7, 10, 16}) {
-    for (const int64_t group : {2, 4}) {
-      const int64_t channels = groups * group;
-      CheckConv(Shape(2, channels, channels, {{9, 3, 1, 1, 1, 1}, {11, 3, 1, 1, 1, 1}}, groups));
-      CheckConv(Shape(1, channels, channels, {{9, 2, 2, 1, 0, 1}, {12, 5, 2, 2, 4, 3}}, groups));
-    }
-  }
-  EXPECT_EQ(ChooseConv(Shape(1, 128, 128, {{9, 3}, {9, 3}}, 32)), ConvAlgorithm::kDepthwise);
 }
 
 TEST(Conv, FewLongLines) {

@@ -295,6 +295,7 @@ template <ConvAlgorithm kAlgorithm>
 constexpr Implementation kBy = {Name(kAlgorithm), Bind<kAlgorithm>};
 
 constexpr Implementation kConv[] = {kBy<ConvAlgorithm::kDepthwise>,
+                                    kBy<ConvAlgorithm::kGroups>,
                                     {"depthwise of planes", BindPlanes},
                                     kBy<ConvAlgorithm::kPhases>,
                                     kBy<ConvAlgorithm::kStrips>,

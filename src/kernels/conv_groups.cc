@@ -1,0 +1,352 @@
+// Convolution of groups of few channels. A group alone makes a narrow matrix, whose rows would be
+// gathered for each group anew: here vectors run over the output channels of a group, for some
+// neighbouring pixels at a time, and values of the input are read where they lie.
+//
+// The columns of a group are cut into vectors. On targets of 16 lanes the last ones may be a half:
+// then two products of each, of neighbouring input channels, fill the vector.
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "kernels/chains.h"
+#include "kernels/conv_internal.h"
+#include "kernels/subnormals.h"
+#include "kernels/targets.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/conv_groups.cc"
+#include "hwy/foreach_target.h"  // before highway.h
+
+#include "hwy/highway.h"
+#include "kernels/finish_pixels-inl.h"
+
+#ifndef SARDONYX_CONV_GROUPS_ONCE
+#define SARDONYX_CONV_GROUPS_ONCE
+namespace sardonyx {
+namespace {
+
+constexpr int64_t kHalf = 8;  // columns of a group are multiples of it
+
+constexpr int64_t kTogether = 4;  // lines of the output while whose weights stay in the cache
+
+// Neighbouring lines of the output, some groups of them.
+struct GroupLines {
+  const ConvShape& s;
+  const float* x;  // of the item
+  const float* packed;
+  int64_t d0;                 // input position of the kernel's first plane
+  int64_t begin, end;         // of the lines, at most kTogether
+  int64_t group, last_group;  // and of the groups
+  float* y;                   // of the first line, channel 0
+  TileEpilogue epilogue;      // from there
+};
+
+inline int64_t GroupFloats(const ConvShape& s) {
+  return s.KernelSize() * (s.cin / s.groups) * (s.cout / s.groups);
+}
+
+}  // namespace
+}  // namespace sardonyx
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace sardonyx {
+namespace HWY_NAMESPACE {
+namespace {
+
+namespace hn = hwy::HWY_NAMESPACE;
+using Whole = hn::CappedTag<float, 2 * kHalf>;
+using Half = hn::CappedTag<float, kHalf>;
+constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Whole()));
+
+// The lines of the kernel that lie inside of the input, for one line of the output.
+struct KernelLines {
+  static constexpr int kMost = 64;
+  int count = 0;
+  int64_t x[kMost];  // where the line begins in the input
+  int64_t w[kMost];  // and how many kernel positions are before it
+};
+
+void Find(const GroupLines& g, int64_t oh, KernelLines* lines) {
+  const ConvShape& s = g.s;
+  int64_t before = 0, d = g.d0;
+  lines->count = 0;
+  for (int64_t kd = 0; kd < s.kernel[0]; ++kd, d += s.dilation[0]) {
+    int64_t h = oh * s.stride[1] - s.pad_begin[1];
+    for (int64_t kh = 0; kh < s.kernel[1]; ++kh, h += s.dilation[1], before += s.kernel[2]) {
+      if (d < 0 || d >= s.in[0] || h < 0 || h >= s.in[1]) continue;
+      lines->x[lines->count] = (d * s.in[1] + h) * s.in[2] * s.x_stride;
+      lines->w[lines->count++] = before;
+    }
+  }
+}
+
+// Some columns of a group and their weights: [kernel position, input channel, column], of pairs
+// [kernel position, two input channels, column, which of the two].
+struct Columns {
+  const float* x;  // of the item, from the group's first channel on
+  const float* weights;
+  int64_t first, count;  // in all of y
+};
+
+// One line of the output on its way to y, as FinishPixels takes it.
+struct OutputLine {
+  TileEpilogue epilogue;
+  float* y;
+  int64_t y_pixel;
+};
+
+// A value in all lanes, or that and the one behind it in all pairs of lanes.
+template <bool kPairs, class D>
+HWY_INLINE hn::Vec<D> Spread(D d, const float* x) {
+  if constexpr (kPairs) {
+    double both;
+    std::memcpy(&both, x, sizeof(both));
+    return hn::BitCast(d, hn::Set(hn::Repartition<double, D>(), both));
+  } else {
+    return hn::Set(d, *x);
+  }
+}
+
+// acc += the products of one kernel position, which may lie outside for the first pixel or the
+// last. Every third pixel has a pointer.
+template <bool kPairs, bool kNoFirst, bool kNoLast, size_t kThirds, int kP, class D,
+          class V = hn::Vec<D>>
+HWY_INLINE void AddPosition(D d, const float* const (&at)[kThirds], int64_t step, int64_t channels,
+                            const float* HWY_RESTRICT w, V (&acc)[kP]) {
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
+  for (int64_t c = 0; c < channels; c += kPairs ? 2 : 1, w += kL) {
+    const V wv = hn::LoadU(d, w);
+#pragma GCC unroll 16
+    for (int p = kNoFirst ? 1 : 0; p < (kNoLast ? kP - 1 : kP); ++p) {
+      acc[p] = hn::MulAdd(Spread<kPairs>(d, at[p / 3] + p % 3 * step + c), wv, acc[p]);
+    }
+  }
+}
+
+// Sums of both products of each column.
+template <int kP, class V, class H>
+HWY_INLINE void AddPairs(const V (&acc)[kP], H (&sums)[kP]) {
+  const Whole d;
+  const Half half;
+#pragma GCC unroll 16
+  for (int p = 0; p < kP; p += 2) {
+    const V next = acc[p + 1 < kP ? p + 1 : p];
+    const V two = hn::Add(hn::ConcatEven(d, next, acc[p]), hn::ConcatOdd(d, next, acc[p]));
+    sums[p] = hn::LowerHalf(half, two);
+    if (p + 1 < kP) sums[p + 1] = hn::UpperHalf(half, two);
+  }
+}
+
+// kP neighbouring pixels of a line from `ow` on, one vector of columns.
+template <int kP, bool kPairs, class D>
+HWY_INLINE void Pixels(D d, const ConvShape& s, const KernelLines& lines, const Columns& columns,
+                       int64_t ow, const OutputLine& to) {
+  using V = hn::Vec<D>;
+  const int64_t channels = s.cin / s.groups, position = channels * columns.count;
+  const int64_t step = s.stride[2] * s.x_stride, dilation = s.dilation[2];
+  const int64_t first = ow * s.stride[2] - s.pad_begin[2], last = first + (kP - 1) * s.stride[2];
+  const float* const x = columns.x + first * s.x_stride;
+  V acc[kP];
+#pragma GCC unroll 16
+  for (int p = 0; p < kP; ++p) acc[p] = hn::Zero(d);
+  for (int i = 0; i < lines.count; ++i) {
+    const float* w = columns.weights + lines.w[i] * position;
+    const float* at[(kP + 2) / 3];
+#pragma GCC unroll 6
+    for (int j = 0; j < (kP + 2) / 3; ++j) at[j] = x + lines.x[i] + 3 * j * step;
+    for (int64_t k = 0; k < s.kernel[2] * dilation; k += dilation, w += position) {
+      const bool no_first = first + k < 0, no_last = last + k >= s.in[2];
+      if (!no_first && !no_last) {
+        AddPosition<kPairs, false, false>(d, at, step, channels, w, acc);
+      } else if (!no_last) {
+        AddPosition<kPairs, true, false>(d, at, step, channels, w, acc);
+      } else if (!no_first) {
+        AddPosition<kPairs, false, true>(d, at, step, channels, w, acc);
+      } else if constexpr (kP > 2) {
+        AddPosition<kPairs, true, true>(d, at, step, channels, w, acc);
+      }
+#pragma GCC unroll 6
+      for (const float*& third : at) third += dilation * s.x_stride;
+    }
+  }
+  if constexpr (kPairs) {
+    hn::Vec<Half> sums[kP];
+    AddPairs(acc, sums);
+    FinishPixels<false>(Half(), sums, to, ow, columns.first);
+  } else {
+    FinishPixels<false>(d, acc, to, ow, columns.first);
+  }
+}
+
+// The last tile overlaps the one before.
+template <int kP, bool kPairs, class D>
+HWY_NOINLINE void Tiles(D d, const ConvShape& s, const KernelLines& lines, const Columns& columns,
+                        const OutputLine& to) {
+  for (int64_t ow = 0; ow < s.out[2]; ow += kP) {
+    Pixels<kP, kPairs>(d, s, lines, columns, std::min(ow, s.out[2] - kP), to);
+  }
+}
+
+// Pixels of a tile with which a line takes the least time: of few each waits for its sums.
+int TilePixels(int64_t count) {
+  int best = 1;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const int size : {14, 8, 7, 4, 1}) {
+    const int64_t cost = CeilDiv(count, size) * (std::max(size, 8) + 1);
+    if (size <= count && cost < least) best = size, least = cost;
+  }
+  return best;
+}
+
+template <bool kPairs, class D>
+void RunColumns(D d, const GroupLines& g, const KernelLines* seen, const Columns& columns) {
+  const ConvShape& s = g.s;
+  const auto tiles = [&] {
+    switch (TilePixels(s.out[2])) {
+      case 14: return Tiles<14, kPairs, D>;
+      case 8: return Tiles<8, kPairs, D>;
+      case 7: return Tiles<7, kPairs, D>;
+      case 4: return Tiles<4, kPairs, D>;
+      default: return Tiles<1, kPairs, D>;
+    }
+  }();
+  OutputLine to{g.epilogue, g.y, s.y_stride};
+  for (int64_t oh = g.begin; oh < g.end; ++oh) {
+    tiles(d, s, *seen++, columns, to);
+    to.y += s.out[2] * s.y_stride;
+    if (to.epilogue.residual != nullptr) {
+      to.epilogue.residual += s.out[2] * to.epilogue.residual_ld;
+    }
+  }
+}
+
+// Whether the last columns of a group are pairs.
+bool HasPairs(const ConvShape& s) { return kLanes > kHalf && s.cin / s.groups % 2 == 0; }
+
+void Lines(const GroupLines& g) {
+  const ConvShape& s = g.s;
+  const int64_t channels = s.cin / s.groups, n = s.cout / s.groups, k = s.KernelSize() * channels;
+  KernelLines seen[kTogether];
+  for (int64_t oh = g.begin; oh < g.end; ++oh) Find(g, oh, &seen[oh - g.begin]);
+  for (int64_t group = g.group; group < g.last_group; ++group) {
+    Columns columns{g.x + group * channels, g.packed + group * GroupFloats(s), group * n, kLanes};
+    const int64_t end = columns.first + n;
+    for (; columns.first + kLanes <= end; columns.first += kLanes, columns.weights += kLanes * k) {
+      RunColumns<false>(Whole(), g, seen, columns);
+    }
+    if constexpr (kLanes > kHalf) {
+      if (columns.first == end) continue;
+      columns.count = kHalf;
+      HasPairs(s) ? RunColumns<true>(Whole(), g, seen, columns)
+                  : RunColumns<false>(Half(), g, seen, columns);
+    }
+  }
+}
+
+// Of one group.
+void PackGroup(const ConvShape& s, const float* weights, float* packed) {
+  const int64_t n = s.cout / s.groups, channels = s.cin / s.groups, taps = s.KernelSize();
+  for (int64_t first = 0; first < n; first += kLanes) {
+    const int64_t count = std::min(kLanes, n - first);
+    const int64_t together = count < kLanes && HasPairs(s) ? 2 : 1;
+    for (int64_t tap = 0; tap < taps; ++tap) {
+      for (int64_t c = 0; c < channels; c += together) {
+        for (int64_t j = first; j < first + count; ++j) {
+          for (int64_t i = c; i < c + together; ++i) {
+            *packed++ = weights[(j * channels + i) * taps + tap];
+          }
+        }
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace HWY_NAMESPACE
+}  // namespace sardonyx
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace sardonyx {
+
+HWY_EXPORT(Lines);
+HWY_EXPORT(PackGroup);
+
+namespace {
+
+constexpr int64_t kMostLines = 64;  // of a kernel
+
+std::string_view Refusal(const ConvShape& s) {
+  const int64_t n = s.cout / s.groups, k = s.KernelSize() * (s.cin / s.groups);
+  if (s.groups == 1) return "has no groups";
+  if (n % kHalf != 0) return "the channels of a group are no multiple of 8";
+  if (k > kOneChain) return "sums are long";
+  if (s.kernel[0] * s.kernel[1] > kMostLines) return "the kernel has many lines";
+  const int64_t reach = (s.kernel[2] - 1) * s.dilation[2];
+  const int64_t second_last = (s.out[2] - 2) * s.stride[2] - s.pad_begin[2];
+  if (s.pad_begin[2] > s.stride[2] || second_last + reach >= s.in[2]) {
+    return "the kernel reaches far beyond lines";
+  }
+  return {};
+}
+
+double Cost(const ConvShape& s) {
+  const double weights = static_cast<double>(s.KernelSize() * s.cin / s.groups * s.cout) * 4;
+  return ProductCost(static_cast<double>(s.Flops()) / 2, weights);
+}
+
+size_t PackedBytes(const ConvShape& s) { return AlignBytes(FloatBytes(s.groups * GroupFloats(s))); }
+
+void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel& par) {
+  par.For(s.groups, [&](int64_t group) {
+    float* const to = packed + group * GroupFloats(s);
+    HWY_DYNAMIC_DISPATCH(PackGroup)(s, weights + group * GroupFloats(s), to);
+    ZeroSubnormals(to, GroupFloats(s));
+  });
+}
+
+void Run(const ConvShape& s, const float* x, const float* packed, float* y,
+         const Epilogue& epilogue, void*, const Parallel& par) {
+  const PreparedEpilogue prepared(epilogue);
+  const double bytes = 4.0 * static_cast<double>(s.InPixels() * s.cin + s.OutPixels() * s.cout);
+  const int64_t wanted = WantedTasks(static_cast<double>(s.Flops()), 0.5 * bytes);
+  // Some lines of all groups, or of some where there are few lines.
+  const int64_t blocks = CeilDiv(s.out[1], kTogether), all = s.batch * s.out[0] * blocks;
+  const int64_t parts = std::clamp<int64_t>(CeilDiv(wanted, all), 1, s.groups);
+  const int64_t tasks = std::min(wanted, all * parts), n = s.cout / s.groups;
+  par.For(tasks, [&](int64_t task) {
+    for (int64_t i = all * parts * task / tasks; i < all * parts * (task + 1) / tasks; ++i) {
+      const int64_t part = i % parts, block = i / parts % blocks, plane = i / parts / blocks;
+      const int64_t item = plane / s.out[0], od = plane % s.out[0];
+      const int64_t begin = s.out[1] * block / blocks, end = s.out[1] * (block + 1) / blocks;
+      const int64_t g0 = s.groups * part / parts, g1 = s.groups * (part + 1) / parts;
+      const int64_t row = (plane * s.out[1] + begin) * s.out[2], rows = (end - begin) * s.out[2];
+      const TileEpilogue tile = prepared.InRegisters() ? prepared.Tile(row, 0) : TileEpilogue();
+      float* const first = y + row * s.y_stride;
+      HWY_DYNAMIC_DISPATCH(Lines)
+      ({s, x + item * s.in[0] * s.in[1] * s.in[2] * s.x_stride, packed,
+        od * s.stride[0] - s.pad_begin[0], begin, end, g0, g1, first, tile});
+      ApplyActivation(tile.activation, first + g0 * n, s.y_stride, rows, (g1 - g0) * n);
+      if (!prepared.InRegisters()) {
+        prepared.Apply(first + g0 * n, s.y_stride, row, rows, g0 * n, (g1 - g0) * n);
+      }
+    }
+  });
+}
+
+}  // namespace
+
+const ConvMethod kConvGroups = {
+    .refusal = Refusal,
+    .cost = Cost,
+    .packed_bytes = PackedBytes,
+    .pack = Pack,
+    .scratch_bytes = [](const ConvShape&, int) { return size_t{0}; },
+    .in_place = [](const ConvShape&) { return false; },  // tiles overlap
+    .by_lines = [](const ConvShape&) { return true; },
+    .run = Run};
+
+}  // namespace sardonyx
+#endif  // HWY_ONCE

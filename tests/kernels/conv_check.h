@@ -1,0 +1,31 @@
+#pragma once
+// Convolutions on each target beside loops in float64.
+
+#include <cstdint>
+
+#include "conv_shape.h"
+#include "kernels/conv.h"
+
+namespace sardonyx {
+
+// What follows the sums.
+enum class Finish {
+  kNone,
+  kBiasRelu,
+  kResidual,
+  kInterpreted,
+  kSilu,
+  kHardSwish,
+  kLargeBias,
+  kSiluThenResidual
+};
+
+// One algorithm, on one thread and on two. strided: pixels of x and y lie apart.
+void CheckConv(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish,
+               bool strided = false);
+
+// Every algorithm that takes the shape, with every kind of epilogue.
+void CheckConv(const ConvShape& s);
+void CheckTransposed(const ConvShape& s);
+
+}  // namespace sardonyx
