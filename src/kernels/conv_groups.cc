@@ -109,18 +109,22 @@ HWY_INLINE hn::Vec<D> Spread(D d, const float* x) {
   }
 }
 
-// acc += the products of one kernel position, which may lie outside for the first pixel or the
-// last. Every third pixel has a pointer.
-template <bool kPairs, bool kNoFirst, bool kNoLast, size_t kThirds, int kP, class D,
+// acc += the products of one kernel position, which may lie outside for the first pixel or the last.
+// Every third pixel has a pointer.
+template <bool kPairs, bool kNoFirst, bool kNoLast, size_t kThirds, int kNV, int kP, class D,
           class V = hn::Vec<D>>
 HWY_INLINE void AddPosition(D d, const float* const (&at)[kThirds], int64_t step, int64_t channels,
-                            const float* HWY_RESTRICT w, V (&acc)[kP]) {
+                            const float* HWY_RESTRICT w, V (&acc)[kNV][kP]) {
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
-  for (int64_t c = 0; c < channels; c += kPairs ? 2 : 1, w += kL) {
-    const V wv = hn::LoadU(d, w);
+  for (int64_t c = 0; c < channels; c += kPairs ? 2 : 1, w += kNV * kL) {
+    V wv[kNV];
+#pragma GCC unroll 2
+    for (int v = 0; v < kNV; ++v) wv[v] = hn::LoadU(d, w + v * kL);
 #pragma GCC unroll 16
     for (int p = kNoFirst ? 1 : 0; p < (kNoLast ? kP - 1 : kP); ++p) {
-      acc[p] = hn::MulAdd(Spread<kPairs>(d, at[p / 3] + p % 3 * step + c), wv, acc[p]);
+      const V xv = Spread<kPairs>(d, at[p / 3] + p % 3 * step + c);
+#pragma GCC unroll 2
+      for (int v = 0; v < kNV; ++v) acc[v][p] = hn::MulAdd(xv, wv[v], acc[v][p]);
     }
   }
 }
@@ -139,8 +143,8 @@ HWY_INLINE void AddPairs(const V (&acc)[kP], H (&sums)[kP]) {
   }
 }
 
-// kP neighbouring pixels of a line from `ow` on, one vector of columns.
-template <int kP, bool kPairs, class D>
+// kP neighbouring pixels of a line from `ow` on, kNV vectors of columns.
+template <int kP, int kNV, bool kPairs, class D>
 HWY_INLINE void Pixels(D d, const ConvShape& s, const KernelLines& lines, const Columns& columns,
                        int64_t ow, const OutputLine& to) {
   using V = hn::Vec<D>;
@@ -148,9 +152,9 @@ HWY_INLINE void Pixels(D d, const ConvShape& s, const KernelLines& lines, const 
   const int64_t step = s.stride[2] * s.x_stride, dilation = s.dilation[2];
   const int64_t first = ow * s.stride[2] - s.pad_begin[2], last = first + (kP - 1) * s.stride[2];
   const float* const x = columns.x + first * s.x_stride;
-  V acc[kP];
-#pragma GCC unroll 16
-  for (int p = 0; p < kP; ++p) acc[p] = hn::Zero(d);
+  V acc[kNV][kP];
+#pragma GCC unroll 32
+  for (int i = 0; i < kNV * kP; ++i) acc[i / kP][i % kP] = hn::Zero(d);
   for (int i = 0; i < lines.count; ++i) {
     const float* w = columns.weights + lines.w[i] * position;
     const float* at[(kP + 2) / 3];
@@ -171,21 +175,24 @@ HWY_INLINE void Pixels(D d, const ConvShape& s, const KernelLines& lines, const 
       for (const float*& third : at) third += dilation * s.x_stride;
     }
   }
-  if constexpr (kPairs) {
-    hn::Vec<Half> sums[kP];
-    AddPairs(acc, sums);
-    FinishPixels<false>(Half(), sums, to, ow, columns.first);
-  } else {
-    FinishPixels<false>(d, acc, to, ow, columns.first);
+#pragma GCC unroll 2
+  for (int v = 0; v < kNV; ++v) {
+    if constexpr (kPairs) {
+      hn::Vec<Half> sums[kP];
+      AddPairs(acc[v], sums);
+      FinishPixels<false>(Half(), sums, to, ow, columns.first + v * kHalf);
+    } else {
+      FinishPixels<false>(d, acc[v], to, ow, columns.first + v * kLanes);
+    }
   }
 }
 
 // The last tile overlaps the one before.
-template <int kP, bool kPairs, class D>
+template <int kP, int kNV, bool kPairs, class D>
 HWY_NOINLINE void Tiles(D d, const ConvShape& s, const KernelLines& lines, const Columns& columns,
                         const OutputLine& to) {
   for (int64_t ow = 0; ow < s.out[2]; ow += kP) {
-    Pixels<kP, kPairs>(d, s, lines, columns, std::min(ow, s.out[2] - kP), to);
+    Pixels<kP, kNV, kPairs>(d, s, lines, columns, std::min(ow, s.out[2] - kP), to);
   }
 }
 
@@ -200,16 +207,16 @@ int TilePixels(int64_t count) {
   return best;
 }
 
-template <bool kPairs, class D>
+template <int kNV, bool kPairs, class D>
 void RunColumns(D d, const GroupLines& g, const KernelLines* seen, const Columns& columns) {
   const ConvShape& s = g.s;
   const auto tiles = [&] {
     switch (TilePixels(s.out[2])) {
-      case 14: return Tiles<14, kPairs, D>;
-      case 8: return Tiles<8, kPairs, D>;
-      case 7: return Tiles<7, kPairs, D>;
-      case 4: return Tiles<4, kPairs, D>;
-      default: return Tiles<1, kPairs, D>;
+      case 14: return Tiles<14, kNV, kPairs, D>;
+      case 8: return Tiles<8, kNV, kPairs, D>;
+      case 7: return Tiles<7, kNV, kPairs, D>;
+      case 4: return Tiles<4, kNV, kPairs, D>;
+      default: return Tiles<1, kNV, kPairs, D>;
     }
   }();
   OutputLine to{g.epilogue, g.y, s.y_stride};
@@ -222,8 +229,16 @@ void RunColumns(D d, const GroupLines& g, const KernelLines* seen, const Columns
   }
 }
 
-// Whether the last columns of a group are pairs.
-bool HasPairs(const ConvShape& s) { return kLanes > kHalf && s.cin / s.groups % 2 == 0; }
+// How many of a group's `left` columns are done at once. Two vectors, where there are registers for
+// them, share what is spread.
+int64_t ColumnsAtOnce(int64_t left) {
+  if (kLanes > kHalf && left >= 2 * kLanes) return 2 * kLanes;
+  return std::min(left, kLanes);
+}
+// Whether these are pairs: as many are then twice as many vectors.
+bool ArePairs(const ConvShape& s, int64_t columns) {
+  return kLanes > kHalf && columns <= kLanes && s.cin / s.groups % 2 == 0;
+}
 
 void Lines(const GroupLines& g) {
   const ConvShape& s = g.s;
@@ -231,16 +246,22 @@ void Lines(const GroupLines& g) {
   KernelLines seen[kTogether];
   for (int64_t oh = g.begin; oh < g.end; ++oh) Find(g, oh, &seen[oh - g.begin]);
   for (int64_t group = g.group; group < g.last_group; ++group) {
-    Columns columns{g.x + group * channels, g.packed + group * GroupFloats(s), group * n, kLanes};
-    const int64_t end = columns.first + n;
-    for (; columns.first + kLanes <= end; columns.first += kLanes, columns.weights += kLanes * k) {
-      RunColumns<false>(Whole(), g, seen, columns);
-    }
-    if constexpr (kLanes > kHalf) {
-      if (columns.first == end) continue;
-      columns.count = kHalf;
-      HasPairs(s) ? RunColumns<true>(Whole(), g, seen, columns)
-                  : RunColumns<false>(Half(), g, seen, columns);
+    Columns columns{g.x + group * channels, g.packed + group * GroupFloats(s), group * n, 0};
+    for (const int64_t end = columns.first + n; columns.first < end;) {
+      columns.count = ColumnsAtOnce(end - columns.first);
+      if constexpr (kLanes > kHalf) {
+        const bool pairs = ArePairs(s, columns.count);
+        const auto run = columns.count > kLanes ? RunColumns<2, false, Whole>
+                         : columns.count == kLanes
+                             ? (pairs ? RunColumns<2, true, Whole> : RunColumns<1, false, Whole>)
+                             : RunColumns<1, true, Whole>;
+        columns.count == kHalf && !pairs ? RunColumns<1, false>(Half(), g, seen, columns)
+                                         : run(Whole(), g, seen, columns);
+      } else {
+        RunColumns<1, false>(Whole(), g, seen, columns);
+      }
+      columns.first += columns.count;
+      columns.weights += columns.count * k;
     }
   }
 }
@@ -248,9 +269,9 @@ void Lines(const GroupLines& g) {
 // Of one group.
 void PackGroup(const ConvShape& s, const float* weights, float* packed) {
   const int64_t n = s.cout / s.groups, channels = s.cin / s.groups, taps = s.KernelSize();
-  for (int64_t first = 0; first < n; first += kLanes) {
-    const int64_t count = std::min(kLanes, n - first);
-    const int64_t together = count < kLanes && HasPairs(s) ? 2 : 1;
+  for (int64_t first = 0, count; first < n; first += count) {
+    count = ColumnsAtOnce(n - first);
+    const int64_t together = ArePairs(s, count) ? 2 : 1;
     for (int64_t tap = 0; tap < taps; ++tap) {
       for (int64_t c = 0; c < channels; c += together) {
         for (int64_t j = first; j < first + count; ++j) {

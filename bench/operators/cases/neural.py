@@ -95,6 +95,18 @@ def table() -> Iterator[Case]:
     yield from rows("Conv", "f32", [X(1, 96, 56, 56), W(96, 1, 3, 3)], group=96, pads=[1, 1, 1, 1])
     yield from rows("Conv", "f32", [X(1, 64, 10000), W(64, 64, 3)])
     yield from rows("Conv", "f32", [X(1, 128, 28, 28), W(128, 4, 3, 3)], group=32, pads=[1] * 4)
+    same = {"pads": [1] * 4}
+    yield from rows("Conv", "f32", [X(1, 104, 28, 28), W(104, 8, 3, 3)], group=13, **same)
+    yield from rows("Conv", "f32", [X(1, 512, 14, 14), W(512, 16, 3, 3)], group=32, **same)
+    yield from rows("Conv", "f32", [X(1, 216, 7, 7), W(216, 24, 3, 3)], group=9, **same)
+    half = {"pads": [1] * 4, "strides": [2, 2]}
+    yield from rows("Conv", "f32", [X(1, 48, 112, 112), W(48, 8, 3, 3)], group=6, **half)
+    yield from rows("Conv", "f32", [X(1, 128, 112, 112), W(128, 4, 3, 3)], group=32, **half)
+    yield from rows("Conv", "f32", [X(1, 256, 56, 56), W(256, 32, 3, 3)], group=8, **half)
+    yield from rows("Conv", "f32", [X(1, 240, 28, 28), W(240, 1, 5, 5)], group=240, pads=[2] * 4)
+    yield from rows("Conv", "f32", [X(1, 128, 56, 56), W(128, 128, 3, 3)], **half)
+    yield from rows("Conv", "f32", [X(1, 256, 56, 56), W(512, 256, 1, 1)], strides=[2, 2])
+    yield from rows("Conv", "f32", [X(1, 768, 99), W(768, 48, 128)], group=16, pads=[64] * 2)
     yield from rows("Conv", "f32", [X(1, 3, 224, 224), W(64, 3, 7, 7)], strides=[2, 2])
     dilated = {"dilations": [2, 2], "pads": [2] * 4}
     yield from rows("Conv", "f32", [X(1, 256, 32, 32), W(256, 256, 3, 3)], **dilated)
