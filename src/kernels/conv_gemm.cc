@@ -21,6 +21,7 @@ using conv_gemm::PiecesOfLine;
 using conv_gemm::ReadsInPlace;
 using conv_gemm::ReadsLines;
 using conv_gemm::ShareOfTiles;
+using conv_gemm::SlidesAlong;
 
 // By tiles a pointwise convolution is any matrix product; vectors cut its pixels as those of the
 // convolutions around it.
@@ -107,7 +108,7 @@ struct Work {
   const float* packed;
   float* y;
   const PreparedEpilogue& prepared;
-  float* ahead;                     // kAhead
+  float* ahead;                     // kAhead, kSlid
   const int64_t* starts = nullptr;  // of a window's lines in planes
 };
 
@@ -237,7 +238,27 @@ void GatherAhead(const Work& work, const Parallel& par) {
     const int64_t group = task / parts, part = task % parts;
     const int64_t begin = cut.pixels * part / parts, end = cut.pixels * (part + 1) / parts;
     Gather(work.s, group, work.x, begin, end - begin, 0, cut.k,
-           work.ahead + (group * cut.pixels + begin) * cut.a_ld, cut.a_ld);
+           work.ahead + group * cut.group_floats + begin * cut.a_ld, cut.a_ld);
+  });
+}
+
+// The line, group by group, with zeros where windows reach beyond it.
+void CopyLine(const Work& work, const Parallel& par) {
+  const ConvShape& s = work.s;
+  const int64_t channels = s.cin / s.groups, size = (s.out[2] - 1) * s.stride[2] + s.kernel[2];
+  const int64_t parts = std::clamp<int64_t>(size * channels / 16384, 1, 8);
+  par.For(s.groups * parts, [&](int64_t task) {
+    const int64_t group = task / parts, part = task % parts, end = size * (part + 1) / parts;
+    const float* const from = work.x + group * channels;
+    float* to = work.ahead + group * work.cut.group_floats + size * part / parts * channels;
+    for (int64_t i = size * part / parts; i < end; ++i, to += channels) {
+      const int64_t pixel = i - s.pad_begin[2];
+      if (pixel < 0 || pixel >= s.in[2]) {
+        std::fill_n(to, channels, 0.0f);
+      } else {
+        std::copy_n(from + pixel * s.x_stride, channels, to);
+      }
+    }
   });
 }
 
@@ -279,7 +300,8 @@ void RunPart(const Work& work, const Parts& parts, Range pixels, int64_t column,
           args.a_step = s.x_stride;
           break;
         case Cut::Source::kAhead:
-          args.a = work.ahead + (group * cut.pixels + row) * cut.a_ld + k0;
+        case Cut::Source::kSlid:
+          args.a = work.ahead + group * cut.group_floats + row * cut.a_ld + k0;
           args.lda = cut.a_ld;
           break;
         case Cut::Source::kLines:  // runs by RunLines
@@ -311,7 +333,9 @@ double Cost(const ConvShape& s) {
   const double share = ShareOfTiles(s);
   const double products = ProductCost(share * static_cast<double>(s.Flops()) / 2, weights);
   // Lines of an image have ends, and tiles begin anew: they take about as long as if gathered.
-  if (ReadsInPlace(s) || (ReadsLines(s) && s.out[1] == 1 && share == 1)) return products;
+  if (ReadsInPlace(s) || SlidesAlong(s) || (ReadsLines(s) && s.out[1] == 1 && share == 1)) {
+    return products;
+  }
   const auto gathered = static_cast<double>(FloatBytes(s.OutPixels() * s.KernelSize() * s.cin));
   return products + gathered * 2.5e-5;
 }
@@ -404,6 +428,7 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
     return;
   }
   if (cut.source == Cut::Source::kAhead) GatherAhead(work, par);
+  if (cut.source == Cut::Source::kSlid) CopyLine(work, par);
   const int64_t columns = s.groups * cut.column_parts, parts = cut.row_parts * columns;
   const bool is_little = parts == s.groups && WantedTasks(static_cast<double>(s.Flops()), 0) == 1;
   const int64_t tasks = is_little ? 1 : parts;

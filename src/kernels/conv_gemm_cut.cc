@@ -20,9 +20,17 @@ int64_t Extent(const ConvShape& s) { return (s.kernel[2] - 1) * s.dilation[2] + 
 // Cycles that it takes to gather a row (Granite Rapids).
 double GatheringCycles(const ConvShape& s) {
   constexpr double kPiece = 25, kValue = 0.2;
-  if (ReadsInPlace(s)) return 0;
+  if (ReadsInPlace(s) || SlidesAlong(s)) return 0;
   return kPiece * static_cast<double>(s.kernel[0] * s.kernel[1] * PiecesOfLine(s)) +
          kValue * static_cast<double>(s.KernelSize() * (s.cin / s.groups));
+}
+
+void CutForLine(const ConvShape& s, Cut* cut) {
+  const int64_t channels = s.cin / s.groups;
+  cut->source = Cut::Source::kSlid;
+  cut->a_ld = s.stride[2] * channels;
+  cut->group_floats = RoundUp(((s.out[2] - 1) * s.stride[2] + s.kernel[2]) * channels, 16) + 16;
+  cut->ahead_bytes = AlignBytes(FloatBytes(s.groups * cut->group_floats));
 }
 
 // Blocks of many rows, and a part for each thread or two (see GemmAmxParts). Rows are read one by
@@ -42,6 +50,7 @@ void CutForTiles(const ConvShape& s, int threads, Cut* cut) {
     cut->source = Cut::Source::kDirect;
     return;
   }
+  if (SlidesAlong(s)) return CutForLine(s, cut);
   cut->a_ld = RoundUp(cut->kc, 16) + kGatherSlack;
   cut->slot_bytes += AlignBytes(FloatBytes(blocks.most_rows * cut->a_ld));
 }
@@ -75,6 +84,14 @@ bool ReadsLines(const ConvShape& s) {
   constexpr int64_t kLeastPiece = 8;
   return (s.dilation[2] == 1 || s.cin >= kLeastPiece) && s.x_stride == s.cin &&
          s.kernel[2] * s.cin <= kOneChain && s.stride[2] * s.cin % 1024 != 0;
+}
+
+bool SlidesAlong(const ConvShape& s) {
+  const int64_t step = s.stride[2] * (s.cin / s.groups);
+  return !s.x_planes && s.kernel[0] == 1 && s.kernel[1] == 1 && s.dilation[2] == 1 &&
+         s.in[0] == 1 && s.in[1] == 1 && s.pad_begin[0] == 0 && s.pad_begin[1] == 0 &&
+         s.batch == 1 && s.out[0] == 1 && s.out[1] == 1 && s.kernel[2] >= 2 * s.stride[2] &&
+         step % 1024 != 0 && !ReadsLines(s);
 }
 
 double ShareOfTiles(const ConvShape& s) {
@@ -161,10 +178,15 @@ Cut CutConv(const ConvShape& s, int threads) {
     cut.slot_bytes = AlignBytes(FloatBytes(std::max(cut.lines, cut.along) * cut.a_ld));
     return cut;
   }
+  if (SlidesAlong(s)) {
+    CutForLine(s, &cut);
+    return cut;
+  }
   const int64_t ahead_ld = RoundUp(cut.k, 16) + kGatherSlack;
   if (cut.column_parts > 2 && FloatBytes(ahead_ld * cut.pixels * s.groups) <= kAheadBytes) {
     cut.source = Cut::Source::kAhead;
     cut.a_ld = ahead_ld;
+    cut.group_floats = cut.pixels * cut.a_ld;
     cut.ahead_bytes = AlignBytes(FloatBytes(ahead_ld * cut.pixels * s.groups));
   } else {
     cut.a_ld = RoundUp(cut.kc, 16) + kGatherSlack;

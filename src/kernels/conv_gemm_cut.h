@@ -19,8 +19,9 @@ struct Cut {
   int64_t row_height = 1;  // and blocks of them at multiples of this one
   int64_t pieces = 0;      // of each line, which are then the parts of the rows; else 0
   int64_t kc = 0, rows = 0;
-  enum class Source { kDirect, kAhead, kLines, kInTask } source = Source::kInTask;
+  enum class Source { kDirect, kAhead, kSlid, kLines, kInTask } source = Source::kInTask;
   int64_t a_ld = 0;
+  int64_t group_floats = 0;  // kAhead, kSlid: from a group's rows to the next one's
   // kLines: pixels of an output line whose windows do not cross its ends, output lines at a time,
   // kernel lines at a time. The pixels at the ends are gathered: of these lines together, or
   // `along` the line so many where they are more than lines.
@@ -43,6 +44,9 @@ bool ReadsInPlace(const ConvShape& shape);
 // Whether windows are read where they lie, line after line of the kernel, and the output is wide
 // enough for full tiles.
 bool ReadsLines(const ConvShape& shape);
+// Whether the windows of a single line overlap, so that a dense copy of a group's line, with zeros
+// at its ends, has them all as rows that begin a stride apart.
+bool SlidesAlong(const ConvShape& shape);
 // Pieces of equal length, each in one place of memory, that a line of the kernel is made of: one,
 // one of each plane, or the taps, which lie apart. A line is then one chain at most.
 int64_t PiecesOfLine(const ConvShape& shape);

@@ -109,8 +109,8 @@ HWY_INLINE hn::Vec<D> Spread(D d, const float* x) {
   }
 }
 
-// acc += the products of one kernel position, which may lie outside for the first pixel or the last.
-// Every third pixel has a pointer.
+// acc += the products of one kernel position, which may lie outside for the first pixel or the
+// last. Every third pixel has a pointer.
 template <bool kPairs, bool kNoFirst, bool kNoLast, size_t kThirds, int kNV, int kP, class D,
           class V = hn::Vec<D>>
 HWY_INLINE void AddPosition(D d, const float* const (&at)[kThirds], int64_t step, int64_t channels,

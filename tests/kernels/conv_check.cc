@@ -121,7 +121,7 @@ void CheckConv(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish fin
   Epilogue epilogue;
   if (finish != Finish::kNone) epilogue = {&expressions[static_cast<int>(finish)], operands};
 
-  ForEachTarget([&] {
+  const auto check_here = [&] {
     const size_t packed_bytes =
         transposed ? ConvTransposePackedBytes(s) : ConvPackedBytes(algorithm, s);
     const Floats packed(static_cast<int64_t>(packed_bytes / sizeof(float)));
@@ -211,7 +211,10 @@ void CheckConv(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish fin
       check(y1);
     }
     check(y);
-  });
+  };
+  ForEachTarget(check_here);
+  SCOPED_TRACE("as the machine runs it");  // with matrix tiles, if there are
+  check_here();
 }
 
 void CheckConv(const ConvShape& s) {

@@ -173,6 +173,17 @@ TEST(Conv, OneAndThreeDimensions) {
   CheckConv(Shape(1, 40, 40, {{100, 9, 1, 1, 4, 4}}, 40));
 }
 
+// Windows of one line that overlap, of long sums.
+TEST(Conv, WindowsAlongALine) {
+  CheckConv(Shape(1, 96, 40, {{50, 24, 1, 1, 12, 11}}, 4));
+  CheckConv(Shape(1, 100, 20, {{41, 8, 2, 1, 3, 3}}));
+  CheckConv(Shape(1, 64, 36, {{4, 31, 3, 1, 30, 29}}, 2));  // all of them reach beyond
+  CheckConv(Shape(1, 128, 96, {{150, 9, 1, 1, 4, 4}}));
+  CheckConv(Shape(2, 64, 24, {{30, 9, 1, 1, 4, 4}}, 2));       // two lines
+  CheckConv(Shape(1, 1024, 10, {{20, 3, 1, 1, 1, 1}}));        // rows that collide
+  CheckConv(Shape(1, 64, 24, {{3, 1}, {30, 9, 1, 1, 4, 4}}));  // lines of an image
+}
+
 TEST(Conv, Groups) {
   CheckConv(Shape(1, 24, 36, {{6, 3, 1, 1, 1, 1}, {7, 3, 1, 1, 1, 1}}, 4));
   CheckConv(Shape(1, 12, 24, {{6, 3, 1, 1, 1, 1}, {7, 3, 1, 1, 1, 1}}, 12));
