@@ -290,7 +290,7 @@ double Cost(const ConvShape& s) {
   // channels and 16 tiles 2.2 times as long as of one group, of 48 channels and 49 tiles 1.5
   // times).
   const double narrow =
-      s.groups == 1 ? 1 : 1 + (12 + 120 * matrices / rows) * static_cast<double>(s.groups) / cin;
+      s.groups == 1 ? 1 : 1 + (12 + 150 * matrices / rows) * static_cast<double>(s.groups) / cin;
   return narrow * ProductCost((rows + late * matrices) * size, weights * size * 4) + transforms;
 }
 
@@ -355,6 +355,19 @@ size_t ScratchBytes(const ConvShape& s, int threads) {
   return weights + (cut.in_bytes + cut.out_bytes) * slots;
 }
 
+// The shape of what panels [begin, end) read, and its first channel: that of their groups.
+struct Channels {
+  ConvShape shape;
+  int64_t first;
+};
+Channels ChannelsOf(const ConvShape& s, const Cut& cut, int64_t begin, int64_t end) {
+  if (s.groups == 1 || s.kernel[0] > 1) return {s, 0};
+  const int64_t first = begin / cut.panels, last = CeilDiv(end, cut.panels);
+  Channels channels{s, first * cut.cin};
+  channels.shape.cin = (last - first) * cut.cin;
+  return channels;
+}
+
 template <WinogradForm kForm>
 void Run(const ConvShape& s, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void* scratch, const Parallel& par) {
@@ -403,9 +416,12 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
     par.For(shares, [&](int64_t share) {
       const ScratchSlots::Lease lease(slots);
       const WinogradValues in{lease.floats(), cut.in_stride, cut.in_ld};
-      TransformsOf(kForm).input(s, x, 0, all, in);
-      ClearForWinogradFew(work.tiles, SlicedChannels(s), 0, all, in);
-      for (int64_t i = panels * share / shares; i < panels * (share + 1) / shares; ++i) {
+      const int64_t begin = panels * share / shares, end = panels * (share + 1) / shares;
+      const auto [own, first] = ChannelsOf(s, cut, begin, end);
+      const WinogradValues values{in.data + first, in.t_stride, in.ld};
+      TransformsOf(kForm).input(own, x + first, 0, all, values);
+      ClearForWinogradFew(work.tiles, SlicedChannels(own), 0, all, values);
+      for (int64_t i = begin; i < end; ++i) {
         const Panel panel(cut, i);
         work.MultiplyFew(in, panel, panel.Kernels(cut, kForm, packed),
                          lease.floats() + cut.in_bytes / sizeof(float));
