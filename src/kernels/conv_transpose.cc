@@ -1,19 +1,23 @@
 // Transposed convolution, output pixel by output pixel: those of a line that have the same
 // remainder modulo the stride see the same kernel positions and neighbouring input pixels, so each
 // kernel position is a matrix product straight on the input, summed in place. Where each channel is
-// a group of its own, it is a product of pixels with one weight a channel.
+// a group of its own, it is a product of pixels with one weight a channel. Of a small map such runs
+// are short: there all of the input is multiplied by each kernel position, and the products are
+// added to the pixels that they reach, so that large weights are read once.
 
 #include <algorithm>
 #include <cstring>
 
 #include "kernels/conv_internal.h"
 #include "kernels/gemm.h"
+#include "kernels/scratch_slots.h"
 
 namespace sardonyx {
 
 namespace {
 
 constexpr int64_t kChunkBytes = 384 << 10;
+constexpr int64_t kSmallMap = 64;  // pixels of the input
 
 struct Cut {
   bool depthwise;               // all channels are done as one group
@@ -23,6 +27,7 @@ struct Cut {
   int64_t units;  // of a group and column part: remainder of the width x line
   bool by_line;   // all weights of a part fit into the cache: units go line by line
   bool whole;     // such a unit is all of an output line
+  bool at_once;   // all pixels of the input are multiplied by a kernel position
   int64_t tasks;
   int64_t x_ld;  // pixel stride of the copy of x, or 0 if x is read itself
 };
@@ -45,6 +50,13 @@ Cut CutTranspose(const ConvShape& s) {
   cut.units = cut.whole ? cut.lines : cut.lines * s.stride[2];
   const double flops = 2.0 * static_cast<double>(s.InPixels()) *
                        static_cast<double>(s.KernelSize() * cut.channels * s.cout);
+  cut.at_once = !cut.depthwise && !cut.by_line && s.InPixels() <= kSmallMap;
+  if (cut.at_once) {
+    const int64_t parts = std::clamp<int64_t>(WantedTasks(flops, 0) / cut.groups, 1, panels);
+    cut.column_step = CeilDiv(panels, parts) * panel;
+    cut.column_parts = CeilDiv(cut.n, cut.column_step);
+    cut.units = 1;
+  }
   const int64_t all = cut.groups * cut.column_parts * cut.units;
   cut.tasks = std::min(all, WantedTasks(flops, 4.0 * static_cast<double>(s.OutPixels() * s.cout)));
   cut.x_ld = s.x_stride % 1024 == 0 ? s.cin + 16 : 0;
@@ -161,6 +173,59 @@ void RunLine(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, int6
   }
 }
 
+size_t CopyBytes(const ConvShape& s, const Cut& cut) {
+  return AlignBytes(FloatBytes(s.InPixels() * cut.x_ld));
+}
+size_t SlotBytes(const ConvShape& s, const Cut& cut) {
+  return cut.at_once ? AlignBytes(FloatBytes(s.InPixels() * cut.column_step)) : 0;
+}
+
+// Columns [n0, n1) of one group of all pixels. `products`: as many floats for each of the input.
+void RunAtOnce(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, int64_t n1,
+               const float* x, int64_t x_ld, const float* packed, float* y, float* products) {
+  const int64_t columns = n1 - n0, depth = GemmDepth(cut.channels);
+  const int64_t width = std::min(GemmPanelWidth(), RoundUp(columns, kPanelGranule));
+  y += group * cut.n + n0;
+  for (int64_t i = 0; i < s.OutPixels(); ++i) std::fill_n(y + i * s.y_stride, columns, 0.0f);
+  GemmBlockArgs args{};
+  args.rows = s.InPixels();
+  args.lda = x_ld;
+  args.k_total = cut.channels;
+  args.n_total = args.n1 = args.ldc = columns;
+  args.is_all = cut.n <= GemmPanelWidth();
+  args.c = products;
+  constexpr Activation kNone{.kind = Activation::Kind::kIdentity};
+  for (int64_t t = 0; t < s.KernelSize(); ++t) {
+    args.b = packed + (group * s.KernelSize() + t) * MatrixFloats(cut) + n0 * cut.channels;
+    for (args.k0 = 0; args.k0 < cut.channels; args.k0 += args.kc) {
+      args.kc = std::min(depth, cut.channels - args.k0);
+      args.a = x + group * cut.channels + args.k0;
+      args.accumulate = args.k0 > 0;
+      const bool ends = args.k0 + args.kc == cut.channels;
+      args.next = !ends                    ? args.b + (args.k0 + args.kc) * width
+                  : t + 1 < s.KernelSize() ? args.b + MatrixFloats(cut)
+                                           : nullptr;
+      GemmBlock(args);
+    }
+    const int64_t of_kernel[] = {t / s.kernel[2] / s.kernel[1], t / s.kernel[2] % s.kernel[1],
+                                 t % s.kernel[2]};
+    for (int64_t i = 0; i < args.rows; ++i) {
+      const int64_t line = i / s.in[2], plane = line / s.in[1];
+      const int64_t from[] = {plane % s.in[0], line % s.in[1], i % s.in[2]};
+      int64_t pixel = plane / s.in[0];
+      bool is_inside = true;
+      for (int a = 0; a < 3; ++a) {
+        const int64_t at = from[a] * s.stride[a] + of_kernel[a] * s.dilation[a] - s.pad_begin[a];
+        is_inside = is_inside && at >= 0 && at < s.out[a];
+        pixel = pixel * s.out[a] + at;
+      }
+      if (!is_inside) continue;
+      ActivateAndAdd(kNone, nullptr, products + i * columns, 0, y + pixel * s.y_stride, 0, 1,
+                     columns);
+    }
+  }
+}
+
 }  // namespace
 
 std::string_view ConvTransposePackedForm(const ConvShape& s) {
@@ -197,7 +262,9 @@ void ConvTransposePack(const ConvShape& s, const float* weights, float* packed,
 
 size_t ConvTransposeScratchBytes(const ConvShape& s, int threads) {
   if (conv_transpose_few::Takes(s)) return conv_transpose_few::ScratchBytes(s, threads);
-  return AlignBytes(FloatBytes(s.InPixels() * CutTranspose(s).x_ld));
+  const Cut cut = CutTranspose(s);
+  return CopyBytes(s, cut) +
+         SlotBytes(s, cut) * static_cast<size_t>(ScratchSlots::CountFor(threads));
 }
 
 void ConvTranspose(const ConvShape& s, const float* x, const float* packed, float* y,
@@ -206,7 +273,8 @@ void ConvTranspose(const ConvShape& s, const float* x, const float* packed, floa
     return conv_transpose_few::Run(s, x, packed, y, epilogue, scratch, par);
   }
   const Cut cut = CutTranspose(s);
-  const PreparedEpilogue prepared(epilogue);
+  using Tiles = PreparedEpilogue::Tiles;
+  const PreparedEpilogue prepared(epilogue, cut.at_once ? Tiles::kNone : Tiles::kConvolution);
   int64_t x_ld = s.x_stride;
   if (cut.x_ld != 0) {
     auto* const copy = static_cast<float*>(scratch);
@@ -219,6 +287,18 @@ void ConvTranspose(const ConvShape& s, const float* x, const float* packed, floa
     });
     x = copy;
     x_ld = cut.x_ld;
+  }
+  if (cut.at_once) {
+    ScratchSlots slots(static_cast<std::byte*>(scratch) + CopyBytes(s, cut), SlotBytes(s, cut),
+                       ScratchSlots::CountFor(par.threads));
+    par.For(cut.tasks, [&](int64_t task) {
+      const ScratchSlots::Lease lease(slots);
+      const int64_t group = task / cut.column_parts, n0 = task % cut.column_parts * cut.column_step;
+      const int64_t n1 = std::min(cut.n, n0 + cut.column_step), column = group * cut.n + n0;
+      RunAtOnce(s, cut, group, n0, n1, x, x_ld, packed, y, lease.floats());
+      prepared.Apply(y + column, s.y_stride, 0, s.OutPixels(), column, n1 - n0);
+    });
+    return;
   }
   const auto apply = [&](int64_t pixel, int64_t pixels) {
     prepared.Apply(y + pixel * s.y_stride, s.y_stride, pixel, pixels, 0, s.cout);

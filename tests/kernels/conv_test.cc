@@ -265,6 +265,18 @@ TEST(ConvTranspose, Overlapping) {
   CheckTransposed(Transposed(Shape(1, 6, 8, three), three));
 }
 
+// All pixels of a small map at once, for weights are large.
+TEST(ConvTranspose, SmallMaps) {
+  const std::vector<Axis> usual = {{4, 4, 2, 1, 1, 1}, {5, 4, 2, 1, 1, 1}};
+  CheckTransposed(Transposed(Shape(1, 300, 72, usual), usual));
+  CheckTransposed(Transposed(Shape(2, 1024, 40, usual), usual));  // rows that collide
+  CheckTransposed(Transposed(Shape(1, 600, 66, usual, 2), usual));
+  const std::vector<Axis> sparse = {{2, 3, 4, 2, 1, 0}, {3, 3, 5, 1, 0, 2}};  // some stay zero
+  CheckTransposed(Transposed(Shape(2, 500, 40, sparse), sparse));
+  const std::vector<Axis> volume = {{2, 3, 1, 1, 1, 1}, {3, 3, 2, 1, 1, 0}, {2, 2, 2}};
+  CheckTransposed(Transposed(Shape(1, 200, 35, volume), volume));
+}
+
 TEST(ConvTranspose, ToFewChannels) {
   const std::vector<Axis> cases[] = {
       {{5, 4, 2, 1, 1, 1}, {6, 4, 2, 1, 1, 1}},

@@ -54,6 +54,11 @@ def table() -> Iterator[Case]:
         weights = codes(64, 64, 3, 3, type="i8", constant=True)
         conv = [image, scale(), zero, weights, scale(0.01), C(0, "i8"), scale(), zero]
         yield from rows("QLinearConv", name, conv, pads=[1] * 4)
+        for channels, group in ((96, 96), (104, 13), (512, 32)):
+            image = codes(1, channels, 28, 28, type=name)
+            weights = codes(channels, channels // group, 3, 3, type="i8", constant=True)
+            conv = [image, scale(), zero, weights, scale(0.01), C(0, "i8"), scale(), zero]
+            yield from rows("QLinearConv", name, conv, group=group, pads=[1] * 4)
         for shape, kernel, pads in (((16, 28, 28), (3, 3, 3), [1] * 6), ((12800,), (7,), [3] * 2)):
             image = codes(1, 64, *shape, type=name)
             weights = codes(64, 64, *kernel, type="i8", constant=True)
