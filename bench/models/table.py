@@ -174,6 +174,7 @@ MODELS = (
     ),
     Model("efficientnet_b0", exported("vision", "write_efficientnet_b0"), pixels),
     Model("convnext_t", exported("vision", "write_convnext_t"), pixels),
+    Model("regnet_y_400mf", exported("vision", "write_regnet_y_400mf"), pixels),
     Model("vit_s", exported("vision", "write_vit_s"), pixels),
     Model(
         "unet",

@@ -61,6 +61,19 @@ def convnext_t() -> nn.Module:
     return ConvNextForImageClassification(ConvNextConfig(num_labels=CLASSES))
 
 
+def regnet_y_400mf() -> nn.Module:
+    """RegNetY-400MF: 3x3 convolutions in groups of 8 channels."""
+    from transformers import RegNetConfig, RegNetForImageClassification
+
+    config = RegNetConfig(
+        hidden_sizes=[48, 104, 208, 440],
+        depths=[1, 3, 6, 6],
+        groups_width=8,
+        num_labels=CLASSES,
+    )
+    return RegNetForImageClassification(config)
+
+
 def vit_s() -> nn.Module:
     """ViT-S/16: hidden size 384, 12 layers, 6 heads."""
     from transformers import ViTConfig, ViTForImageClassification
@@ -101,6 +114,11 @@ def write_efficientnet_b0(path: Path) -> None:
 def write_convnext_t(path: Path) -> None:
     """ConvNeXt-T."""
     write_classifier(convnext_t, path)
+
+
+def write_regnet_y_400mf(path: Path) -> None:
+    """RegNetY-400MF."""
+    write_classifier(regnet_y_400mf, path)
 
 
 def write_vit_s(path: Path) -> None:

@@ -40,7 +40,15 @@ GOALS = (
     Goal(
         "other convolutional networks",
         0.80,
-        ("mobilenet_v2", "efficientnet_b0", "convnext_t", "ocr_*", "two_conv", "light_*"),
+        (
+            "mobilenet_v2",
+            "efficientnet_b0",
+            "convnext_t",
+            "regnet_*",
+            "ocr_*",
+            "two_conv",
+            "light_*",
+        ),
         True,
     ),
     Goal("others", 1.00, ("*",)),

@@ -26,9 +26,9 @@
 namespace sardonyx {
 namespace {
 
-constexpr int64_t kHalf = 8;  // columns of a group are multiples of it
-
-constexpr int64_t kTogether = 4;  // lines of the output while whose weights stay in the cache
+constexpr int64_t kHalf = 8;        // columns of a group are multiples of it
+constexpr int64_t kMostLines = 64;  // of a kernel
+constexpr int64_t kTogether = 4;    // lines of the output for which weights stay in the cache
 
 // Neighbouring lines of the output, some groups of them.
 struct GroupLines {
@@ -38,6 +38,7 @@ struct GroupLines {
   int64_t d0;                 // input position of the kernel's first plane
   int64_t begin, end;         // of the lines, at most kTogether
   int64_t group, last_group;  // and of the groups
+  int tile;                   // pixels at a time
   float* y;                   // of the first line, channel 0
   TileEpilogue epilogue;      // from there
 };
@@ -62,13 +63,12 @@ constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Whole()));
 
 // The lines of the kernel that lie inside of the input, for one line of the output.
 struct KernelLines {
-  static constexpr int kMost = 64;
   int count = 0;
-  int64_t x[kMost];  // where the line begins in the input
-  int64_t w[kMost];  // and how many kernel positions are before it
+  int64_t x[kMostLines];  // where the line begins in the input
+  int64_t w[kMostLines];  // and how many kernel positions are before it
 };
 
-void Find(const GroupLines& g, int64_t oh, KernelLines* lines) {
+void FindLines(const GroupLines& g, int64_t oh, KernelLines* lines) {
   const ConvShape& s = g.s;
   int64_t before = 0, d = g.d0;
   lines->count = 0;
@@ -196,22 +196,11 @@ HWY_NOINLINE void Tiles(D d, const ConvShape& s, const KernelLines& lines, const
   }
 }
 
-// Pixels of a tile with which a line takes the least time: of few each waits for its sums.
-int TilePixels(int64_t count) {
-  int best = 1;
-  int64_t least = std::numeric_limits<int64_t>::max();
-  for (const int size : {14, 8, 7, 4, 1}) {
-    const int64_t cost = CeilDiv(count, size) * (std::max(size, 8) + 1);
-    if (size <= count && cost < least) best = size, least = cost;
-  }
-  return best;
-}
-
 template <int kNV, bool kPairs, class D>
 void RunColumns(D d, const GroupLines& g, const KernelLines* seen, const Columns& columns) {
   const ConvShape& s = g.s;
   const auto tiles = [&] {
-    switch (TilePixels(s.out[2])) {
+    switch (g.tile) {
       case 14: return Tiles<14, kNV, kPairs, D>;
       case 8: return Tiles<8, kNV, kPairs, D>;
       case 7: return Tiles<7, kNV, kPairs, D>;
@@ -235,31 +224,34 @@ int64_t ColumnsAtOnce(int64_t left) {
   if (kLanes > kHalf && left >= 2 * kLanes) return 2 * kLanes;
   return std::min(left, kLanes);
 }
-// Whether these are pairs: as many are then twice as many vectors.
+// Whether these are pairs: they are then twice as many vectors.
 bool ArePairs(const ConvShape& s, int64_t columns) {
   return kLanes > kHalf && columns <= kLanes && s.cin / s.groups % 2 == 0;
+}
+
+void RunAtOnce(const GroupLines& g, const KernelLines* seen, const Columns& columns) {
+  if constexpr (kLanes > kHalf) {
+    const bool pairs = ArePairs(g.s, columns.count);
+    if (columns.count > kLanes) return RunColumns<2, false>(Whole(), g, seen, columns);
+    if (columns.count == kHalf) {
+      return pairs ? RunColumns<1, true>(Whole(), g, seen, columns)
+                   : RunColumns<1, false>(Half(), g, seen, columns);
+    }
+    if (pairs) return RunColumns<2, true>(Whole(), g, seen, columns);
+  }
+  RunColumns<1, false>(Whole(), g, seen, columns);
 }
 
 void Lines(const GroupLines& g) {
   const ConvShape& s = g.s;
   const int64_t channels = s.cin / s.groups, n = s.cout / s.groups, k = s.KernelSize() * channels;
   KernelLines seen[kTogether];
-  for (int64_t oh = g.begin; oh < g.end; ++oh) Find(g, oh, &seen[oh - g.begin]);
+  for (int64_t oh = g.begin; oh < g.end; ++oh) FindLines(g, oh, &seen[oh - g.begin]);
   for (int64_t group = g.group; group < g.last_group; ++group) {
     Columns columns{g.x + group * channels, g.packed + group * GroupFloats(s), group * n, 0};
     for (const int64_t end = columns.first + n; columns.first < end;) {
       columns.count = ColumnsAtOnce(end - columns.first);
-      if constexpr (kLanes > kHalf) {
-        const bool pairs = ArePairs(s, columns.count);
-        const auto run = columns.count > kLanes ? RunColumns<2, false, Whole>
-                         : columns.count == kLanes
-                             ? (pairs ? RunColumns<2, true, Whole> : RunColumns<1, false, Whole>)
-                             : RunColumns<1, true, Whole>;
-        columns.count == kHalf && !pairs ? RunColumns<1, false>(Half(), g, seen, columns)
-                                         : run(Whole(), g, seen, columns);
-      } else {
-        RunColumns<1, false>(Whole(), g, seen, columns);
-      }
+      RunAtOnce(g, seen, columns);
       columns.first += columns.count;
       columns.weights += columns.count * k;
     }
@@ -297,8 +289,6 @@ HWY_EXPORT(PackGroup);
 
 namespace {
 
-constexpr int64_t kMostLines = 64;  // of a kernel
-
 std::string_view Refusal(const ConvShape& s) {
   const int64_t n = s.cout / s.groups, k = s.KernelSize() * (s.cin / s.groups);
   if (s.groups == 1) return "has no groups";
@@ -328,6 +318,17 @@ void Pack(const ConvShape& s, const float* weights, float* packed, const Paralle
   });
 }
 
+// Pixels of a tile with which a line takes the least time: of few each waits for its sums.
+int TilePixels(int64_t count) {
+  int best = 1;
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const int size : {14, 8, 7, 4, 1}) {
+    const int64_t cost = CeilDiv(count, size) * (std::max(size, 8) + 1);
+    if (size <= count && cost < least) best = size, least = cost;
+  }
+  return best;
+}
+
 void Run(const ConvShape& s, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void*, const Parallel& par) {
   const PreparedEpilogue prepared(epilogue);
@@ -337,6 +338,7 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   const int64_t blocks = CeilDiv(s.out[1], kTogether), all = s.batch * s.out[0] * blocks;
   const int64_t parts = std::clamp<int64_t>(CeilDiv(wanted, all), 1, s.groups);
   const int64_t tasks = std::min(wanted, all * parts), n = s.cout / s.groups;
+  const int tile_pixels = TilePixels(s.out[2]);
   par.For(tasks, [&](int64_t task) {
     for (int64_t i = all * parts * task / tasks; i < all * parts * (task + 1) / tasks; ++i) {
       const int64_t part = i % parts, block = i / parts % blocks, plane = i / parts / blocks;
@@ -348,7 +350,7 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
       float* const first = y + row * s.y_stride;
       HWY_DYNAMIC_DISPATCH(Lines)
       ({s, x + item * s.in[0] * s.in[1] * s.in[2] * s.x_stride, packed,
-        od * s.stride[0] - s.pad_begin[0], begin, end, g0, g1, first, tile});
+        od * s.stride[0] - s.pad_begin[0], begin, end, g0, g1, tile_pixels, first, tile});
       ApplyActivation(tile.activation, first + g0 * n, s.y_stride, rows, (g1 - g0) * n);
       if (!prepared.InRegisters()) {
         prepared.Apply(first + g0 * n, s.y_stride, row, rows, g0 * n, (g1 - g0) * n);
