@@ -41,14 +41,6 @@ struct Window {
   Range depth, height, width;
 };
 
-// The lines of the kernel that lie inside of the input, for one output line.
-struct KernelLines {
-  static constexpr int kMost = 64;
-  int count = 0;
-  const float* x[kMost];  // input position 0 of the line, channel 0
-  const float* w[kMost];
-};
-
 // kP neighbouring output pixels from `ow` on for a kernel of width kW and stride kS without
 // dilation: each input value of a line is loaded once. kWhole: all of them are inside of the input.
 template <int kP, int kW, int kS, bool kWhole, class D>
@@ -65,8 +57,8 @@ HWY_INLINE void FixedPixels(D d, const DepthwiseLine& line, const KernelLines& l
 #pragma GCC unroll 8
   for (int p = 0; p < kP; ++p) acc[p] = hn::Zero(d);
   for (int i = 0; i < lines.count; ++i) {
-    const float* HWY_RESTRICT x = lines.x[i] + offset;
-    const float* HWY_RESTRICT w = lines.w[i] + c;
+    const float* HWY_RESTRICT x = line.x + lines.x[i] + offset;
+    const float* HWY_RESTRICT w = line.weights + lines.w[i] * channels + c;
     V wv[kW];
 #pragma GCC unroll 8
     for (int k = 0; k < kW; ++k) wv[k] = hn::LoadU(d, w + k * channels);
@@ -186,18 +178,12 @@ int64_t RunPhases(const DepthwiseLine& line, const KernelLines& lines) {
 }
 
 // Channels that a kernel of fixed size has done, 0 if there is none for this shape.
-int64_t RunFixed(const DepthwiseLine& line, Range depth, Range height) {
+int64_t RunFixed(const DepthwiseLine& line) {
   const ConvShape& s = line.s;
   if (s.dilation[2] != 1 && s.stride[2] != 1) return 0;
-  if (s.kernel[0] * s.kernel[1] > KernelLines::kMost) return 0;
+  if (!KernelLines::Fit(s)) return 0;
   KernelLines lines;
-  for (int64_t kd = depth.begin; kd < depth.end; ++kd) {
-    for (int64_t kh = height.begin; kh < height.end; ++kh, ++lines.count) {
-      const int64_t d = line.d0 + kd * s.dilation[0], h = line.h0 + kh * s.dilation[1];
-      lines.x[lines.count] = line.x + (d * s.in[1] + h) * s.in[2] * s.x_stride;
-      lines.w[lines.count] = line.weights + (kd * s.kernel[1] + kh) * s.kernel[2] * s.cin;
-    }
-  }
+  lines.Find(s, line.d0, line.h0);
   return s.dilation[2] == 1 ? RunWidth(line, lines) : RunPhases(line, lines);
 }
 
@@ -302,7 +288,7 @@ void LineOf(const DepthwiseLine& line) {
   const int64_t room = s.in[2] - 1 - reach + s.pad_begin[2];
   const int64_t inner1 =
       std::clamp(room < 0 ? int64_t{0} : room / s.stride[2] + 1, inner0, line.last);
-  const int64_t fixed = kGroup == 1 ? RunFixed(line, depth, height) : 0;
+  const int64_t fixed = kGroup == 1 ? RunFixed(line) : 0;
   if (fixed == s.cin) return;
   Blocks<kGroup, kLong, 4, 2>(line, {depth, height, {0, s.kernel[2]}}, inner0, inner1, fixed);
   for (int64_t ow = line.first; ow < line.last; ++ow) {

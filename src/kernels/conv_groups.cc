@@ -26,9 +26,8 @@
 namespace sardonyx {
 namespace {
 
-constexpr int64_t kHalf = 8;        // columns of a group are multiples of it
-constexpr int64_t kMostLines = 64;  // of a kernel
-constexpr int64_t kTogether = 4;    // lines of the output for which weights stay in the cache
+constexpr int64_t kHalf = 8;      // columns of a group are multiples of it
+constexpr int64_t kTogether = 4;  // lines of the output for which weights stay in the cache
 
 // Neighbouring lines of the output, some groups of them.
 struct GroupLines {
@@ -60,27 +59,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Whole = hn::CappedTag<float, 2 * kHalf>;
 using Half = hn::CappedTag<float, kHalf>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Whole()));
-
-// The lines of the kernel that lie inside of the input, for one line of the output.
-struct KernelLines {
-  int count = 0;
-  int64_t x[kMostLines];  // where the line begins in the input
-  int64_t w[kMostLines];  // and how many kernel positions are before it
-};
-
-void FindLines(const GroupLines& g, int64_t oh, KernelLines* lines) {
-  const ConvShape& s = g.s;
-  int64_t before = 0, d = g.d0;
-  lines->count = 0;
-  for (int64_t kd = 0; kd < s.kernel[0]; ++kd, d += s.dilation[0]) {
-    int64_t h = oh * s.stride[1] - s.pad_begin[1];
-    for (int64_t kh = 0; kh < s.kernel[1]; ++kh, h += s.dilation[1], before += s.kernel[2]) {
-      if (d < 0 || d >= s.in[0] || h < 0 || h >= s.in[1]) continue;
-      lines->x[lines->count] = (d * s.in[1] + h) * s.in[2] * s.x_stride;
-      lines->w[lines->count++] = before;
-    }
-  }
-}
 
 // Some columns of a group and their weights: [kernel position, input channel, column], of pairs
 // [kernel position, two input channels, column, which of the two].
@@ -246,7 +224,9 @@ void Lines(const GroupLines& g) {
   const ConvShape& s = g.s;
   const int64_t channels = s.cin / s.groups, n = s.cout / s.groups, k = s.KernelSize() * channels;
   KernelLines seen[kTogether];
-  for (int64_t oh = g.begin; oh < g.end; ++oh) FindLines(g, oh, &seen[oh - g.begin]);
+  for (int64_t oh = g.begin; oh < g.end; ++oh) {
+    seen[oh - g.begin].Find(s, g.d0, oh * s.stride[1] - s.pad_begin[1]);
+  }
   for (int64_t group = g.group; group < g.last_group; ++group) {
     Columns columns{g.x + group * channels, g.packed + group * GroupFloats(s), group * n, 0};
     for (const int64_t end = columns.first + n; columns.first < end;) {
@@ -294,7 +274,7 @@ std::string_view Refusal(const ConvShape& s) {
   if (s.groups == 1) return "has no groups";
   if (n % kHalf != 0) return "the channels of a group are no multiple of 8";
   if (k > kOneChain) return "sums are long";
-  if (s.kernel[0] * s.kernel[1] > kMostLines) return "the kernel has many lines";
+  if (!KernelLines::Fit(s)) return "the kernel has many lines";
   const int64_t reach = (s.kernel[2] - 1) * s.dilation[2];
   const int64_t second_last = (s.out[2] - 2) * s.stride[2] - s.pad_begin[2];
   if (s.pad_begin[2] > s.stride[2] || second_last + reach >= s.in[2]) {

@@ -49,6 +49,30 @@ inline bool SharesLines(const ConvShape& s) {
          s.out[2] >= 4 * s.out[1];
 }
 
+// The lines of the kernel that lie inside of the input, for one line of the output.
+struct KernelLines {
+  static constexpr int kMost = 64;
+  static bool Fit(const ConvShape& s) { return s.kernel[0] * s.kernel[1] <= kMost; }
+
+  // d0, h0: the input position of kernel position 0.
+  void Find(const ConvShape& s, int64_t d0, int64_t h0) {
+    count = 0;
+    int64_t before = 0, d = d0;
+    for (int64_t kd = 0; kd < s.kernel[0]; ++kd, d += s.dilation[0]) {
+      int64_t h = h0;
+      for (int64_t kh = 0; kh < s.kernel[1]; ++kh, h += s.dilation[1], before += s.kernel[2]) {
+        if (d < 0 || d >= s.in[0] || h < 0 || h >= s.in[1]) continue;
+        x[count] = (d * s.in[1] + h) * s.in[2] * s.x_stride;
+        w[count++] = before;
+      }
+    }
+  }
+
+  int count = 0;
+  int64_t x[kMost];  // where the line begins in the item
+  int64_t w[kMost];  // and how many kernel positions are before it
+};
+
 // What kernels/conv.h has of an algorithm.
 struct ConvMethod {
   std::string_view (*refusal)(const ConvShape&);

@@ -194,7 +194,7 @@ void RunAtOnce(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, in
   args.n_total = args.n1 = args.ldc = columns;
   args.is_all = cut.n <= GemmPanelWidth();
   args.c = products;
-  constexpr Activation kNone{.kind = Activation::Kind::kIdentity};
+  constexpr Activation kIdentity{.kind = Activation::Kind::kIdentity};
   for (int64_t t = 0; t < s.KernelSize(); ++t) {
     args.b = packed + (group * s.KernelSize() + t) * MatrixFloats(cut) + n0 * cut.channels;
     for (args.k0 = 0; args.k0 < cut.channels; args.k0 += args.kc) {
@@ -220,7 +220,7 @@ void RunAtOnce(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, in
         pixel = pixel * s.out[a] + at;
       }
       if (!is_inside) continue;
-      ActivateAndAdd(kNone, nullptr, products + i * columns, 0, y + pixel * s.y_stride, 0, 1,
+      ActivateAndAdd(kIdentity, nullptr, products + i * columns, 0, y + pixel * s.y_stride, 0, 1,
                      columns);
     }
   }
@@ -288,22 +288,24 @@ void ConvTranspose(const ConvShape& s, const float* x, const float* packed, floa
     x = copy;
     x_ld = cut.x_ld;
   }
+  const int64_t all = cut.groups * cut.column_parts * cut.units;
   if (cut.at_once) {
     ScratchSlots slots(static_cast<std::byte*>(scratch) + CopyBytes(s, cut), SlotBytes(s, cut),
                        ScratchSlots::CountFor(par.threads));
     par.For(cut.tasks, [&](int64_t task) {
       const ScratchSlots::Lease lease(slots);
-      const int64_t group = task / cut.column_parts, n0 = task % cut.column_parts * cut.column_step;
-      const int64_t n1 = std::min(cut.n, n0 + cut.column_step), column = group * cut.n + n0;
-      RunAtOnce(s, cut, group, n0, n1, x, x_ld, packed, y, lease.floats());
-      prepared.Apply(y + column, s.y_stride, 0, s.OutPixels(), column, n1 - n0);
+      for (int64_t i = all * task / cut.tasks; i < all * (task + 1) / cut.tasks; ++i) {
+        const int64_t group = i / cut.column_parts, n0 = i % cut.column_parts * cut.column_step;
+        const int64_t n1 = std::min(cut.n, n0 + cut.column_step), column = group * cut.n + n0;
+        RunAtOnce(s, cut, group, n0, n1, x, x_ld, packed, y, lease.floats());
+        prepared.Apply(y + column, s.y_stride, 0, s.OutPixels(), column, n1 - n0);
+      }
     });
     return;
   }
   const auto apply = [&](int64_t pixel, int64_t pixels) {
     prepared.Apply(y + pixel * s.y_stride, s.y_stride, pixel, pixels, 0, s.cout);
   };
-  const int64_t all = cut.groups * cut.column_parts * cut.units;
   par.For(cut.tasks, [&](int64_t task) {
     for (int64_t i = all * task / cut.tasks; i < all * (task + 1) / cut.tasks; ++i) {
       const int64_t unit = i % cut.units, part = i / cut.units % cut.column_parts;

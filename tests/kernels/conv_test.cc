@@ -271,6 +271,8 @@ TEST(ConvTranspose, SmallMaps) {
   CheckTransposed(Transposed(Shape(1, 300, 72, usual), usual));
   CheckTransposed(Transposed(Shape(2, 1024, 40, usual), usual));  // rows that collide
   CheckTransposed(Transposed(Shape(1, 600, 66, usual, 2), usual));
+  const std::vector<Axis> tiny = {{2, 4, 2, 1, 1, 1}, {2, 4, 2, 1, 1, 1}};
+  CheckTransposed(Transposed(Shape(1, 26 * 400, 26 * 16, tiny, 26), tiny));   // more than tasks
   const std::vector<Axis> sparse = {{2, 3, 4, 2, 1, 0}, {3, 3, 5, 1, 0, 2}};  // some stay zero
   CheckTransposed(Transposed(Shape(2, 500, 40, sparse), sparse));
   const std::vector<Axis> volume = {{2, 3, 1, 1, 1, 1}, {3, 3, 2, 1, 1, 0}, {2, 2, 2}};

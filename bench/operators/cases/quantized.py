@@ -51,19 +51,20 @@ def table() -> Iterator[Case]:
         yield from rows("QLinearGlobalAveragePool", name, pool, domain=MS)
         parts = [scale(0.1), zero, a, scale(), zero, a, scale(), zero]
         yield from rows("QLinearConcat", name, parts, domain=MS, axis=1)
-        weights = codes(64, 64, 3, 3, type="i8", constant=True)
-        conv = [image, scale(), zero, weights, scale(0.01), C(0, "i8"), scale(), zero]
-        yield from rows("QLinearConv", name, conv, pads=[1] * 4)
-        for channels, group in ((96, 96), (104, 13), (512, 32)):
-            image = codes(1, channels, 28, 28, type=name)
-            weights = codes(channels, channels // group, 3, 3, type="i8", constant=True)
+        for channels, group, shape, kernel in (
+            (64, 1, (56, 56), (3, 3)),
+            (96, 96, (28, 28), (3, 3)),
+            (104, 13, (28, 28), (3, 3)),
+            (512, 32, (28, 28), (3, 3)),
+            (64, 1, (16, 28, 28), (3, 3, 3)),
+            (64, 1, (12800,), (7,)),
+        ):
+            image = codes(1, channels, *shape, type=name)
+            weights = codes(channels, channels // group, *kernel, type="i8", constant=True)
             conv = [image, scale(), zero, weights, scale(0.01), C(0, "i8"), scale(), zero]
-            yield from rows("QLinearConv", name, conv, group=group, pads=[1] * 4)
-        for shape, kernel, pads in (((16, 28, 28), (3, 3, 3), [1] * 6), ((12800,), (7,), [3] * 2)):
-            image = codes(1, 64, *shape, type=name)
-            weights = codes(64, 64, *kernel, type="i8", constant=True)
-            conv = [image, scale(), zero, weights, scale(0.01), C(0, "i8"), scale(), zero]
-            yield from rows("QLinearConv", name, conv, pads=pads)
+            grouped = {"group": group} if group > 1 else {}
+            pads = [size // 2 for size in kernel] * 2
+            yield from rows("QLinearConv", name, conv, **grouped, pads=pads)
         product = [
             codes(256, 512, type=name),
             scale(),
