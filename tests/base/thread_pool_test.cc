@@ -20,7 +20,7 @@ namespace {
 
 TEST(ThreadPool, RunsEachTaskOnce) {
   ThreadPool pool;
-  for (const int threads : {1, 2, 3, 8}) {
+  for (const int threads : {1, 2, 3, 8, 200}) {  // more than a team
     for (const int tasks : {0, 1, 2, 7, 1000}) {
       std::vector<int> runs(tasks, 0);
       pool.ParallelFor(tasks, threads, [&](int64_t task) { ++runs[task]; });
@@ -90,6 +90,23 @@ TEST(ThreadPool, ManyCallers) {
   }
   for (std::thread& caller : callers) caller.join();
   for (const int64_t sum : sums) EXPECT_EQ(sum, 500 * 36);
+}
+
+TEST(ThreadPool, ManyCallersOfManyThreads) {
+  ThreadPool pool;
+  std::atomic<int64_t> sum{0};
+  std::vector<std::thread> callers;
+  for (int caller = 0; caller < 4; ++caller) {
+    callers.emplace_back([&, caller] {
+      for (int i = 0; i < 50; ++i) {
+        // Some find all workers idle, some find none, and some leave them asleep.
+        if (i % 10 == caller) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        pool.ParallelFor(100, 70, [&](int64_t task) { sum += task; });
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(sum.load(), 4 * 50 * 4950);
 }
 
 TEST(ThreadPool, RethrowsAndGoesOn) {
