@@ -1,6 +1,7 @@
 #include "kernels/conv.h"
 
 #include "kernels/conv_internal.h"
+#include "kernels/scratch_slots.h"
 #include "kernels/transpose.h"
 
 namespace sardonyx {
@@ -72,7 +73,10 @@ void ConvPack(ConvAlgorithm algorithm, const ConvShape& shape, const float* weig
 
 size_t ConvScratchBytes(ConvAlgorithm algorithm, const ConvShape& shape, int threads) {
   const ConvMethod& method = MethodOf(algorithm);
-  return TurnedBytes(method, shape) + method.scratch_bytes(SeenBy(method, shape), threads);
+  const ConvShape seen = SeenBy(method, shape);
+  return TurnedBytes(method, shape) + MostScratchBytes(threads, [&](int running) {
+           return method.scratch_bytes(seen, running);
+         });
 }
 
 bool ConvInPlace(ConvAlgorithm algorithm, const ConvShape& shape) {

@@ -9,7 +9,7 @@
 
 namespace sardonyx::conv_gemm {
 
-inline constexpr int64_t kMostParts = 64;  // of the rows, or of the columns
+inline constexpr int64_t kMostParts = 160;  // of the rows, or of the columns
 
 struct Cut {
   int64_t k = 0, n = 0, pixels = 0;  // of a group's product

@@ -460,18 +460,17 @@ void ConvInt8Pack(const ConvShape& shape, const Int8Weights& weights, void* pack
 
 size_t ConvInt8ScratchBytes(const ConvShape& shape, int threads) {
   if (conv_int8_depthwise::Takes(shape)) return conv_int8_depthwise::ScratchBytes(shape, threads);
-  size_t most = 0;
-  for (const bool splits : {false, true}) {
-    if (splits && !Int8SplitsExcess()) continue;
-    // A run may have fewer threads than the plan, and larger parts then.
-    for (const int running : {1, threads}) {
+  return MostScratchBytes(threads, [&](int running) {
+    size_t most = 0;
+    for (const bool splits : {false, true}) {
+      if (splits && !Int8SplitsExcess()) continue;
       const Cut cut = CutConv(shape, splits, running);
-      const int slots = ScratchSlots::CountFor(CutsByThreads() ? threads : running);
-      most = std::max(most, 2 * cut.vector_bytes + cut.copied_bytes +
-                                cut.slot_bytes * static_cast<size_t>(slots));
+      most =
+          std::max(most, 2 * cut.vector_bytes + cut.copied_bytes +
+                             cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(running)));
     }
-  }
-  return most;
+    return most;
+  });
 }
 
 void ConvInt8(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const Parallel& par) {

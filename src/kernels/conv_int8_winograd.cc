@@ -55,7 +55,7 @@ Cut CutTiles(const ConvShape& s) {
   if (cut.blocks) {
     const int64_t fitting = kBlockBytes / (kInt8Positions * cut.v_ld * 2);
     cut.parts = CeilDiv(cut.tiles, std::clamp(fitting, kLeastTiles, kMostTiles));
-    if (wanted > 1) cut.parts = RoundUp(cut.parts, 2);
+    if (wanted > 1) cut.parts = EvenParts(cut.parts, cut.tiles / kLeastTiles);
   } else {
     cut.tasks = std::min(cut.panels, wanted);
   }

@@ -27,7 +27,7 @@ inline int64_t ValuesStride(int64_t channels) {
 // Into how many tasks work of this many operations and bytes is worth cutting, at 100 GFLOP/s and
 // 20 GB/s.
 inline int64_t WantedTasks(double flops, double bytes, int64_t most = 24) {
-  return TaskCount(flops * 1e-5 + bytes * 5e-5, most);
+  return TaskCount(flops * 1e-5 + bytes * 5e-5, MostTasks(most));
 }
 
 // So many parts of the columns are enough that few rows need not be cut as well: the tiles of all

@@ -78,8 +78,8 @@ Cut CutTiles(const ConvShape& s, WinogradForm form) {
   cut.panels = CeilDiv(cut.cout, cut.width);
   cut.blocks = !cut.few && (fitting >= few || all * value_bytes > (8 << 20));
   if (cut.blocks) {
-    // An even number, so that two threads get the same share.
-    cut.parts = RoundUp(CeilDiv(all, std::max(fitting, RoundUp(12, tile))), 2);
+    cut.parts =
+        EvenParts(CeilDiv(all, std::max(fitting, RoundUp(12, tile))), all / RoundUp(12, tile));
     cut.tiles = CeilDiv(all, cut.parts);
   } else {
     const double flops = 2.0 * static_cast<double>(all * positions * cut.cin * s.cout);

@@ -59,8 +59,8 @@ struct ElementwiseKernel::Impl {
   // A block of all outer indices comes before the next: what these share is copied once for it.
   bool by_block = false;
   int64_t tiles = 0;
-  int64_t tiles_per_task = 0;
-  int64_t tasks = 1;
+  double us = 0;  // about, of one thread
+  int64_t most_tasks = 1;
   std::vector<Operand> operands;
 
   void Advance(int64_t& block, int64_t* index, const std::byte** from) const;
@@ -232,10 +232,8 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
   // Each task writes out anew what is the same in all tiles.
   const bool repeats = std::ranges::any_of(
       impl->program.expansions, [](const auto& expansion) { return expansion.invariant; });
-  const int64_t most = repeats ? std::clamp<int64_t>(impl->tiles / 4, 2, 32) : 32;
-  impl->tasks = std::min(TaskCount(1e-3 * ns, most), impl->tiles);
-  impl->tiles_per_task = (impl->tiles + impl->tasks - 1) / impl->tasks;
-  impl->tasks = (impl->tiles + impl->tiles_per_task - 1) / impl->tiles_per_task;
+  impl->us = 1e-3 * ns;
+  impl->most_tasks = repeats ? std::max<int64_t>(impl->tiles / 4, 2) : impl->tiles;
   return ElementwiseKernel(std::move(impl));
 }
 
@@ -333,10 +331,10 @@ void RunElementwise(const ElementwiseKernel& kernel, const void* const* in, void
   const Impl& impl = kernel.impl();
   if (impl.elements == 0) return;
   std::byte* const bytes = static_cast<std::byte*>(out);
-  if (impl.tasks == 1 || par.threads <= 1) return impl.RunTiles(0, impl.tiles, in, bytes);
-  par.For(impl.tasks, [&](int64_t task) {
-    const int64_t begin = task * impl.tiles_per_task;
-    impl.RunTiles(begin, std::min(begin + impl.tiles_per_task, impl.tiles), in, bytes);
+  if (par.threads <= 1) return impl.RunTiles(0, impl.tiles, in, bytes);
+  const int64_t tasks = std::min(TaskCount(impl.us), impl.most_tasks);
+  par.For(tasks, [&](int64_t task) {
+    impl.RunTiles(impl.tiles * task / tasks, impl.tiles * (task + 1) / tasks, in, bytes);
   });
 }
 

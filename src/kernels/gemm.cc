@@ -178,7 +178,7 @@ Cut CutGemm(const GemmShape& s, bool packed, int threads) {
   const double item_us =
       2e-5 * static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k) +
       (packed || cut.gemv ? 2e-4 : 4e-4) * static_cast<double>(s.n) * static_cast<double>(s.k);
-  const int64_t wanted = TaskCount(item_us * static_cast<double>(cut.items), 24);
+  const int64_t wanted = TaskCount(item_us * static_cast<double>(cut.items), MostTasks(24));
   const int64_t parts = std::max<int64_t>(1, wanted / cut.items);
   cut.items_per_task = std::max<int64_t>(1, cut.items / wanted);
 
@@ -401,9 +401,11 @@ bool GemmStoresOnce(const GemmShape& shape) { return CutGemm(shape, true, 1).kc 
 
 size_t GemmScratchBytes(const GemmShape& shape, bool packed, int threads) {
   if (shape.m == 0 || shape.n == 0 || shape.batch[0] * shape.batch[1] == 0) return 0;
-  const Cut cut = CutGemm(shape, packed, threads);
-  return cut.a_bytes + cut.b_bytes + cut.sums_bytes +
-         cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(threads));
+  return MostScratchBytes(threads, [&](int running) {
+    const Cut cut = CutGemm(shape, packed, running);
+    return cut.a_bytes + cut.b_bytes + cut.sums_bytes +
+           cut.slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(running));
+  });
 }
 
 void Gemm(const GemmShape& shape, const float* a, const float* b, const float* packed_b, float* c,

@@ -1,11 +1,21 @@
 #pragma once
 // Scratch for tasks that do not know which thread runs them.
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 
 namespace sardonyx {
+
+// Of the bytes that runs with so many threads need, with half of them, a fourth and so on
+// (runtime/thread_choice.h), the most: with fewer threads parts are larger.
+template <typename Bytes>
+size_t MostScratchBytes(int threads, Bytes&& bytes) {
+  size_t most = 0;
+  for (; threads >= 1; threads /= 2) most = std::max<size_t>(most, bytes(threads));
+  return most;
+}
 
 // Hands out `count` pieces of `bytes` each from one buffer. A task takes one and returns it with
 // Lease; with as many pieces as threads nobody waits.

@@ -1,5 +1,5 @@
 #pragma once
-// Cutting work for Parallel::For at boundaries that depend on the sizes alone.
+// Cutting work for Parallel::For at boundaries that depend on the sizes and the machine alone.
 
 #include <algorithm>
 #include <cstdint>
@@ -14,14 +14,36 @@ struct Slices {
   int64_t End(int64_t task, int64_t count) const { return std::min(count, (task + 1) * step); }
 };
 
+// The processors for which work is cut, at first those that the process may use. How work is cut
+// may round sums otherwise, so it does not depend on the threads of a session: with any number of
+// them results are the same.
+int TaskProcessors();
+void SetTaskProcessorsForTest(int processors);  // 0: those again
+
+// At most so many tasks, or two for each of up to 64 processors.
+inline int64_t MostTasks(int64_t most) {
+  return std::max<int64_t>(most, (std::min(TaskProcessors(), 64) + 1) / 2 * 4);
+}
+
 // Into how many tasks work of so many microseconds is cut: two of 1.3 us or more, or more of 3 us.
 // To hand out one costs 0.3 to 1 us, but a step that is not cut also draws into one cache what the
 // threads of the step before have in theirs, and the next step draws half of it back. Two, or a
-// multiple of four: threads that share it end together.
-inline int64_t TaskCount(double us, int64_t most = 32) {
+// multiple of four, or of more than eight processors: threads that share it end together.
+inline int64_t TaskCount(double us, int64_t most) {
   const auto parts = static_cast<int64_t>(std::min(us / 3, static_cast<double>(most)));
+  const int processors = TaskProcessors();
+  if (processors > 8 && parts >= processors) return parts / processors * processors;
   if (parts < 4) return us >= 2.6 && most >= 2 ? 2 : 1;
   return parts / 4 * 4;
+}
+
+inline int64_t TaskCount(double us) { return TaskCount(us, MostTasks(32)); }
+
+// So many parts, or somewhat more, `most` at most, that threads end with together.
+inline int64_t EvenParts(int64_t parts, int64_t most) {
+  const int64_t processors = TaskProcessors(), each = processors > 8 ? processors : 2;
+  const int64_t even = (parts + each - 1) / each * each;
+  return each == 2 || even <= most ? even : std::max((parts + 1) / 2 * 2, most / 2 * 2);
 }
 
 // Cuts `count` items of `cost` each (about nanoseconds, of which vectors need a few times less)

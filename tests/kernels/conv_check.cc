@@ -132,21 +132,23 @@ void CheckConv(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish fin
     }
     ASSERT_TRUE(packed.Intact());
     const Floats y(s.OutPixels() * s.y_stride), y2(s.OutPixels() * s.y_stride);
-    for (const bool second : {false, true}) {
-      const Parallel par = second ? TwoThreads() : OneThread();
-      const size_t scratch_bytes = transposed ? ConvTransposeScratchBytes(s, par.threads)
-                                              : ConvScratchBytes(algorithm, s, par.threads);
+    const Floats many(s.OutPixels() * s.y_stride);
+    for (const Parallel& par : {OneThread(), TwoThreads(), ManyThreads()}) {
+      const Floats& to = par.threads == 1 ? y : par.threads == 2 ? y2 : many;
+      // Many run in the scratch of twice as many.
+      const int planned = par.threads > 2 ? 2 * par.threads : par.threads;
+      const size_t scratch_bytes = transposed ? ConvTransposeScratchBytes(s, planned)
+                                              : ConvScratchBytes(algorithm, s, planned);
       const Floats scratch(static_cast<int64_t>(scratch_bytes / sizeof(float)));
-      float* const to = second ? y2.get() : y.get();
       if (transposed) {
-        ConvTranspose(s, x.get(), packed.get(), to, epilogue, scratch.get(), par);
+        ConvTranspose(s, x.get(), packed.get(), to.get(), epilogue, scratch.get(), par);
       } else {
-        Conv(algorithm, s, x.get(), packed.get(), to, epilogue, scratch.get(), par);
+        Conv(algorithm, s, x.get(), packed.get(), to.get(), epilogue, scratch.get(), par);
       }
-      ASSERT_TRUE(scratch.Intact());
+      ASSERT_TRUE(scratch.Intact() && to.Intact());
     }
-    EXPECT_TRUE(y.Intact());
     EXPECT_TRUE(y.SameBits(y2)) << "differs between one and two threads";
+    EXPECT_TRUE(y.SameBits(many)) << "differs between one and many threads";
     if (finish == Finish::kResidual && !transposed && ConvInPlace(algorithm, s)) {
       for (int64_t i = 0; i < s.OutPixels(); ++i) {
         std::copy_n(residual.get() + i * (s.cout + 1), s.cout, y2.get() + i * s.y_stride);
@@ -215,6 +217,7 @@ void CheckConv(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish fin
   ForEachTarget(check_here);
   SCOPED_TRACE("as the machine runs it");  // with matrix tiles, if there are
   check_here();
+  ForManyProcessors(check_here);
 }
 
 void CheckConv(const ConvShape& s) {

@@ -333,7 +333,7 @@ TEST(ConvInt8, IsExact) {
     const Data data(given);
     const std::vector<int32_t> expected = data.Expected();
     const int64_t cout = given.shape.cout, stride = given.shape.y_stride;
-    ForEachTarget([&] {
+    const auto check = [&] {
       const std::vector<int32_t> y = data.Run<int32_t>(nullptr, nullptr, 0, OneThread());
       for (size_t i = 0; i < expected.size(); ++i) {
         const auto at = static_cast<size_t>(static_cast<int64_t>(i) / cout * stride +
@@ -344,7 +344,9 @@ TEST(ConvInt8, IsExact) {
       }
       EXPECT_EQ(y, data.Run<int32_t>(nullptr, nullptr, 0, TwoThreads()));
       EXPECT_EQ(y, data.Run<int32_t>(nullptr, nullptr, 0, ManyThreads()));
-    });
+    };
+    ForEachTarget(check);
+    ForManyProcessors(check);
   }
 }
 
@@ -434,10 +436,11 @@ void CheckRescaled(const Case& given, Int8Rescale rescale, const std::vector<R>&
   rescale.scale = scale.get();
   rescale.offset = offset.get();
   rescale.has_residual = !residual.empty();
-  ForEachTarget([&] {
+  const auto check = [&] {
     const void* r = residual.empty() ? nullptr : residual.data();
     const std::vector<T> y = data.Run<T>(&rescale, r, s.cout, OneThread());
     EXPECT_EQ(y, data.Run<T>(&rescale, r, s.cout, TwoThreads()));
+    EXPECT_EQ(y, data.Run<T>(&rescale, r, s.cout, ManyThreads()));
     if (r != nullptr && sizeof(R) == sizeof(T)) {
       EXPECT_EQ(y, data.Run<T>(&rescale, r, s.cout, TwoThreads(), true));
     }
@@ -458,7 +461,9 @@ void CheckRescaled(const Case& given, Int8Rescale rescale, const std::vector<R>&
         ASSERT_NEAR(y[i], v, 1e-3 + near_tie) << i;
       }
     }
-  });
+  };
+  ForEachTarget(check);
+  ForManyProcessors(check);
 }
 
 TEST(ConvInt8, Rescales) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "kernels/slices.h"
 #include "kernels/targets.h"
 
 #include "hwy/highway.h"
@@ -41,6 +42,15 @@ void ForEachTarget(Body&& body) {
   }
   SetSharesWideUnitsForTest(std::nullopt);
   hwy::SetSupportedTargetsForTest(0);
+}
+
+// Runs body with work cut as on a machine of many processors.
+template <typename Body>
+void ForManyProcessors(Body&& body) {
+  SCOPED_TRACE("cut for many processors");
+  SetTaskProcessorsForTest(32);
+  body();
+  SetTaskProcessorsForTest(0);
 }
 
 // 64-byte aligned floats, NaN at first, with a guard behind them that Intact checks. The address

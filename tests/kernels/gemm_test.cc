@@ -155,6 +155,7 @@ void CheckAll(const Case& test) {
   ForEachTarget(check);
   SCOPED_TRACE("as the machine runs it");  // with matrix tiles, if there are
   check();
+  ForManyProcessors(check);
 }
 
 TEST(Gemm, EveryRemainderOfRows) {
