@@ -216,6 +216,13 @@ def test_bench(model):
     assert re.search(r"threads +1 ", output)
 
 
+def test_bench_profiles(model, tmp_path):
+    trace = tmp_path / "trace.json"
+    output = sardonyx("bench", model, "--shape", "a=2x3", "--seconds", 0, "--profile", trace)
+    assert "Add" in output
+    assert len(json.loads(trace.read_text())["traceEvents"]) == 20
+
+
 def test_inspect(model, tmp_path):
     output = sardonyx("inspect", model)
     for word in ("tensor(float)", "[batch,3]", f"ai.onnx {small.OPSET}", "Add", "every operator"):

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "commands.h"
+#include "files.h"
 #include "fmt/format.h"
 #include "model_arguments.h"
 #include "table.h"
@@ -29,7 +30,19 @@ double PeakBytes() {
 struct Arguments {
   ModelArguments model;
   double seconds = 5;
+  std::string profile;
 };
+
+// Of some more runs, for timing the steps takes a little.
+void Profile(Session& session, const NamedData& inputs, const std::string& path) {
+  constexpr int kRuns = 20;
+  session.StartProfile();
+  for (int i = 0; i < kRuns; ++i) session.Run(inputs);
+  session.StopProfile();
+  WriteFile(path, session.ProfileTrace());
+  fmt::print("\n{} more runs\n{}\nwrote {} (chrome://tracing or ui.perfetto.dev show it)\n", kRuns,
+             session.ProfileSummary(), path);
+}
 
 // Of ascending values, by the nearest rank.
 double Percentile(const std::vector<double>& sorted, double percent) {
@@ -82,6 +95,7 @@ void BenchModel(const Arguments& arguments) {
   rows.push_back({"peak memory",
                   fmt::format("{} ({} before the model)", PrintBytes(peak), PrintBytes(before))});
   PrintTable(rows);
+  if (!arguments.profile.empty()) Profile(session, inputs, arguments.profile);
 }
 
 }  // namespace
@@ -96,6 +110,8 @@ void AddBench(CLI::App& app, Run* run) {
       ->capture_default_str()
       ->check(CLI::Range(0.0, 86400.0))
       ->type_name("S");
+  command->add_option("--profile", arguments->profile, "write the times of all steps as a trace")
+      ->type_name("FILE.json");
   command->callback([arguments, run] { *run = [arguments] { BenchModel(*arguments); }; });
 }
 
