@@ -7,8 +7,8 @@
 namespace sardonyx {
 
 // What a product of this size takes of the time by vectors, where each row takes so many cycles
-// more: for those that only vectors read where they lie. 1 where it is no less, or hardly. More
-// rows never take a larger part.
+// more: for those that only vectors read where they lie. 1 where it is no less, or hardly, and on
+// machines of more than two processors. More rows never take a larger part.
 double GemmAmxShare(int64_t rows, int64_t columns, int64_t k, double row_cycles = 0);
 inline bool GemmAmxPays(int64_t rows, int64_t columns, int64_t k, double row_cycles = 0) {
   return GemmAmxShare(rows, columns, k, row_cycles) < 1;

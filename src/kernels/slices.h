@@ -18,6 +18,7 @@ struct Slices {
 // may round sums otherwise, so it does not depend on the threads of a session: with any number of
 // them results are the same.
 int TaskProcessors();
+inline bool HasManyProcessors() { return TaskProcessors() > 8; }
 void SetTaskProcessorsForTest(int processors);  // 0: those again
 
 // At most so many tasks, or two for each of up to 64 processors.
@@ -32,7 +33,7 @@ inline int64_t MostTasks(int64_t most) {
 inline int64_t TaskCount(double us, int64_t most) {
   const auto parts = static_cast<int64_t>(std::min(us / 3, static_cast<double>(most)));
   const int processors = TaskProcessors();
-  if (processors > 8 && parts >= processors) return parts / processors * processors;
+  if (HasManyProcessors() && parts >= processors) return parts / processors * processors;
   if (parts < 4) return us >= 2.6 && most >= 2 ? 2 : 1;
   return parts / 4 * 4;
 }
@@ -41,7 +42,7 @@ inline int64_t TaskCount(double us) { return TaskCount(us, MostTasks(32)); }
 
 // So many parts, or somewhat more, `most` at most, that threads end with together.
 inline int64_t EvenParts(int64_t parts, int64_t most) {
-  const int64_t processors = TaskProcessors(), each = processors > 8 ? processors : 2;
+  const int64_t processors = TaskProcessors(), each = HasManyProcessors() ? processors : 2;
   const int64_t even = (parts + each - 1) / each * each;
   return each == 2 || even <= most ? even : std::max((parts + 1) / 2 * 2, most / 2 * 2);
 }

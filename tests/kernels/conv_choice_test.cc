@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "conv_shape.h"
+#include "each_target.h"
 #include "kernels/conv_internal.h"
 #include "kernels/targets.h"
 
@@ -58,6 +59,7 @@ TEST(Conv, Choice) {
 // Matrix tiles save more than products of strides do.
 TEST(Conv, ChoiceWithMatrixTiles) {
   if (!HasMatrixTiles()) GTEST_SKIP() << "the processor has no matrix tiles";
+  const AsOnProcessors two(2);
   const std::vector<Axis> halved(2, {56, 3, 2, 1, 1, 1});
   EXPECT_EQ(ChooseConv(Shape(1, 128, 128, halved)), ConvAlgorithm::kGemm);
   const ConvShape large = Shape(1, 64, 64, {{56, 3, 1, 1, 1, 1}, {56, 3, 1, 1, 1, 1}});

@@ -346,7 +346,7 @@ TEST(ConvInt8, IsExact) {
       EXPECT_EQ(y, data.Run<int32_t>(nullptr, nullptr, 0, ManyThreads()));
     };
     ForEachTarget(check);
-    ForManyProcessors(check);
+    ForProcessors(32, check);
   }
 }
 
@@ -463,7 +463,7 @@ void CheckRescaled(const Case& given, Int8Rescale rescale, const std::vector<R>&
     }
   };
   ForEachTarget(check);
-  ForManyProcessors(check);
+  ForProcessors(32, check);
 }
 
 TEST(ConvInt8, Rescales) {

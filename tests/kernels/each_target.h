@@ -44,13 +44,21 @@ void ForEachTarget(Body&& body) {
   hwy::SetSupportedTargetsForTest(0);
 }
 
-// Runs body with work cut as on a machine of many processors.
+// While it lives, work is cut as on a machine of so many processors: with matrix tiles where there
+// are two, if it has any; where there are many, into as many parts.
+class AsOnProcessors {
+ public:
+  explicit AsOnProcessors(int processors) { SetTaskProcessorsForTest(processors); }
+  ~AsOnProcessors() { SetTaskProcessorsForTest(0); }
+  AsOnProcessors(const AsOnProcessors&) = delete;
+};
+
+// Runs body as the machine runs it, if it had so many processors.
 template <typename Body>
-void ForManyProcessors(Body&& body) {
-  SCOPED_TRACE("cut for many processors");
-  SetTaskProcessorsForTest(32);
+void ForProcessors(int processors, Body&& body) {
+  SCOPED_TRACE("as on " + std::to_string(processors) + " processors");
+  const AsOnProcessors as_on(processors);
   body();
-  SetTaskProcessorsForTest(0);
 }
 
 // 64-byte aligned floats, NaN at first, with a guard behind them that Intact checks. The address

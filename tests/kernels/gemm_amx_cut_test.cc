@@ -39,16 +39,20 @@ TEST(GemmAmxBlocks, AreNeverThin) {
   }
 }
 
-TEST(GemmAmxPays, NotWithoutTiles) {
+TEST(GemmAmxPays, NotWithoutTilesNorOnManyProcessors) {
+  const AsOnProcessors two(2);
   AllowMatrixTilesForTest(false);
   EXPECT_FALSE(GemmAmxPays(1000, 1000, 1000));
   AllowMatrixTilesForTest(true);
   EXPECT_EQ(GemmAmxPays(1000, 1000, 1000), HasMatrixTiles());
   EXPECT_FALSE(GemmAmxPays(8, 1000, 1000));
+  const AsOnProcessors three(3);
+  EXPECT_FALSE(GemmAmxPays(1000, 1000, 1000));
 }
 
 // Convolutions run by lines where all rows do not pay, so that a few must not either.
 TEST(GemmAmxPays, NoFewerRowsThanThoseThatDo) {
+  const AsOnProcessors two(2);
   for (const int64_t columns : {24, 64, 96, 512}) {
     for (const int64_t k : {16, 40, 64, 200}) {
       bool pays = false;
@@ -73,6 +77,7 @@ TEST(GemmAmxDepth, EvenRanges) {
 }
 
 TEST(GemmAmxHalvesK, WhereRowsAndColumnsAreFew) {
+  const AsOnProcessors two(2);
   // Those of conv_test and gemm_test.
   for (const auto& [rows, columns, k] : {std::array{63, 90, 960}, {49, 83, 960}, {50, 64, 1700}}) {
     EXPECT_EQ(GemmAmxPays(rows, columns, k), HasMatrixTiles());

@@ -155,6 +155,7 @@ TEST(GemmNarrowTest, RoundedRows) {
 
 TEST(GemmNarrowTest, RoundedRowsByTilesAreThoseOfVectors) {
   if (!HasMatrixTiles()) GTEST_SKIP() << "the processor has no matrix tiles";
+  const AsOnProcessors two(2);
   for (const DType type : {DType::kUInt2, DType::kUInt4, DType::kUInt8}) {
     for (const int zero : {NarrowMatrix::kNoZero, 3}) {
       for (const int64_t block : {16, 32, 64, 128, 512}) {

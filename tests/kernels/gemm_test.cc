@@ -153,9 +153,7 @@ void CheckAll(const Case& test) {
     if (!testing::Test::HasFatalFailure()) Check(test, false);
   };
   ForEachTarget(check);
-  SCOPED_TRACE("as the machine runs it");  // with matrix tiles, if there are
-  check();
-  ForManyProcessors(check);
+  for (const int processors : {2, 32}) ForProcessors(processors, check);
 }
 
 TEST(Gemm, EveryRemainderOfRows) {
