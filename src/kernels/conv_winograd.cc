@@ -68,7 +68,7 @@ bool SharesPositions(const ConvShape& s, const Cut& cut, int64_t tiles, int64_t 
   constexpr int64_t kMostMoved = 4 << 20;  // bytes
   if (!HasManyProcessors() || cut.few || cut.late || s.groups > 1) return false;
   const int64_t tasks = cut.blocks ? cut.parts : cut.panels * cut.parts;
-  return tasks < TaskProcessors() && positions * tiles * (cut.cin + s.cout) * 4 <= kMostMoved;
+  return 2 * tasks < TaskProcessors() && positions * tiles * (cut.cin + s.cout) * 4 <= kMostMoved;
 }
 
 Cut CutTiles(const ConvShape& s, WinogradForm form) {
