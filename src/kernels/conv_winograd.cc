@@ -29,6 +29,8 @@ constexpr int64_t kProductTiles = 56;
 constexpr int64_t kLateBytes = 16 << 20, kSharingTiles = 64;
 // What those of some channels of a panel may take of that cache.
 constexpr int64_t kWeightBytes = 640 << 10;
+// Many processors have too few panels that are made in registers where there are fewer columns.
+constexpr int64_t kLeastFewShared = 128;
 // Channels at a time of which they are made in registers.
 constexpr int64_t kFewDepth = 128;
 // If the values of few tiles take no more for all threads together, each transforms them for
@@ -85,7 +87,7 @@ Cut CutTiles(const ConvShape& s, WinogradForm form) {
   const int64_t matrices = form.Weights() * form.Weights();
   if (form == WinogradForm{4, 1}) {
     cut.few = all <= WinogradFewTiles() && cut.cout % WinogradFewColumns() == 0 &&
-              (!HasManyProcessors() || 2 * s.cout >= WinogradFewColumns() * TaskProcessors());
+              (!HasManyProcessors() || s.cout >= kLeastFewShared);
     const int64_t most = cut.few ? 0 : kLateBytes / (all < kSharingTiles ? 1 : 4);
     cut.late = matrices * cut.cin * s.cout * 4 >= most;
   }

@@ -26,10 +26,6 @@ constexpr double kProduct = 1 / 26.5;              // by vectors
 // A byte: of B, beside what is fetched in time; of A from another processor's cache; of C, which
 // another processor reads in the next step.
 constexpr double kWeight = 0.145, kRemote = 0.4, kRemoteNext = 0.2;
-// On more processors two mostly are one core, whose tiles they share, and each part makes thirds:
-// vectors take 0.74 to 0.92 of the time on 4 of Emerald Rapids, 0.71 to 0.85 on 8, 0.54 to 0.95 on
-// 16 (ResNet-50, DenseNet, MobileNetV2, BERT, ViT).
-constexpr int kMostProcessors = 2;
 constexpr double kSum = 0.4, kBarrier = 4000;  // to add a sum of another half of K; before all
 
 double Float(int64_t count) { return static_cast<double>(count); }
@@ -85,7 +81,7 @@ double HalfCycles(const Product& all) {
 
 double GemmAmxShare(int64_t rows, int64_t columns, int64_t k, double row_cycles) {
   if (rows < kTile || k < kTile || !HasMatrixTiles()) return 1;
-  if (TaskProcessors() > kMostProcessors) return 1;
+  if (TaskProcessors() > kMostTileProcessors) return 1;
   if (GemmAmxBytes(rows, k) == 0) return 1;  // a target without tiles runs
   const double vectors = kProduct * Float(rows * RoundUp(columns, kPanelGranule) * k);
   const double share = MultiplyCycles({rows, columns, k, row_cycles}) / vectors;

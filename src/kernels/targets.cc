@@ -10,6 +10,8 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "kernels/gemm_amx_cut.h"
+#include "kernels/slices.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/targets.cc"
@@ -159,17 +161,21 @@ int64_t SecondLevelCacheBytes() {
 
 std::string MachineName() {
   ApplyTargetFromEnvironment();
+  std::string name(HWY_ARCH_X86 ? "x86-64 " : "aarch64 ");
+  name += TargetName();
 #if HWY_ARCH_X86
-  std::string name = "x86-64 " + std::string(TargetName());
   const bool is_avx512 = TargetName() == "avx512";
   if (is_avx512 && SharesWideUnits()) name += " intel";
   if (is_avx512 ? __builtin_cpu_supports("avx512vnni") != 0 : HasAvxVnni()) name += " vnni";
   if (MultipliesBf16Pairs()) name += " bf16";
   if (HasMatrixTiles()) name += " amx";
-  return name;
-#else
-  return "aarch64 " + std::string(TargetName());
 #endif
+  if (HasManyProcessors()) {
+    name += ", more than 4 processors";
+  } else if (HasMatrixTiles() && TaskProcessors() > kMostTileProcessors) {
+    name += fmt::format(", more than {} processors", kMostTileProcessors);
+  }
+  return name;
 }
 
 }  // namespace sardonyx

@@ -5,6 +5,7 @@
 #include <cstdlib>
 
 #include "kernels/gemm_int8.h"
+#include "kernels/slices.h"
 #include "sardonyx/error.hpp"
 
 namespace sardonyx {
@@ -85,6 +86,18 @@ TEST(TargetsDeathTest, StaysTheSame) {
     std::_Exit(same ? 0 : 1);
   };
   EXPECT_EXIT(Try(), testing::ExitedWithCode(0), "");
+}
+
+// Engine files of a machine that packs weights otherwise are refused by its name.
+TEST(MachineName, TellsManyProcessors) {
+  const bool may_use_tiles = HasMatrixTiles();
+  SetTaskProcessorsForTest(2);
+  EXPECT_EQ(MachineName().find("processors"), std::string::npos);
+  SetTaskProcessorsForTest(4);
+  EXPECT_EQ(MachineName().find("more than 2 processors") != std::string::npos, may_use_tiles);
+  SetTaskProcessorsForTest(5);
+  EXPECT_NE(MachineName().find("more than 4 processors"), std::string::npos);
+  SetTaskProcessorsForTest(0);
 }
 
 }  // namespace
