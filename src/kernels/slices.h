@@ -32,13 +32,13 @@ inline int64_t MostTasks(int64_t most) {
 // multiple of four, or of more processors: threads that share it end together.
 inline int64_t TaskCount(double us, int64_t most) {
   const auto parts = static_cast<int64_t>(std::min(us / 3, static_cast<double>(most)));
-  const int processors = TaskProcessors();
-  if (HasManyProcessors() && parts >= processors) return parts / processors * processors;
   if (parts < 4) return us >= 2.6 && most >= 2 ? 2 : 1;
-  return parts / 4 * 4;
+  const int64_t each = HasManyProcessors() && parts >= TaskProcessors() ? TaskProcessors() : 4;
+  return parts / each * each;
 }
 
-inline int64_t TaskCount(double us) { return TaskCount(us, MostTasks(32)); }
+// The processors are counted only where there is work for several, for that takes a while.
+inline int64_t TaskCount(double us) { return TaskCount(us, us < 12 ? 4 : MostTasks(32)); }
 
 // So many parts, or somewhat more, `most` at most, that threads end with together.
 inline int64_t EvenParts(int64_t parts, int64_t most) {
