@@ -199,6 +199,8 @@ struct ThreadPool::State {
   void Sleep(Worker& worker);
   int HandOut(Job* job, int count);
   bool WakeUp(Worker& worker);
+  template <typename Visit>
+  void EachWorker(const Visit& visit);
   void WakeOthers();
   void AfterWaking();
   void List(Job* job);
@@ -263,14 +265,20 @@ int ThreadPool::State::HandOut(Job* job, int count) {
   return count - left;
 }
 
-void ThreadPool::State::WakeOthers() {
+// visit(team, worker, its place)
+template <typename Visit>
+void ThreadPool::State::EachWorker(const Visit& visit) {
   for (std::atomic<Team*>& entry : teams) {
     Team* team = entry.load(std::memory_order_acquire);
     if (team == nullptr) return;
-    for (Worker& worker : team->workers) {
-      if (worker.asleep.load() != 0 && worker.job.load() != nullptr) WakeUp(worker);
-    }
+    for (int place = 0; place < kTeamSize; ++place) visit(*team, team->workers[place], place);
   }
+}
+
+void ThreadPool::State::WakeOthers() {
+  EachWorker([this](Team&, Worker& worker, int) {
+    if (worker.asleep.load() != 0 && worker.job.load() != nullptr) WakeUp(worker);
+  });
 }
 
 // Returns whether it slept. What it shall see was written before, and then `order`.
@@ -371,24 +379,19 @@ void ThreadPool::State::Leave(Job* job) {
 
 // From workers that have not begun with it: they sleep, or the system runs something else.
 void ThreadPool::State::TakeBack(Job* job) {
-  for (std::atomic<Team*>& entry : teams) {
-    Team* team = entry.load(std::memory_order_acquire);
-    if (team == nullptr) return;
-    for (int place = 0; place < kTeamSize; ++place) {
-      Worker& worker = team->workers[place];
-      Job* expected = job;
-      if (worker.job.load(std::memory_order_relaxed) != job ||
-          !worker.job.compare_exchange_strong(expected, nullptr)) {
-        continue;
-      }
-      job->workers.fetch_sub(1, std::memory_order_relaxed);
-      if (Job* next = Free(*team, place)) {
-        worker.job.store(next);
-        order.fetch_add(1);
-        if (WakeUp(worker)) AfterWaking();
-      }
+  EachWorker([&](Team& team, Worker& worker, int place) {
+    Job* expected = job;
+    if (worker.job.load(std::memory_order_relaxed) != job ||
+        !worker.job.compare_exchange_strong(expected, nullptr)) {
+      return;
     }
-  }
+    job->workers.fetch_sub(1, std::memory_order_relaxed);
+    if (Job* next = Free(team, place)) {
+      worker.job.store(next);
+      order.fetch_add(1);
+      if (WakeUp(worker)) AfterWaking();
+    }
+  });
 }
 
 void ThreadPool::State::Withdraw(Job* job, bool is_listed) {
@@ -461,9 +464,7 @@ ThreadPool::~ThreadPool() {
 #endif
   state_->stop.store(true);
   state_->order.fetch_add(1);
-  for (const std::unique_ptr<Team>& team : state_->owned) {
-    for (Worker& worker : team->workers) state_->WakeUp(worker);
-  }
+  state_->EachWorker([this](Team&, Worker& worker, int) { state_->WakeUp(worker); });
   for (std::thread& thread : state_->threads) thread.join();
 }
 

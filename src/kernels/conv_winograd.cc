@@ -57,9 +57,9 @@ struct Cut {
   bool late = false, piecewise = false;  // weights are transformed; some channels at a time
   bool few = false;                      // in registers
   bool by_positions = false;             // a task has some positions of all tiles
-  int64_t parts = 1;                     // blocks, or parts of the tiles for each panel
-  int64_t tiles = 0;                     // of those that are transformed together, at most
-  int64_t depth = 0;                     // channels that are multiplied at a time
+  int64_t parts = 1;  // blocks, or of the tiles for each panel, or of all panels' positions
+  int64_t tiles = 0;  // of those that are transformed together, at most
+  int64_t depth = 0;  // channels that are multiplied at a time
   int64_t in_ld = 0, in_stride = 0, out_stride = 0, w_stride = 0;
   size_t in_bytes = 0, out_bytes = 0, w_bytes = 0;
 };
@@ -94,12 +94,12 @@ Cut CutTiles(const ConvShape& s, WinogradForm form) {
   cut.width = cut.few ? WinogradFewColumns() : GemmPanelWidth();
   cut.panels = CeilDiv(cut.cout, cut.width);
   cut.blocks = !cut.few && (fitting >= few || all * value_bytes > (8 << 20));
+  const double flops = 2.0 * static_cast<double>(all * positions * cut.cin * s.cout);
   if (cut.blocks) {
     cut.parts =
         EvenParts(CeilDiv(all, std::max(fitting, RoundUp(12, tile))), all / RoundUp(12, tile));
     cut.tiles = CeilDiv(all, cut.parts);
   } else {
-    const double flops = 2.0 * static_cast<double>(all * positions * cut.cin * s.cout);
     const int64_t wanted = CeilDiv(WantedTasks(flops, 0), s.groups * cut.panels);
     cut.parts = std::clamp<int64_t>(wanted, 1, CeilDiv(all, cut.late ? kProductTiles : 2 * tile));
     cut.tiles = all;
@@ -108,6 +108,7 @@ Cut CutTiles(const ConvShape& s, WinogradForm form) {
   if (cut.by_positions) {
     cut.blocks = false;
     cut.tiles = all;
+    cut.parts = std::min(cut.panels * positions, WantedTasks(flops, 0));
   }
   cut.in_stride = Spread(cut.tiles * cut.in_ld);
   const int64_t together = cut.by_positions ? all : std::min(cut.tiles, kProductTiles);
@@ -197,77 +198,61 @@ struct Work {
   float* y;
   const PreparedEpilogue& prepared;
 
-  // Tiles [first, last), whose values begin at in.data, times a panel. weights_of(k0, kc)
-  // are the transformed weights of channels [k0, k0 + kc), matrices w_stride apart.
+  // Tiles [first, last) at positions [t0, t1), whose values begin at in.data and whose products at
+  // out.data, times a panel. weights_of(k0, kc) are the transformed weights of channels
+  // [k0, k0 + kc), matrices w_stride apart.
+  template <typename WeightsOf>
+  void MultiplyPositions(const WinogradValues& in, int64_t first, int64_t last, int64_t t0,
+                         int64_t t1, const Panel& panel, const WeightsOf& weights_of,
+                         int64_t w_stride, const WinogradValues& out) const {
+    for (int64_t k0 = 0; k0 < cut.cin; k0 += cut.depth) {
+      const int64_t kc = std::min(cut.depth, cut.cin - k0);
+      const float* const weights = weights_of(k0, kc);
+      GemmBlockArgs waiting{};  // a product is done once it is known which one follows
+      for (auto t = static_cast<int>(t0); t < t1; ++t) {
+        const int i = t / form.Side(), j = t % form.Side();
+        const auto [taking0, taking1] = tiles.Taking(i, j);
+        const int64_t row0 = std::max(first, taking0), row1 = std::min(last, taking1);
+        if (row0 >= row1) continue;
+        GemmBlockArgs args{};
+        args.a = in.data + t * in.t_stride + (row0 - first) * in.ld + panel.group * cut.cin + k0;
+        args.lda = in.ld;
+        args.rows = row1 - row0;
+        args.b = weights + (form.WeightAt(i) * form.Weights() + form.WeightAt(j)) * w_stride;
+        args.k_total = args.kc = kc;
+        args.n_total = args.n1 = args.ldc = panel.width;
+        args.is_all = cut.cout <= panel.width;
+        args.c = out.data + t * out.t_stride + (row0 - first) * panel.width;
+        args.accumulate = k0 > 0;
+        waiting.next = args.b;
+        GemmBlock(waiting);
+        waiting = args;
+      }
+      // Nothing more: what lies behind may be what another thread writes.
+      waiting.next = waiting.b;
+      GemmBlock(waiting);
+    }
+  }
+
+  // All positions of tiles [first, last) times a panel, likewise; finished.
   template <typename WeightsOf>
   void Multiply(const WinogradValues& in, int64_t first, int64_t last, const Panel& panel,
                 const WeightsOf& weights_of, int64_t w_stride, float* products) const {
     const WinogradValues out{products, cut.out_stride, panel.width};
     const int64_t chunks = CeilDiv(last - first, kProductTiles);
     for (int64_t chunk = 0; chunk < chunks; ++chunk) {
-      const int64_t begin = (last - first) * chunk / chunks;
-      const int64_t count = (last - first) * (chunk + 1) / chunks - begin;
-      for (int64_t k0 = 0; k0 < cut.cin; k0 += cut.depth) {
-        const int64_t kc = std::min(cut.depth, cut.cin - k0);
-        const float* const weights = weights_of(k0, kc);
-        GemmBlockArgs waiting{};  // a product is done once it is known which one follows
-        for (int t = 0; t < form.Positions(); ++t) {
-          const int i = t / form.Side(), j = t % form.Side();
-          const auto [taking0, taking1] = tiles.Taking(i, j);
-          const int64_t row0 = std::max(first + begin, taking0);
-          const int64_t row1 = std::min(first + begin + count, taking1);
-          if (row0 >= row1) continue;
-          GemmBlockArgs args{};
-          args.a = in.data + t * in.t_stride + (row0 - first) * in.ld + panel.group * cut.cin + k0;
-          args.lda = in.ld;
-          args.rows = row1 - row0;
-          args.b = weights + (form.WeightAt(i) * form.Weights() + form.WeightAt(j)) * w_stride;
-          args.k_total = args.kc = kc;
-          args.n_total = args.n1 = args.ldc = panel.width;
-          args.is_all = cut.cout <= panel.width;
-          args.c = products + t * out.t_stride + (row0 - first - begin) * panel.width;
-          args.accumulate = k0 > 0;
-          waiting.next = args.b;
-          GemmBlock(waiting);
-          waiting = args;
-        }
-        // Nothing more: what lies behind may be what another thread writes.
-        waiting.next = waiting.b;
-        GemmBlock(waiting);
-      }
-      Finish(s, form, out, first + begin, count, panel.group * cut.cout + panel.n, panel.columns, y,
-             prepared);
+      const int64_t begin = first + (last - first) * chunk / chunks;
+      const int64_t end = first + (last - first) * (chunk + 1) / chunks;
+      MultiplyPositions({in.data + (begin - first) * in.ld, in.t_stride, in.ld}, begin, end, 0,
+                        form.Positions(), panel, weights_of, w_stride, out);
+      FinishPanel(out, begin, end - begin, panel);
     }
   }
 
-  // Positions [t0, t1) of all tiles times a panel of transformed weights.
-  void MultiplyPositions(const WinogradValues& in, const Panel& panel, const float* weights,
-                         int64_t t0, int64_t t1, const WinogradValues& products) const {
-    for (int64_t k0 = 0; k0 < cut.cin; k0 += cut.depth) {
-      GemmBlockArgs waiting{};  // a product is done once it is known which one follows
-      for (int64_t t = t0; t < t1; ++t) {
-        const auto i = static_cast<int>(t / form.Side()), j = static_cast<int>(t % form.Side());
-        const auto [row0, row1] = tiles.Taking(i, j);
-        if (row0 >= row1) continue;
-        GemmBlockArgs args{};
-        args.a = in.data + t * in.t_stride + row0 * in.ld + panel.group * cut.cin + k0;
-        args.lda = in.ld;
-        args.rows = row1 - row0;
-        args.b = weights +
-                 (form.WeightAt(i) * form.Weights() + form.WeightAt(j)) * cut.cin * panel.width +
-                 k0 * panel.width;
-        args.k_total = args.kc = std::min(cut.depth, cut.cin - k0);
-        args.n_total = args.n1 = args.ldc = panel.width;
-        args.is_all = cut.cout <= panel.width;
-        args.c = products.data + t * products.t_stride + row0 * panel.width;
-        args.accumulate = k0 > 0;
-        waiting.next = args.b;
-        GemmBlock(waiting);
-        waiting = args;
-      }
-      waiting.next = waiting.b;
-      GemmBlock(waiting);
-    }
+  void FinishPanel(const WinogradValues& products, int64_t first, int64_t count,
+                   const Panel& panel) const {
+    Finish(s, form, products, first, count, panel.group * cut.cout + panel.n, panel.columns, y,
+           prepared);
   }
 
   // All tiles times a panel of weights as they are.
@@ -285,8 +270,7 @@ struct Work {
       args.accumulate = k0 > 0;
       WinogradFew(args);
     }
-    Finish(s, form, out, 0, tiles.count(), panel.group * cut.cout + panel.n, panel.columns, y,
-           prepared);
+    FinishPanel(out, 0, tiles.count(), panel);
   }
 };
 
@@ -497,22 +481,23 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
     }
   });
   if (cut.by_positions) {
-    // Products of each panel, and of it those of each position.
+    // Those of each panel, and of it those of each position.
     const auto products = [&](int64_t i) {
       return WinogradValues{
           reinterpret_cast<float*>(bytes + cut.in_bytes + cut.out_bytes * static_cast<size_t>(i)),
           cut.out_stride, Panel(cut, i).width};
     };
     const int64_t items = panels * kForm.Positions();
-    const double flops = 2.0 * static_cast<double>(all * cut.cin * s.cout * kForm.Positions());
-    const int64_t tasks = std::min(items, WantedTasks(flops, 0));
-    par.For(tasks, [&](int64_t task) {
-      for (int64_t i = items * task / tasks, end = items * (task + 1) / tasks; i < end;) {
+    par.For(cut.parts, [&](int64_t part) {
+      for (int64_t i = items * part / cut.parts, end = items * (part + 1) / cut.parts; i < end;) {
         const Panel panel(cut, i / kForm.Positions());
         const int64_t t0 = i % kForm.Positions();
         const int64_t t1 = std::min<int64_t>(kForm.Positions(), t0 + end - i);
-        work.MultiplyPositions(At(0), panel, panel.Transformed(cut, kForm, packed), t0, t1,
-                               products(i / kForm.Positions()));
+        const float* const kept = panel.Transformed(cut, kForm, packed);
+        work.MultiplyPositions(
+            At(0), 0, all, t0, t1, panel,
+            [&](int64_t k0, int64_t) { return kept + k0 * panel.width; }, cut.cin * panel.width,
+            products(i / kForm.Positions()));
         i += t1 - t0;
       }
     });
@@ -520,11 +505,9 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
     par.For(out_parts, [&](int64_t part) {
       const int64_t first = all * part / out_parts, last = all * (part + 1) / out_parts;
       for (int64_t i = 0; i < panels; ++i) {
-        const Panel panel(cut, i);
         WinogradValues from = products(i);
         from.data += first * from.ld;
-        Finish(s, kForm, from, first, last - first, panel.group * cut.cout + panel.n, panel.columns,
-               y, prepared);
+        work.FinishPanel(from, first, last - first, Panel(cut, i));
       }
     });
     return;

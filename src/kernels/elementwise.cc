@@ -233,7 +233,8 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
   const bool repeats = std::ranges::any_of(
       impl->program.expansions, [](const auto& expansion) { return expansion.invariant; });
   impl->us = 1e-3 * ns;
-  impl->most_tasks = repeats ? std::max<int64_t>(impl->tiles / 4, 2) : impl->tiles;
+  impl->most_tasks =
+      repeats ? std::min(std::max<int64_t>(impl->tiles / 4, 2), impl->tiles) : impl->tiles;
   return ElementwiseKernel(std::move(impl));
 }
 

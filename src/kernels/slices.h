@@ -18,7 +18,8 @@ struct Slices {
 // may round sums otherwise, so it does not depend on the threads of a session: with any number of
 // them results are the same.
 int TaskProcessors();
-inline bool HasManyProcessors() { return TaskProcessors() > 4; }
+inline constexpr int kFewProcessors = 4;
+inline bool HasManyProcessors() { return TaskProcessors() > kFewProcessors; }
 void SetTaskProcessorsForTest(int processors);  // 0: those again
 
 // At most so many tasks, or two for each of up to 64 processors.
@@ -29,7 +30,7 @@ inline int64_t MostTasks(int64_t most) {
 // Into how many tasks work of so many microseconds is cut: two of 1.3 us or more, or more of 3 us.
 // To hand out one costs 0.3 to 1 us, but a step that is not cut also draws into one cache what the
 // threads of the step before have in theirs, and the next step draws half of it back. Two, or a
-// multiple of four, or of more processors: threads that share it end together.
+// multiple of four, or of many processors: threads that share it end together.
 inline int64_t TaskCount(double us, int64_t most) {
   const auto parts = static_cast<int64_t>(std::min(us / 3, static_cast<double>(most)));
   if (parts < 4) return us >= 2.6 && most >= 2 ? 2 : 1;

@@ -171,7 +171,7 @@ std::string MachineName() {
   if (HasMatrixTiles()) name += " amx";
 #endif
   if (HasManyProcessors()) {
-    name += ", more than 4 processors";
+    name += fmt::format(", more than {} processors", kFewProcessors);
   } else if (HasMatrixTiles() && TaskProcessors() > kMostTileProcessors) {
     name += fmt::format(", more than {} processors", kMostTileProcessors);
   }
