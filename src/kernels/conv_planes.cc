@@ -26,6 +26,13 @@ inline int64_t WindowSpan(const ConvShape& s, int axis) {
   return (s.kernel[axis] - 1) * s.dilation[axis] + 1;
 }
 
+// A window of 3 x 3 or 5 x 5 at steps of 1.
+inline bool IsSquare(const ConvShape& s) {
+  const auto is_one = [&](int i) { return s.stride[i] == 1 && s.dilation[i] == 1; };
+  return (s.kernel[1] == 3 || s.kernel[1] == 5) && s.kernel[2] == s.kernel[1] && is_one(1) &&
+         is_one(2);
+}
+
 // How planes are cut into blocks, whose input is copied with its padding: each line as one behind
 // the other of its phases, the columns that are a stride apart. Made once a call.
 struct PlaneBlocks {
@@ -125,6 +132,29 @@ HWY_INLINE void FillLine(const ConvShape& s, const float* x, int64_t start, int6
   }
 }
 
+// Stores the `columns` first of each line, lines `ld` floats apart.
+template <int kR, int kV>
+HWY_INLINE void StoreLines(const hn::Vec<Tag> (&acc)[kR][kV], float* y, int64_t ld,
+                           int64_t columns) {
+  const Tag d;
+#pragma GCC unroll 8
+  for (int r = 0; r < kR; ++r, y += ld) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kV; ++v) {
+      const int64_t left = columns - v * kLanes;
+      if (left >= kLanes) {
+        hn::StoreU(acc[r][v], d, y + v * kLanes);
+      } else if (left > 0 && kPartialStores) {
+        hn::BlendedStore(acc[r][v], hn::FirstN(d, static_cast<size_t>(left)), d, y + v * kLanes);
+      } else if (left > 0) {
+        HWY_ALIGN float part[kLanes];
+        hn::Store(acc[r][v], d, part);
+        std::copy_n(part, left, y + v * kLanes);
+      }
+    }
+  }
+}
+
 // y[kR lines][kV vectors] = the sums of windows, whose first lines begin at `lines`; stores the
 // `columns` first of each line.
 template <int kR, int kV>
@@ -158,22 +188,40 @@ HWY_NOINLINE void SumWindows(const ConvShape& s, const PlaneBlocks& blocks, cons
     }
   }
   chains.AddTo(d, acc);
+  StoreLines(acc, y, s.out[2], columns);
+}
+
+// As SumWindows, of a window of kK x kK steps of 1: what is loaded of a line serves all windows
+// that it lies in. To load it for each takes longer than the products, for most vectors begin
+// within a line of the cache and end in the next.
+template <int kR, int kV, int kK>
+HWY_NOINLINE void SumSquares(const ConvShape& s, const PlaneBlocks& blocks, const float* lines,
+                             const float* w, float* y, int64_t columns) {
+  const Tag d;
+  hn::Vec<Tag> acc[kR][kV];
 #pragma GCC unroll 8
-  for (int r = 0; r < kR; ++r, y += s.out[2]) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kV; ++v) {
-      const int64_t left = columns - v * kLanes;
-      if (left >= kLanes) {
-        hn::StoreU(acc[r][v], d, y + v * kLanes);
-      } else if (left > 0 && kPartialStores) {
-        hn::BlendedStore(acc[r][v], hn::FirstN(d, static_cast<size_t>(left)), d, y + v * kLanes);
-      } else if (left > 0) {
-        HWY_ALIGN float part[kLanes];
-        hn::Store(acc[r][v], d, part);
-        std::copy_n(part, left, y + v * kLanes);
+  for (int i = 0; i < kR * kV; ++i) acc[i / kV][i % kV] = hn::Zero(d);
+  lines += blocks.at[0];
+#pragma GCC unroll 12
+  for (int line = 0; line < kR + kK - 1; ++line, lines = Kept(lines + blocks.line)) {
+#pragma GCC unroll 5
+    for (int kx = 0; kx < kK; ++kx) {
+#pragma GCC unroll 2
+      for (int v = 0; v < kV; ++v) {
+        auto values = hn::LoadU(d, lines + kx + v * kLanes);
+#if HWY_ARCH_X86
+        asm("" : "+v"(values.raw));  // the compiler would load it for each product again
+#endif
+#pragma GCC unroll 8
+        for (int r = 0; r < kR; ++r) {
+          const int ky = line - r;
+          if (ky < 0 || ky >= kK) continue;
+          acc[r][v] = hn::MulAdd(hn::Set(d, w[ky * kK + kx]), values, acc[r][v]);
+        }
       }
     }
   }
+  StoreLines(acc, y, s.out[2], columns);
 }
 
 using Summing = void (*)(const ConvShape&, const PlaneBlocks&, const float*, const float*, float*,
@@ -187,10 +235,14 @@ void Rows(const ConvShape& s, const PlaneBlocks& blocks, const float* x, const f
       {SumWindows<1, 1>, SumWindows<2, 1>, SumWindows<4, 1>, SumWindows<8, 1>},
       {SumWindows<1, 2>, SumWindows<2, 2>, SumWindows<4, 2>},
       {SumWindows<1, 4>, SumWindows<2, 4>}};
-  const Summing* const summings = kSummings[blocks.vectors / 2];
+  static constexpr Summing kSquares[2][2] = {{SumSquares<8, 1, 3>, SumSquares<4, 2, 3>},
+                                             {SumSquares<8, 1, 5>, SumSquares<4, 2, 5>}};
+  const bool is_square = IsSquare(s);
+  const int64_t vectors = is_square ? std::min<int64_t>(blocks.vectors, 2) : blocks.vectors;
+  const Summing* const summings = kSummings[vectors / 2];
   constexpr int64_t kSlack = 4 * kLanes;
   HWY_ALIGN float lines[kLineFloats + kSlack], straight[kLineFloats + kSlack];
-  const int64_t span = WindowSpan(s, 1), width = blocks.vectors * kLanes;
+  const int64_t span = WindowSpan(s, 1), width = vectors * kLanes;
   const int64_t first_line = begin * s.stride[1] - s.pad_begin[1];
   const int64_t line_count = (end - begin - 1) * s.stride[1] + span;
   for (int64_t column = 0; column < s.out[2]; column += blocks.columns) {
@@ -205,10 +257,13 @@ void Rows(const ConvShape& s, const PlaneBlocks& blocks, const float* x, const f
     }
     int64_t power = 3;
     for (int64_t row = begin; row < end;) {
-      while ((int64_t{1} << power) > std::min(end - row, kSums / blocks.vectors)) --power;
+      while ((int64_t{1} << power) > std::min(end - row, kSums / vectors)) --power;
+      const bool is_full = (vectors << power) == kSums;
+      const Summing sum =
+          is_square && is_full ? kSquares[s.kernel[1] / 4][vectors - 1] : summings[power];
       const float* const from = lines + (row - begin) * blocks.step;
       for (int64_t c = 0; c < columns; c += width) {
-        summings[power](s, blocks, from + c, w, y + row * s.out[2] + column + c, columns - c);
+        sum(s, blocks, from + c, w, y + row * s.out[2] + column + c, columns - c);
       }
       row += int64_t{1} << power;
     }

@@ -81,6 +81,10 @@ TEST(ConvPlanes, Sizes) {
   for (const int64_t height : {1, 2, 3, 5, 9, 40}) {
     Check(1, 5, {{height, 5, 1, 1, 2, 2}, {20, 3, 1, 1, 0, 2}});
   }
+  for (const int64_t size : {1, 4, 7, 8, 9, 14, 16, 17, 28, 33, 56, 100}) {
+    Check(1, 3, {{size, 3, 1, 1, 1, 1}, {size + 3, 3, 1, 1, 1, 1}});
+    Check(1, 3, {{size, 5, 1, 1, 2, 2}, {size + 3, 5, 1, 1, 2, 2}});
+  }
   Check(1, 2, {{700, 3, 1, 1, 1, 1}, {9, 3, 1, 1, 1, 1}});   // many blocks of lines
   Check(1, 2, {{5, 3, 1, 1, 1, 1}, {9001, 3, 1, 1, 1, 1}});  // and of columns
   Check(40, 64, {{8, 3, 1, 1, 1, 1}, {8, 3, 1, 1, 1, 1}});   // and of tasks
