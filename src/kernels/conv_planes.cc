@@ -191,9 +191,11 @@ HWY_NOINLINE void SumWindows(const ConvShape& s, const PlaneBlocks& blocks, cons
   StoreLines(acc, y, s.out[2], columns);
 }
 
+#if HWY_TARGET == HWY_AVX3
 // As SumWindows, of a window of kK x kK steps of 1: what is loaded of a line serves all windows
 // that it lies in. To load it for each takes longer than the products, for most vectors begin
-// within a line of the cache and end in the next.
+// within a line of the cache and end in the next. (Of 16 registers there are too few for it: with
+// AVX2 1.1 of the time of some.)
 template <int kR, int kV, int kK>
 HWY_NOINLINE void SumSquares(const ConvShape& s, const PlaneBlocks& blocks, const float* lines,
                              const float* w, float* y, int64_t columns) {
@@ -209,9 +211,7 @@ HWY_NOINLINE void SumSquares(const ConvShape& s, const PlaneBlocks& blocks, cons
 #pragma GCC unroll 2
       for (int v = 0; v < kV; ++v) {
         auto values = hn::LoadU(d, lines + kx + v * kLanes);
-#if HWY_ARCH_X86
         asm("" : "+v"(values.raw));  // the compiler would load it for each product again
-#endif
 #pragma GCC unroll 8
         for (int r = 0; r < kR; ++r) {
           const int ky = line - r;
@@ -223,6 +223,7 @@ HWY_NOINLINE void SumSquares(const ConvShape& s, const PlaneBlocks& blocks, cons
   }
   StoreLines(acc, y, s.out[2], columns);
 }
+#endif
 
 using Summing = void (*)(const ConvShape&, const PlaneBlocks&, const float*, const float*, float*,
                          int64_t);
@@ -235,10 +236,16 @@ void Rows(const ConvShape& s, const PlaneBlocks& blocks, const float* x, const f
       {SumWindows<1, 1>, SumWindows<2, 1>, SumWindows<4, 1>, SumWindows<8, 1>},
       {SumWindows<1, 2>, SumWindows<2, 2>, SumWindows<4, 2>},
       {SumWindows<1, 4>, SumWindows<2, 4>}};
-  static constexpr Summing kSquares[2][2] = {{SumSquares<8, 1, 3>, SumSquares<4, 2, 3>},
-                                             {SumSquares<8, 1, 5>, SumSquares<4, 2, 5>}};
-  const bool is_square = IsSquare(s);
-  const int64_t vectors = is_square ? std::min<int64_t>(blocks.vectors, 2) : blocks.vectors;
+  int64_t vectors = blocks.vectors;
+  Summing full = nullptr;  // makes kSums sums at a time, if windows are such
+#if HWY_TARGET == HWY_AVX3
+  if (IsSquare(s)) {
+    static constexpr Summing kSquares[2][2] = {{SumSquares<8, 1, 3>, SumSquares<4, 2, 3>},
+                                               {SumSquares<8, 1, 5>, SumSquares<4, 2, 5>}};
+    vectors = std::min<int64_t>(vectors, 2);
+    full = kSquares[s.kernel[1] / 4][vectors - 1];
+  }
+#endif
   const Summing* const summings = kSummings[vectors / 2];
   constexpr int64_t kSlack = 4 * kLanes;
   HWY_ALIGN float lines[kLineFloats + kSlack], straight[kLineFloats + kSlack];
@@ -258,9 +265,8 @@ void Rows(const ConvShape& s, const PlaneBlocks& blocks, const float* x, const f
     int64_t power = 3;
     for (int64_t row = begin; row < end;) {
       while ((int64_t{1} << power) > std::min(end - row, kSums / vectors)) --power;
-      const bool is_full = (vectors << power) == kSums;
-      const Summing sum =
-          is_square && is_full ? kSquares[s.kernel[1] / 4][vectors - 1] : summings[power];
+      const bool is_full = full != nullptr && (vectors << power) == kSums;
+      const Summing sum = is_full ? full : summings[power];
       const float* const from = lines + (row - begin) * blocks.step;
       for (int64_t c = 0; c < columns; c += width) {
         sum(s, blocks, from + c, w, y + row * s.out[2] + column + c, columns - c);
