@@ -19,6 +19,8 @@ from bench.peers.cores import cores
 from bench.peers.machine import ROOT
 from bench.peers.outcome import machine
 
+RAW = "operators.json"  # raw numbers, in the folder of the page
+
 
 def arguments() -> argparse.Namespace:
     """Parse the command line."""
@@ -56,12 +58,20 @@ def sweep(options: argparse.Namespace, threads: int, known: dict[str, Any]) -> N
         print(summary(row), flush=True)
 
 
+def publish(out: Path, raw: dict[str, Any]) -> None:
+    """Write what was measured and the page of it: one broken off leaves the tables before."""
+    out.mkdir(parents=True, exist_ok=True)
+    (out / RAW).write_text(json.dumps(raw, indent=0) + "\n")
+    (out / "operator-speed.md").write_text(markdown(raw))
+
+
 def main() -> int:
     """Measure, print a line a row, write the page."""
-    options, here = arguments(), machine()
+    options = arguments()
     allowed = os.sched_getaffinity(0)
-    raw_path = options.out / "operators.json"
+    raw_path = options.out / RAW
     raw = json.loads(raw_path.read_text()) if raw_path.exists() else {"rows": {}}
+    raw |= {"machine": machine(), "version": onnxruntime.__version__}
     names = {case.name for case in all_cases()}
     for threads in options.threads:
         os.sched_setaffinity(0, allowed)
@@ -69,11 +79,7 @@ def main() -> int:
         known = raw["rows"].setdefault(str(threads), {})
         sweep(options, threads, known)
         raw["rows"][str(threads)] = {n: row for n, row in known.items() if n in names}
-    raw |= {"machine": here, "version": onnxruntime.__version__}
-    options.out.mkdir(parents=True, exist_ok=True)
-    raw_path.write_text(json.dumps(raw, indent=0) + "\n")
-    page = options.out / "operator-speed.md"
-    page.write_text(markdown(raw))
+        publish(options.out, raw)
     return 0
 
 
