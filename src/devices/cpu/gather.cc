@@ -5,6 +5,7 @@
 
 #include "base/mapped_file.h"
 #include "devices/cpu/families.h"
+#include "devices/cpu/index_lattice.h"
 #include "kernels/slices.h"
 #include "kernels/strided_copy.h"
 
@@ -64,6 +65,38 @@ std::shared_ptr<const MappedFile> FileToReadFrom(const BindRequest& request, int
   return gathered <= table->bytes() / 4 ? request.packs.FileOf(*table) : nullptr;
 }
 
+// What a lattice over `line` names, for each of its outer positions, one behind the other.
+Bound ReadLattice(const IndexLattice& lattice, std::span<const int64_t> dims, const Line& line,
+                  int width) {
+  std::vector<int64_t> sizes{line.outer}, from{line.size * line.inner};
+  for (size_t d = 0; d < dims.size(); ++d) {
+    sizes.push_back(dims[d]);
+    from.push_back(lattice.strides[d] * line.inner);
+  }
+  sizes.push_back(line.inner);
+  from.push_back(1);
+  Bound bound;
+  bound.packed = 1U << 1;
+  bound.run = [plan = PrepareStridedCopy(sizes, from, RowMajorStrides(sizes), width),
+               first = lattice.first * line.inner * width](const StepArgs& args) {
+    StridedCopy(plan, static_cast<const char*>(args.in[0]) + first, args.out[0], args.parallel);
+  };
+  return bound;
+}
+
+BindResult NoLattice() { return Refuse("indices are not constant, or not in even steps"); }
+
+BindResult BindGatherLattice(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  const Operand& indices = request.inputs[1];
+  const int width = BitWidth(x.dtype) / 8;
+  if (width == 0) return Refuse("elements of type {} are packed", Name(x.dtype));
+  const Line line = Around(x, AxisOf(request));
+  const auto lattice = LatticeOf(request, indices, {&line.size, 1}, false);
+  if (!lattice) return NoLattice();
+  return ReadLattice(*lattice, indices.dims, line, width);
+}
+
 BindResult BindGather(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Operand& indices = request.inputs[1];
@@ -110,6 +143,16 @@ BindResult BindGatherElements(const BindRequest& request) {
   return bound;
 }
 
+// The axes that index vectors without batches go into, and the elements of what each names.
+std::pair<std::span<const int64_t>, int64_t> AxesAndSlice(const Operand& x,
+                                                          const Operand& indices) {
+  const std::span<const int64_t> dims = x.dims;
+  const auto depth = static_cast<size_t>(indices.dims.back());
+  int64_t slice = 1;
+  for (const int64_t size : dims.subspan(depth)) slice *= size;
+  return {dims.first(depth), slice};
+}
+
 BindResult BindGatherNd(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Operand& indices = request.inputs[1];
@@ -128,6 +171,19 @@ BindResult BindGatherNd(const BindRequest& request) {
     Check(at, GatherNd(args.in[0], at, args.out[0], batch, dims, count, bytes, args.parallel));
   };
   return bound;
+}
+
+BindResult BindGatherNdLattice(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  const Operand& indices = request.inputs[1];
+  const int width = BitWidth(x.dtype) / 8;
+  if (width == 0) return Refuse("elements of type {} are packed", Name(x.dtype));
+  if (request.node.attributes.Int("batch_dims") != 0) return Refuse("there are batches");
+  const auto [axes, slice] = AxesAndSlice(x, indices);
+  const auto lattice = LatticeOf(request, indices, axes, true);
+  if (!lattice) return NoLattice();
+  const std::span<const int64_t> dims = std::span(indices.dims).first(indices.dims.size() - 1);
+  return ReadLattice(*lattice, dims, {1, 1, slice}, width);
 }
 
 bool ReductionOf(const BindRequest& request, ScatterReduction* reduction) {
@@ -220,6 +276,35 @@ BindResult BindScatterElements(const BindRequest& request) {
   return bound;
 }
 
+// Updates that stay where they are put, and of which none meets another.
+BindResult BindScatterNdLattice(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  const Operand& indices = request.inputs[1];
+  const int width = BitWidth(x.dtype) / 8;
+  if (width == 0) return Refuse("elements of type {} are packed", Name(x.dtype));
+  ScatterReduction reduction;
+  if (!ReductionOf(request, &reduction) || reduction != ScatterReduction::kNone) {
+    return Refuse("updates are reduced");
+  }
+  const auto [axes, slice] = AxesAndSlice(x, indices);
+  const auto lattice = LatticeOf(request, indices, axes, true);
+  std::vector<int64_t> dims(indices.dims.begin(), indices.dims.end() - 1);
+  if (!lattice || !lattice->IsApart(dims)) return NoLattice();
+  std::vector<int64_t> to;
+  for (const int64_t stride : lattice->strides) to.push_back(stride * slice);
+  dims.push_back(slice);
+  to.push_back(1);
+  Bound bound;
+  bound.inplace = 1;
+  bound.packed = 1U << 1;
+  bound.run = [plan = PrepareStridedCopy(dims, RowMajorStrides(dims), to, width),
+               canvas = Canvas(x), first = lattice->first * slice * width](const StepArgs& args) {
+    canvas.Fill(args.out[0], args.in[0], args.parallel);
+    StridedCopy(plan, args.in[2], static_cast<char*>(args.out[0]) + first, args.parallel);
+  };
+  return bound;
+}
+
 BindResult BindScatterNd(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Operand& indices = request.inputs[1];
@@ -227,9 +312,9 @@ BindResult BindScatterNd(const BindRequest& request) {
   if (!ReductionOf(request, &reduction)) return Refuse("reduction is unknown");
   const int64_t depth = indices.dims.back();
   if (depth == 0) return Refuse("indices are empty");
-  int64_t slice = 1;
-  for (int64_t i = depth; i < x.rank(); ++i) slice *= x.dims[i];
-  const std::vector<int64_t> dims(x.dims.begin(), x.dims.begin() + depth);
+  const auto [axes, slice_size] = AxesAndSlice(x, indices);
+  const std::vector<int64_t> dims(axes.begin(), axes.end());
+  const int64_t slice = slice_size;  // a binding, which lambdas do not take
   Bound bound;
   bound.inplace = 1;
   const bool known = WithScatterType(x.dtype, reduction, [&](auto tag) {
@@ -245,11 +330,12 @@ BindResult BindScatterNd(const BindRequest& request) {
   return bound;
 }
 
-constexpr Implementation kGather[] = {{"rows", BindGather}};
+constexpr Implementation kGather[] = {{"strides", BindGatherLattice}, {"rows", BindGather}};
 constexpr Implementation kGatherElements[] = {{"elements", BindGatherElements}};
-constexpr Implementation kGatherNd[] = {{"slices", BindGatherNd}};
+constexpr Implementation kGatherNd[] = {{"strides", BindGatherNdLattice}, {"slices", BindGatherNd}};
 constexpr Implementation kScatterElements[] = {{"elements", BindScatterElements}};
-constexpr Implementation kScatterNd[] = {{"slices", BindScatterNd}};
+constexpr Implementation kScatterNd[] = {{"strides", BindScatterNdLattice},
+                                         {"slices", BindScatterNd}};
 
 }  // namespace
 
