@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from bench.operators.case import C, Case, Unique, X, rows
 
 SIZES = "f32 i64 u8 f16"
@@ -62,6 +64,11 @@ def table() -> Iterator[Case]:
     )
     yield from rows("ScatterElements", "f32 i64 u8", [A, Unique(1, 1024, type="i64"), X(1, 1024)])
     yield from rows("ScatterElements", "f32", [A, index(1024, 1024, high=1024), A], reduction="max")
+    # Windows that overlap, and a slice that is assigned to, as exporters write them.
+    windows = np.arange(0, 960, 8)[:, None] + np.arange(64)
+    yield from rows("Gather", "f32 f16", [X(128, 1024), C(windows)], axis=1)
+    columns = np.stack(np.meshgrid(np.arange(1024), np.arange(512), indexing="ij"), -1)
+    yield from rows("ScatterND", "f32 f16", [A, C(columns), X(1024, 512)])
     rowset = Unique(1024, 1, type="i64")
     yield from rows("ScatterND", "f32 i64 u8", [A, rowset, A])
     for reduction in ("add", "mul", "max"):
