@@ -63,6 +63,18 @@ def collection() -> dict[str, Model]:
     return {model.name: model for model in MODELS}
 
 
+def survey() -> dict[str, Model]:
+    """Architectures beyond the collection by name, in the order in which tables list them."""
+    from bench.models.surveyed import SURVEY
+
+    return {model.name: model for model in SURVEY}
+
+
+def _model(name: str) -> Model:
+    known = collection()
+    return known[name] if name in known else survey()[name]
+
+
 def ensure(name: str, folder: Path = DEFAULT_FOLDER) -> Path:
     """Path of model `name`; it is written first if it is not there yet.
 
@@ -73,7 +85,7 @@ def ensure(name: str, folder: Path = DEFAULT_FOLDER) -> Path:
     """
     path = folder / f"{name}.onnx"
     if not path.exists():
-        model = collection()[name]
+        model = _model(name)
         folder.mkdir(parents=True, exist_ok=True)
         # External data is named after the file, so the whole is written elsewhere under its final
         # name, then moved, the graph last. Two processes may do so at once: both write the same.
@@ -89,7 +101,7 @@ def cases(name: str) -> dict[str, Case]:
 
     The values depend on the names of model and case alone, so that separate processes agree.
     """
-    model = collection()[name]
+    model = _model(name)
     result: dict[str, Case] = {}
     for sizes in model.sizes:
         case = "x".join(str(size) for size in sizes)

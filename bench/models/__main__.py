@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from bench.models import DEFAULT_FOLDER, collection, ensure
+from bench.models import DEFAULT_FOLDER, collection, ensure, survey
 
 
 def main() -> int:
@@ -15,9 +15,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.models", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help="models to write (default: all)")
     parser.add_argument("--out", type=Path, default=DEFAULT_FOLDER, help="folder (%(default)s)")
+    parser.add_argument("--survey", action="store_true", help="those of the survey instead")
     parser.add_argument("--list", action="store_true", help="list the names and stop")
     arguments = parser.parse_args()
-    known = collection()
+    known = survey() if arguments.survey else collection()
     if arguments.list:
         print("\n".join(known))
         return 0

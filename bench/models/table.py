@@ -36,11 +36,12 @@ Arrays = dict[str, np.ndarray]
 # ---- where models come from ----------------------------------------------------------------------
 
 
-def exported(module: str, function: str) -> Callable[[Path], None]:
-    """A writer that calls `function` of `bench.models.<module>`, imported when it is called."""
+def exported(module: str, function: str, *before: str) -> Callable[[Path], None]:
+    """A writer that calls `function` of `bench.models.<module>`, imported when it is called, with
+    the path behind the arguments `before`."""
 
     def write(path: Path) -> None:
-        getattr(importlib.import_module(f"bench.models.{module}"), function)(path)
+        getattr(importlib.import_module(f"bench.models.{module}"), function)(*before, path)
 
     return write
 

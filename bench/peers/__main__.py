@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.models import cases, collection, ensure
+from bench.models import cases, collection, ensure, survey
 from bench.peers import goals, machine, roofline
 from bench.peers.cores import checks
 from bench.peers.engines import ENGINES, REFERENCE
@@ -23,8 +23,11 @@ from bench.peers.outcome import (
     pages,
     publish,
 )
-from bench.peers.report import OURS, PAGE, Entry, markdown, overview
+from bench.peers.report import OURS, PAGE, SURVEY_PAGE, Entry, markdown, overview
 from bench.peers.work import Work
+
+
+SURVEY_ENGINES = ["sardonyx", "onnxruntime", "openvino"]  # which are the fastest on most models
 
 
 def arguments() -> argparse.Namespace:
@@ -32,12 +35,17 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="./dev bench peers",
         description=__doc__,
-        epilog="The outcome of a whole run goes to the folder of docs/ that is named after the "
-        "processor's design, that of a partial or quick one to build/peers/, unless --out says "
-        "otherwise.",
+        epilog="The outcome of a whole run, or of the survey, goes to the folder of docs/ that is "
+        "named after the processor's design, that of a partial or quick one to build/peers/, unless "
+        "--out says otherwise.",
     )
     add = parser.add_argument
     add("--models", type=comma_list, help=f"of: {', '.join(collection())}", metavar="A,B")
+    add(
+        "--survey",
+        action="store_true",
+        help=f"instead {len(survey())} architectures beyond those that the goals name",
+    )
     add("--engines", type=comma_list, metavar="A,B", help=f"of: {', '.join(ENGINES)}")
     add("--threads", type=comma_list, default=["1", "2"], metavar="N,M", help="default: 1,2")
     add("--rounds", type=int, help="turns of each engine (default 9)")
@@ -48,14 +56,18 @@ def arguments() -> argparse.Namespace:
     add("--quick", action="store_true", help="3 turns of 0.1 s, 1 load, 20 s at most an answer")
     add("--out", type=Path, help="folder for benchmarks.md, .svg and .json")
     options = parser.parse_args()
-    check_names(parser, options.models or [], collection())
+    known = survey() if options.survey else collection()
+    check_names(parser, options.models or [], known)
     check_names(parser, options.engines or [], ENGINES)
     if not all(count.isdigit() and int(count) > 0 for count in options.threads):
         parser.error("--threads takes positive numbers, for example 1,2")
     partial = options.quick or options.models or options.engines
     options.out = options.out or (ROOT / "build/peers" if partial else pages())
-    options.models = options.models or [m.name for m in collection().values() if m.benchmarked]
-    options.engines = options.engines or list(ENGINES)
+    options.page = SURVEY_PAGE if options.survey else PAGE
+    options.models = options.models or [
+        m.name for m in known.values() if m.benchmarked or options.survey
+    ]
+    options.engines = options.engines or (SURVEY_ENGINES if options.survey else list(ENGINES))
     defaults = {"rounds": 3, "seconds": 0.1, "loads": 1, "limit": 20.0}
     if not options.quick:
         defaults = {"rounds": 9, "seconds": 0.25, "loads": 3, "limit": 120.0}
@@ -81,12 +93,18 @@ def summary(results: dict[str, Result]) -> str:
     return ", ".join(parts)
 
 
+def twin_of(name: str) -> str:
+    """The float32 model that this one is a narrower form of, or nothing."""
+    known = collection()
+    return known[name].twin if name in known else ""
+
+
 def new_entry(name: str, case: str, threads: int) -> Entry:
     """What is known of a model before anything is measured."""
     entry: Entry = {"model": name, "case": case, "threads": threads}
     if goals.goal(name).has_limits and (floor := roofline.work(ensure(name), cases(name)[case])):
         entry |= {"work": floor._asdict(), "limits": []}
-    if collection()[name].twin:
+    if twin_of(name):
         entry["beside_twin"] = []
     return entry
 
@@ -121,7 +139,7 @@ def measure_model(
             before[engine] = result
     entry["results"] = {engine: result.to_json() for engine, result in before.items()}
     if "beside_twin" in entry and OURS in pythons:
-        both = [path, ensure(collection()[name].twin)]
+        both = [path, ensure(twin_of(name))]
         with contextlib.suppress(Failure):  # the rows of the two tell of it
             narrow, wide = measure_side_by_side(pythons[OURS], OURS, both, feeds, **how)
             entry["beside_twin"] += [one / other for one, other in zip(narrow, wide, strict=True)]
@@ -149,8 +167,8 @@ def measure_all(options: argparse.Namespace, raw: dict[str, Any]) -> None:
             raw["versions"] |= {e: r.version for e, r in before.items() if r.version}
         raw["options"]["runs"] = run + 1
         raw["cores"] = dict(checks)
-        page = markdown(raw, f"{PAGE}.svg")
-        publish(raw, options.out / PAGE, page, "bench.peers.plot")
+        page = markdown(raw, f"{options.page}.svg")
+        publish(raw, options.out / options.page, page, "bench.peers.plot")
         if options.out.resolve() == pages():
             write_overview(options.out.parent)
 
@@ -159,7 +177,8 @@ def write_overview(folder: Path) -> None:
     """Write the page that shows what was measured on every kind of machine."""
     found = {path.parent.name: path for path in folder.glob(f"*/{PAGE}.json")}
     outcomes = {kind: json.loads(path.read_text()) for kind, path in found.items()}
-    (folder / f"{PAGE}.md").write_text(overview(outcomes))
+    surveyed = {path.parent.name for path in folder.glob(f"*/{SURVEY_PAGE}.json")}
+    (folder / f"{PAGE}.md").write_text(overview(outcomes, surveyed))
 
 
 def main() -> int:

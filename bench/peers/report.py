@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from bench.peers import goals
@@ -15,6 +15,7 @@ OURS = "sardonyx"
 COMPILED = "engine_file"
 WRONG = 10.0  # an output further than this many tolerances away is called wrong
 PAGE = "benchmarks"  # name of the outcome's files
+SURVEY_PAGE = "architectures"  # of the survey's
 
 WRITTEN = "Written by `./dev bench peers`; edit `bench/peers/report.py`, not this page."
 RATIOS = (
@@ -318,8 +319,9 @@ def described(machine: dict[str, Any]) -> str:
     return f"{name} ({design})" if design else name
 
 
-def overview(outcomes: dict[str, dict[str, Any]]) -> str:
-    """The page above those of each kind of machine, by the name of its folder: plots and goals."""
+def overview(outcomes: dict[str, dict[str, Any]], surveyed: Collection[str] = ()) -> str:
+    """The page above those of each kind of machine, by the name of its folder: plots and goals;
+    of the kinds `surveyed` there is a page of the survey too."""
     lines = ["# Sardonyx and its peers", "", WRITTEN, "", RATIOS]
     for kind, raw in sorted(outcomes.items()):
         machine = raw["machine"]
@@ -328,7 +330,8 @@ def overview(outcomes: dict[str, dict[str, Any]]) -> str:
             f"## {described(machine)}, {machine['cores']} cores, {raw['date'][:10]}",
             "",
             "Model by model, with loading, memory and deviations: "
-            f"[{kind}/{PAGE}.md]({kind}/{PAGE}.md).",
+            f"[{kind}/{PAGE}.md]({kind}/{PAGE}.md)."
+            + f" [Many more architectures]({kind}/{SURVEY_PAGE}.md)." * (kind in surveyed),
             "",
             f"![Latency relative to {ENGINES[REFERENCE].title}]({kind}/{PAGE}.svg)",
         ]

@@ -221,6 +221,22 @@ Rewrite SinkThroughUnsqueeze(Node& node, PassContext& context, const Perm& perm)
       node, {Transpose(Unsqueeze(maker.Wrap(node.input(0)->producer->input(0)), front), after)});
 }
 
+// Whether a reshape leaves dimension 0 as it is: the same symbol, or a symbol that can have no other
+// size than the one asked for, since all the rest is known. Exporters that were shown a batch of
+// one write such.
+bool StaysFirst(const Dims& from, const Dims& to) {
+  if (from[0] == to[0]) return true;
+  if (from[0].known()) return false;
+  int64_t before = 1, after = 1;  // elements of an item
+  for (size_t i = 1; i < from.size(); ++i) {
+    if (!from[i].known() || __builtin_mul_overflow(before, from[i].value(), &before)) return false;
+  }
+  for (size_t i = 1; i < to.size(); ++i) {
+    if (!to[i].known() || __builtin_mul_overflow(after, to[i].value(), &after)) return false;
+  }
+  return to[0].known() && before == after && before > 0;
+}
+
 // The reshape behind a channel shuffle, [N, g, c, rest...] to [N, g * c, rest...] of a transposed
 // [N, rest..., {g, c}]: only g and c change places, then channels-last they become one.
 Rewrite SinkThroughShuffle(Node& node, PassContext& context, const Perm& perm) {
@@ -269,7 +285,7 @@ Rewrite SinkThroughReshape(Node& node, PassContext& context, const Perm& perm) {
   }
   const Dims& from = *node.input(0)->fact.shape;
   const Dims& to = *node.output()->fact.shape;
-  if (to.size() < 2 || !(from[0] == to[0])) return NoMatch{};
+  if (to.size() < 2 || !StaysFirst(from, to)) return NoMatch{};
   // The dimensions that C becomes, then the spatial ones: [N, C] or [N, g, C/g].
   size_t channels = 0;
   if (from[1] == to[1]) {
