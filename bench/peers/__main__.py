@@ -26,7 +26,6 @@ from bench.peers.outcome import (
 from bench.peers.report import OURS, PAGE, SURVEY_PAGE, Entry, markdown, overview
 from bench.peers.work import Work
 
-
 SURVEY_ENGINES = ["sardonyx", "onnxruntime", "openvino"]  # which are the fastest on most models
 
 

@@ -32,7 +32,7 @@ GOALS = (
     Goal("int8", 0.85, ("*int8*", "*qoperator*", "*qdq*"), True),
     Goal("overhead", 0.50, ("one_add",)),
     Goal("trees", 0.50, ("*forest*", "*boosted*", "trees_*")),
-    Goal("decode", 1.00, ("*decode*",), True),
+    Goal("decode", 1.00, ("*_decode",), True),
     Goal("ResNet-50", 0.80, ("resnet50",), True),
     Goal("U-Net", 0.85, ("unet",), True),
     Goal("transformers", 0.92, ("vit_s", "bert_base", "gpt2"), True),

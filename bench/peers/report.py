@@ -331,7 +331,8 @@ def overview(outcomes: dict[str, dict[str, Any]], surveyed: Collection[str] = ()
             "",
             "Model by model, with loading, memory and deviations: "
             f"[{kind}/{PAGE}.md]({kind}/{PAGE}.md)."
-            + f" [Many more architectures]({kind}/{SURVEY_PAGE}.md)." * (kind in surveyed),
+            + f" [Many more architectures]({kind}/{SURVEY_PAGE}.md)."
+            * (kind in surveyed),
             "",
             f"![Latency relative to {ENGINES[REFERENCE].title}]({kind}/{PAGE}.svg)",
         ]

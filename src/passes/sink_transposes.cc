@@ -221,9 +221,9 @@ Rewrite SinkThroughUnsqueeze(Node& node, PassContext& context, const Perm& perm)
       node, {Transpose(Unsqueeze(maker.Wrap(node.input(0)->producer->input(0)), front), after)});
 }
 
-// Whether a reshape leaves dimension 0 as it is: the same symbol, or a symbol that can have no other
-// size than the one asked for, since all the rest is known. Exporters that were shown a batch of
-// one write such.
+// Whether a reshape leaves dimension 0 as it is: the same symbol, or a symbol that can have no
+// other size than the one asked for, since all the rest is known. Exporters that were shown a batch
+// of one write such.
 bool StaysFirst(const Dims& from, const Dims& to) {
   if (from[0] == to[0]) return true;
   if (from[0].known()) return false;

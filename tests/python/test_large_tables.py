@@ -79,3 +79,35 @@ def test_an_unaligned_table_is_not_copied(tmp_path: Path, padding: int) -> None:
     rows = np.array([[3, -1, ROWS // 2]])
     np.testing.assert_array_equal(session.run({"rows": rows})["y"], TABLE[rows])
     assert resident_kib() - before < 8192
+
+
+@pytest.mark.parametrize("padding", range(4))
+@pytest.mark.parametrize("size", [10000, ROWS])  # the larger is read from the file
+def test_positions_that_follow_from_a_shape(tmp_path: Path, size: int, padding: int) -> None:
+    """The plan knows such indices, and that they go in even steps."""
+    table, count = TABLE[:size], 300
+    constants = [
+        numpy_helper.from_array(table, "table"),
+        numpy_helper.from_array(np.arange(1024), "all"),
+        numpy_helper.from_array(np.array([0]), "zero"),
+    ]
+    nodes = [
+        helper.make_node("Shape", ["x"], ["count"]),
+        helper.make_node("Slice", ["all", "zero", "count"], ["positions"]),
+        helper.make_node("Gather", ["table", "positions"], ["y"], name="embed"),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g" * (1 + padding),
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", WIDTH])],
+        constants,
+    )
+    path = tmp_path / "positions.onnx"
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    onnx.save(model, path)
+    before = resident_kib()
+    session = sardonyx.load(path)
+    y = session.run({"x": np.zeros(count, np.float32)})["y"]
+    np.testing.assert_array_equal(y, table[:count])
+    assert resident_kib() - before < 4096

@@ -77,6 +77,7 @@ Bound ReadLattice(const IndexLattice& lattice, std::span<const int64_t> dims, co
   from.push_back(1);
   Bound bound;
   bound.packed = 1U << 1;
+  bound.unaligned = 1U << 0;
   bound.run = [plan = PrepareStridedCopy(sizes, from, RowMajorStrides(sizes), width),
                first = lattice.first * line.inner * width](const StepArgs& args) {
     StridedCopy(plan, static_cast<const char*>(args.in[0]) + first, args.out[0], args.parallel);
@@ -92,6 +93,10 @@ BindResult BindGatherLattice(const BindRequest& request) {
   const int width = BitWidth(x.dtype) / 8;
   if (width == 0) return Refuse("elements of type {} are packed", Name(x.dtype));
   const Line line = Around(x, AxisOf(request));
+  const int64_t gathered = ByteSize(x.dtype, line.inner) * indices.size();
+  if (line.outer == 1 && FileToReadFrom(request, gathered) != nullptr) {
+    return Refuse("few rows of a large table are read from its file");
+  }
   const auto lattice = LatticeOf(request, indices, {&line.size, 1}, false);
   if (!lattice) return NoLattice();
   return ReadLattice(*lattice, indices.dims, line, width);

@@ -17,8 +17,7 @@ struct IndexLattice {
   int64_t first = 0;
   std::vector<int64_t> strides;  // of each dimension of the indices; 0 for one of size 1
 
-  // Whether no place of indices of these dimensions is named twice, and each thus has `slice`
-  // elements of its own. May say no where it is so.
+  // Whether no place is named twice by indices of these dimensions. May say no where it is so.
   bool IsApart(std::span<const int64_t> dims) const;
 };
 
