@@ -34,9 +34,9 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="./dev bench peers",
         description=__doc__,
-        epilog="The outcome of a whole run, or of the survey, goes to the folder of docs/ that is "
-        "named after the processor's design, that of a partial or quick one to build/peers/, unless "
-        "--out says otherwise.",
+        epilog="The outcome of a whole run, or of the survey, goes to the folder of docs/ that "
+        "is named after the processor's design, that of a partial or quick one to build/peers/, "
+        "unless --out says otherwise.",
     )
     add = parser.add_argument
     add("--models", type=comma_list, help=f"of: {', '.join(collection())}", metavar="A,B")
