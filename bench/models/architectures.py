@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +10,7 @@ import transformers as hf
 from torch import nn
 
 from bench.models import cases
-from bench.models.export import enliven, seeded
+from bench.models.export import enliven, export, seeded
 
 VOCABULARY = {"vocab_size": 5000, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
 SMALL = {"hidden_size": 384, "num_attention_heads": 6, "intermediate_size": 1536}
@@ -26,23 +24,18 @@ DECODER = {
 }
 GROUPED = {**DECODER, "num_key_value_heads": 2, "head_dim": 64}
 
-#: By name: the class of `transformers`, its part that is taken ("" for all), the configuration's
-#: class and what it is made with.
-NETWORKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
+#: By name: the class of `transformers`, and what its configuration is made with.
+NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     # Pictures
     "beit": (
         "BeitModel",
-        "",
-        "BeitConfig",
         {"num_hidden_layers": 3, "use_relative_position_bias": True},
     ),
-    "bit": ("BitModel", "", "BitConfig", {"depths": [2, 2, 4, 2]}),
-    "convnext_v2": ("ConvNextV2Model", "", "ConvNextV2Config", {"depths": [2, 2, 4, 2]}),
-    "cvt": ("CvtModel", "", "CvtConfig", {"depth": [1, 2, 4]}),
+    "bit": ("BitModel", {"depths": [2, 2, 4, 2]}),
+    "convnext_v2": ("ConvNextV2Model", {"depths": [2, 2, 4, 2]}),
+    "cvt": ("CvtModel", {"depth": [1, 2, 4]}),
     "detr": (
         "DetrModel",
-        "",
-        "DetrConfig",
         {
             "backbone_config": hf.ResNetConfig(
                 depths=[2, 2, 2, 2],
@@ -60,14 +53,10 @@ NETWORKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     ),
     "dinov2": (
         "Dinov2Model",
-        "",
-        "Dinov2Config",
         {"hidden_size": 384, "num_attention_heads": 6, "num_hidden_layers": 4, "image_size": 224},
     ),
     "dpt": (
         "DPTForDepthEstimation",
-        "",
-        "DPTConfig",
         {
             **SMALL,
             "num_hidden_layers": 4,
@@ -78,8 +67,6 @@ NETWORKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     ),
     "efficientnet_b2": (
         "EfficientNetModel",
-        "",
-        "EfficientNetConfig",
         {
             "width_coefficient": 1.1,
             "depth_coefficient": 1.2,
@@ -87,21 +74,19 @@ NETWORKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
             "hidden_dim": 1408,
         },
     ),
-    "focalnet": ("FocalNetModel", "", "FocalNetConfig", {"depths": [2, 2, 2, 2]}),
-    "hiera": ("HieraModel", "", "HieraConfig", {"depths": [1, 2, 4, 2]}),
-    "levit": ("LevitModel", "", "LevitConfig", {}),
-    "mobilenet_v1": ("MobileNetV1Model", "", "MobileNetV1Config", {}),
-    "mobile_vit": ("MobileViTModel", "", "MobileViTConfig", {"image_size": 256}),
-    "mobile_vit_v2": ("MobileViTV2Model", "", "MobileViTV2Config", {"image_size": 256}),
-    "poolformer": ("PoolFormerModel", "", "PoolFormerConfig", {}),
-    "pvt": ("PvtModel", "", "PvtConfig", {}),
-    "pvt_v2": ("PvtV2Model", "", "PvtV2Config", {}),
-    "regnet_x": ("RegNetModel", "", "RegNetConfig", {"layer_type": "x"}),
-    "rt_detr": ("RTDetrForObjectDetection", "", "RTDetrConfig", {"anchor_image_size": None}),
+    "focalnet": ("FocalNetModel", {"depths": [2, 2, 2, 2]}),
+    "hiera": ("HieraModel", {"depths": [1, 2, 4, 2]}),
+    "levit": ("LevitModel", {}),
+    "mobilenet_v1": ("MobileNetV1Model", {}),
+    "mobile_vit": ("MobileViTModel", {"image_size": 256}),
+    "mobile_vit_v2": ("MobileViTV2Model", {"image_size": 256}),
+    "poolformer": ("PoolFormerModel", {}),
+    "pvt": ("PvtModel", {}),
+    "pvt_v2": ("PvtV2Model", {}),
+    "regnet_x": ("RegNetModel", {"layer_type": "x"}),
+    "rt_detr": ("RTDetrForObjectDetection", {"anchor_image_size": None}),
     "sam_vision": (
         "SamVisionModel",
-        "",
-        "SamVisionConfig",
         {
             "hidden_size": 384,
             "num_attention_heads": 6,
@@ -110,26 +95,20 @@ NETWORKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
             "global_attn_indexes": [3],
         },
     ),
-    "segformer": ("SegformerForSemanticSegmentation", "", "SegformerConfig", {}),
-    "siglip": ("SiglipVisionModel", "", "SiglipVisionConfig", {"num_hidden_layers": 3}),
-    "superpoint": ("SuperPointForKeypointDetection", "encoder", "SuperPointConfig", {}),
-    "swin": ("SwinModel", "", "SwinConfig", {"depths": [2, 2, 2, 2]}),
+    "segformer": ("SegformerForSemanticSegmentation", {}),
+    "siglip": ("SiglipVisionModel", {"num_hidden_layers": 3}),
+    "superpoint": ("SuperPointForKeypointDetection", {}),
+    "swin": ("SwinModel", {"depths": [2, 2, 2, 2]}),
     "swin_v2": (
         "Swinv2Model",
-        "",
-        "Swinv2Config",
         {"image_size": 256, "window_size": 8, "depths": [2, 2, 2, 2]},
     ),
     "swin2_super_resolution": (
         "Swin2SRForImageSuperResolution",
-        "",
-        "Swin2SRConfig",
         {"embed_dim": 60, "depths": [2, 2], "num_heads": [6, 6], "upscale": 2},
     ),
     "upernet": (
         "UperNetForSemanticSegmentation",
-        "",
-        "UperNetConfig",
         {
             "backbone_config": hf.ConvNextConfig(
                 depths=[1, 1, 2, 1],
@@ -142,8 +121,6 @@ NETWORKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     ),
     "vit_det": (
         "VitDetModel",
-        "",
-        "VitDetConfig",
         {
             "hidden_size": 384,
             "num_attention_heads": 6,
@@ -155,8 +132,6 @@ NETWORKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     ),
     "yolos": (
         "YolosForObjectDetection",
-        "",
-        "YolosConfig",
         {
             "hidden_size": 192,
             "num_attention_heads": 3,
@@ -166,20 +141,16 @@ NETWORKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
         },
     ),
     # Sound and series
-    "ast": ("ASTModel", "", "ASTConfig", {"num_hidden_layers": 3}),
+    "ast": ("ASTModel", {"num_hidden_layers": 3}),
     "clap_audio": (
         "ClapAudioModel",
-        "",
-        "ClapAudioConfig",
         {"depths": [2, 2, 2, 2], "enable_fusion": False},
     ),
-    "dac_decoder": ("DacModel", "decoder", "DacConfig", {}),
-    "encodec_decoder": ("EncodecModel", "decoder", "EncodecConfig", {}),
-    "hifi_gan": ("SpeechT5HifiGan", "", "SpeechT5HifiGanConfig", {}),
+    "dac_decoder": ("DacModel", {}),
+    "encodec_decoder": ("EncodecModel", {}),
+    "hifi_gan": ("SpeechT5HifiGan", {}),
     "patchtst": (
         "PatchTSTForPrediction",
-        "",
-        "PatchTSTConfig",
         {
             "num_input_channels": 7,
             "context_length": 512,
@@ -188,17 +159,13 @@ NETWORKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
             "prediction_length": 96,
         },
     ),
-    "wav2vec2": ("Wav2Vec2Model", "", "Wav2Vec2Config", {"num_hidden_layers": 3}),
+    "wav2vec2": ("Wav2Vec2Model", {"num_hidden_layers": 3}),
     "wav2vec2_conformer": (
         "Wav2Vec2ConformerModel",
-        "",
-        "Wav2Vec2ConformerConfig",
         {**SMALL, "num_hidden_layers": 2},
     ),
     "whisper_encoder": (
         "WhisperModel",
-        "encoder",
-        "WhisperConfig",
         {
             "d_model": 384,
             "encoder_layers": 4,
@@ -210,8 +177,6 @@ NETWORKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     # Texts
     "albert": (
         "AlbertModel",
-        "",
-        "AlbertConfig",
         {
             **VOCABULARY,
             "hidden_size": 768,
@@ -222,15 +187,11 @@ NETWORKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     ),
     "bloom": (
         "BloomForCausalLM",
-        "",
-        "BloomConfig",
         {**VOCABULARY, "hidden_size": 512, "n_layer": 4, "n_head": 8, "use_cache": False},
     ),
-    "clip_text": ("CLIPTextModel", "", "CLIPTextConfig", {**VOCABULARY, "num_hidden_layers": 4}),
+    "clip_text": ("CLIPTextModel", {**VOCABULARY, "num_hidden_layers": 4}),
     "deberta_v2": (
         "DebertaV2Model",
-        "",
-        "DebertaV2Config",
         {
             **VOCABULARY,
             **SMALL,
@@ -242,14 +203,12 @@ NETWORKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
             "share_att_key": True,
         },
     ),
-    "fnet": ("FNetModel", "", "FNetConfig", {**VOCABULARY, "num_hidden_layers": 3}),
-    "gemma2": ("Gemma2ForCausalLM", "", "Gemma2Config", GROUPED),
-    "layoutlm": ("LayoutLMModel", "", "LayoutLMConfig", {**VOCABULARY, "num_hidden_layers": 3}),
-    "llama": ("LlamaForCausalLM", "", "LlamaConfig", GROUPED),
+    "fnet": ("FNetModel", {**VOCABULARY, "num_hidden_layers": 3}),
+    "gemma2": ("Gemma2ForCausalLM", GROUPED),
+    "layoutlm": ("LayoutLMModel", {**VOCABULARY, "num_hidden_layers": 3}),
+    "llama": ("LlamaForCausalLM", GROUPED),
     "longformer": (
         "LongformerModel",
-        "",
-        "LongformerConfig",
         {
             **VOCABULARY,
             **SMALL,
@@ -260,14 +219,10 @@ NETWORKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     ),
     "mamba": (
         "MambaForCausalLM",
-        "",
-        "MambaConfig",
         {**VOCABULARY, "hidden_size": 256, "num_hidden_layers": 2, "use_cache": False},
     ),
     "modern_bert": (
         "ModernBertModel",
-        "",
-        "ModernBertConfig",
         {
             **VOCABULARY,
             **SMALL,
@@ -277,11 +232,9 @@ NETWORKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
             "sep_token_id": 2,
         },
     ),
-    "mpnet": ("MPNetModel", "", "MPNetConfig", {**VOCABULARY, "num_hidden_layers": 3}),
+    "mpnet": ("MPNetModel", {**VOCABULARY, "num_hidden_layers": 3}),
     "opt": (
         "OPTForCausalLM",
-        "",
-        "OPTConfig",
         {
             **VOCABULARY,
             "hidden_size": 512,
@@ -294,31 +247,30 @@ NETWORKS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     ),
     "perceiver": (
         "PerceiverModel",
-        "",
-        "PerceiverConfig",
         {"d_latents": 512, "num_latents": 128, "d_model": 256, "num_self_attends_per_block": 3},
     ),
-    "phi": ("PhiForCausalLM", "", "PhiConfig", DECODER),
-    "qwen3": ("Qwen3ForCausalLM", "", "Qwen3Config", GROUPED),
+    "phi": ("PhiForCausalLM", DECODER),
+    "qwen3": ("Qwen3ForCausalLM", GROUPED),
     "roformer": (
         "RoFormerModel",
-        "",
-        "RoFormerConfig",
         {**VOCABULARY, **SMALL, "num_hidden_layers": 3},
     ),
     "squeezebert": (
         "SqueezeBertModel",
-        "",
-        "SqueezeBertConfig",
         {**VOCABULARY, "num_hidden_layers": 3},
     ),
-    "t5_encoder": ("T5EncoderModel", "", "T5Config", {**VOCABULARY, "num_layers": 4}),
+    "t5_encoder": ("T5EncoderModel", {**VOCABULARY, "num_layers": 4}),
     "xlnet": (
         "XLNetModel",
-        "",
-        "XLNetConfig",
         {**VOCABULARY, "n_layer": 3, "d_model": 384, "n_head": 6, "d_inner": 1536},
     ),
+}
+#: Where not all of it is taken, but one of its parts.
+PARTS = {
+    "superpoint": "encoder",
+    "dac_decoder": "decoder",
+    "encodec_decoder": "decoder",
+    "whisper_encoder": "encoder",
 }
 #: What only the exporter by TorchScript writes.
 SCRIPTED = frozenset(
@@ -352,27 +304,15 @@ class Tensors(nn.Module):
 
 def write(name: str, path: Path) -> None:
     """Export a network of the survey, for the sizes of its inputs."""
-    network, part, config, settings = NETWORKS[name]
+    network, settings = NETWORKS[name]
     feeds = next(iter(cases(name).values()))
 
     def make() -> nn.Module:
-        module = getattr(hf, network)(getattr(hf, config)(**settings))
-        return Tensors(getattr(module, part) if part else module, list(feeds))
+        kind = getattr(hf, network)
+        module = kind(kind.config_class(**settings))
+        return Tensors(getattr(module, PARTS[name]) if name in PARTS else module, list(feeds))
 
     sample = tuple(torch.from_numpy(array) for array in feeds.values())
-    # They say at length what else might be installed, and what each traced branch assumes.
-    for logger in ("torch.onnx._internal.exporter._registration", "onnxscript"):
-        logging.getLogger(logger).setLevel(logging.ERROR)
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")
-        # Two pictures: a map of one pixel has no statistics in a batch of one.
-        module = enliven(seeded(make), *(torch.cat([each, each.flip(-1)]) for each in sample))
-        options: dict[str, Any] = {"opset_version": 17, "dynamo": False}
-        if name not in SCRIPTED:
-            options = {
-                "opset_version": 18,
-                "dynamo": True,
-                "verbose": False,
-                "external_data": False,
-            }
-        torch.onnx.export(module, sample, str(path), input_names=list(feeds), **options)
+    # Two pictures: a map of one pixel has no statistics in a batch of one.
+    module = enliven(seeded(make), *(torch.cat([each, each.flip(-1)]) for each in sample))
+    export(module, sample, path, inputs=tuple(feeds), traces=name not in SCRIPTED)

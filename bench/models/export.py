@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -64,11 +65,19 @@ def export(
     path: Path,
     *,
     inputs: tuple[str, ...],
-    outputs: tuple[str, ...],
-    axes: Axes,
+    outputs: tuple[str, ...] | None = None,
+    axes: Axes | None = None,
     opset: int = 17,
+    traces: bool = False,
 ) -> None:
-    """Write `module` as ONNX with the TorchScript-based exporter."""
+    """Write `module` as ONNX with the TorchScript-based exporter, or, if it `traces`, with the
+    other one, for the sizes of the sample and opset 18."""
+    options: dict[str, object] = {"dynamic_axes": axes, "opset_version": opset, "dynamo": False}
+    if traces:
+        options = {"opset_version": 18, "dynamo": True, "verbose": False, "external_data": False}
+    # They say at length what else might be installed, and what each traced branch assumes.
+    for logger in ("torch.onnx._internal.exporter._registration", "onnxscript"):
+        logging.getLogger(logger).setLevel(logging.ERROR)
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         torch.onnx.export(
@@ -76,8 +85,6 @@ def export(
             sample,
             str(path),
             input_names=list(inputs),
-            output_names=list(outputs),
-            dynamic_axes=axes,
-            opset_version=opset,
-            dynamo=False,
+            output_names=None if outputs is None else list(outputs),
+            **options,
         )

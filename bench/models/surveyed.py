@@ -50,7 +50,7 @@ def _hearing(name: str, tensor: str, *shape: int) -> Model:
 
 def _model(name: str, inputs: object, sizes: tuple[int, ...]) -> Model:
     write = exported("architectures", "write", name)
-    return Model(name, write, inputs, (sizes,), benchmarked=False)
+    return Model(name, write, inputs, (sizes,))
 
 
 SURVEY = (

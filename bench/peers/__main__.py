@@ -63,9 +63,7 @@ def arguments() -> argparse.Namespace:
     partial = options.quick or options.models or options.engines
     options.out = options.out or (ROOT / "build/peers" if partial else pages())
     options.page = SURVEY_PAGE if options.survey else PAGE
-    options.models = options.models or [
-        m.name for m in known.values() if m.benchmarked or options.survey
-    ]
+    options.models = options.models or [m.name for m in known.values() if m.benchmarked]
     options.engines = options.engines or (SURVEY_ENGINES if options.survey else list(ENGINES))
     defaults = {"rounds": 3, "seconds": 0.1, "loads": 1, "limit": 20.0}
     if not options.quick:

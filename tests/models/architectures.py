@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import logging
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -13,7 +12,7 @@ import torch
 import transformers as hf
 from torch import nn
 
-from bench.models.export import enliven
+from bench.models.export import enliven, export
 
 #: A module and what it is called with.
 Made = tuple[nn.Module, tuple[torch.Tensor, ...]]
@@ -308,16 +307,9 @@ def write(name: str, path: Path) -> tuple[dict[str, torch.Tensor], torch.Tensor]
     torch.manual_seed(0)
     module, inputs = architecture.make()
     module = enliven(module.eval(), *inputs)
-    names = [f"x{i}" for i in range(len(inputs))]
-    options = {"opset_version": 17, "dynamo": False}
-    if architecture.traces:
-        options = {"opset_version": 18, "dynamo": True, "verbose": False, "external_data": False}
-    # They say at length what else might be installed, and what each traced branch assumes.
-    logging.getLogger("torch.onnx._internal.exporter._registration").setLevel(logging.ERROR)
+    names = tuple(f"x{i}" for i in range(len(inputs)))
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
         expected = module(*inputs)
-        torch.onnx.export(
-            module, inputs, str(path), input_names=names, output_names=["y"], **options
-        )
+    export(module, inputs, path, inputs=names, outputs=("y",), traces=architecture.traces)
     return dict(zip(names, inputs, strict=True)), expected

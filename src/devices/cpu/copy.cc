@@ -9,6 +9,14 @@
 #include "ops/core/slice.h"
 
 namespace sardonyx::cpu {
+
+int Width(DType dtype) {
+  const int bits = BitWidth(dtype);
+  return bits >= 8 && dtype != DType::kString ? bits / 8 : 0;
+}
+
+BindResult NoWidth(DType dtype) { return Refuse("elements of type {} are packed", Name(dtype)); }
+
 namespace {
 
 // One copy from byte offset `from` of an input to byte offset `to` of an output.
@@ -34,14 +42,6 @@ Bound RunMoves(std::vector<Move> moves) {
   };
   return bound;
 }
-
-// Element width in bytes, 0 if it is not one that is copied.
-int Width(DType dtype) {
-  const int bits = BitWidth(dtype);
-  return bits >= 8 && dtype != DType::kString ? bits / 8 : 0;
-}
-
-BindResult NoWidth(DType dtype) { return Refuse("elements of type {} are packed", Name(dtype)); }
 
 BindResult BindTranspose(const BindRequest& request) {
   const Operand& x = request.inputs[0];

@@ -93,4 +93,8 @@ BindResult Refuse(fmt::format_string<Args...> text, Args&&... args) {
   return fmt::format(text, std::forward<Args>(args)...);
 }
 
+// Bytes of an element that is copied as it is, 0 if it has none of its own; and the refusal then.
+int Width(DType dtype);
+BindResult NoWidth(DType dtype);
+
 }  // namespace sardonyx::cpu

@@ -90,8 +90,8 @@ BindResult NoLattice() { return Refuse("indices are not constant, or not in even
 BindResult BindGatherLattice(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Operand& indices = request.inputs[1];
-  const int width = BitWidth(x.dtype) / 8;
-  if (width == 0) return Refuse("elements of type {} are packed", Name(x.dtype));
+  const int width = Width(x.dtype);
+  if (width == 0) return NoWidth(x.dtype);
   const Line line = Around(x, AxisOf(request));
   const int64_t gathered = ByteSize(x.dtype, line.inner) * indices.size();
   if (line.outer == 1 && FileToReadFrom(request, gathered) != nullptr) {
@@ -105,7 +105,7 @@ BindResult BindGatherLattice(const BindRequest& request) {
 BindResult BindGather(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Operand& indices = request.inputs[1];
-  if (IsPacked(x.dtype)) return Refuse("elements of type {} are packed", Name(x.dtype));
+  if (IsPacked(x.dtype)) return NoWidth(x.dtype);
   if (!IsIndex(indices.dtype)) return Refuse("indices are {}", Name(indices.dtype));
   const int64_t axis = AxisOf(request);
   const Line line = Around(x, axis);
@@ -134,8 +134,8 @@ BindResult BindGather(const BindRequest& request) {
 BindResult BindGatherElements(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Operand& indices = request.inputs[1];
-  const int width = BitWidth(x.dtype) / 8;
-  if (width == 0) return Refuse("elements of type {} are packed", Name(x.dtype));
+  const int width = Width(x.dtype);
+  if (width == 0) return NoWidth(x.dtype);
   if (!IsIndex(indices.dtype)) return Refuse("indices are {}", Name(indices.dtype));
   Bound bound;
   bound.run = [=, dims = x.dims, index_dims = indices.dims, axis = AxisOf(request),
@@ -161,7 +161,7 @@ std::pair<std::span<const int64_t>, int64_t> AxesAndSlice(const Operand& x,
 BindResult BindGatherNd(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Operand& indices = request.inputs[1];
-  if (IsPacked(x.dtype)) return Refuse("elements of type {} are packed", Name(x.dtype));
+  if (IsPacked(x.dtype)) return NoWidth(x.dtype);
   if (indices.dtype != DType::kInt64) return Refuse("indices are {}", Name(indices.dtype));
   const int64_t batch_dims = request.node.attributes.Int("batch_dims");
   const int64_t depth = indices.dims.back();
@@ -181,8 +181,8 @@ BindResult BindGatherNd(const BindRequest& request) {
 BindResult BindGatherNdLattice(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Operand& indices = request.inputs[1];
-  const int width = BitWidth(x.dtype) / 8;
-  if (width == 0) return Refuse("elements of type {} are packed", Name(x.dtype));
+  const int width = Width(x.dtype);
+  if (width == 0) return NoWidth(x.dtype);
   if (request.node.attributes.Int("batch_dims") != 0) return Refuse("there are batches");
   const auto [axes, slice] = AxesAndSlice(x, indices);
   const auto lattice = LatticeOf(request, indices, axes, true);
@@ -285,8 +285,8 @@ BindResult BindScatterElements(const BindRequest& request) {
 BindResult BindScatterNdLattice(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Operand& indices = request.inputs[1];
-  const int width = BitWidth(x.dtype) / 8;
-  if (width == 0) return Refuse("elements of type {} are packed", Name(x.dtype));
+  const int width = Width(x.dtype);
+  if (width == 0) return NoWidth(x.dtype);
   ScatterReduction reduction;
   if (!ReductionOf(request, &reduction) || reduction != ScatterReduction::kNone) {
     return Refuse("updates are reduced");
@@ -317,9 +317,8 @@ BindResult BindScatterNd(const BindRequest& request) {
   if (!ReductionOf(request, &reduction)) return Refuse("reduction is unknown");
   const int64_t depth = indices.dims.back();
   if (depth == 0) return Refuse("indices are empty");
-  const auto [axes, slice_size] = AxesAndSlice(x, indices);
+  const auto [axes, slice] = AxesAndSlice(x, indices);
   const std::vector<int64_t> dims(axes.begin(), axes.end());
-  const int64_t slice = slice_size;  // a binding, which lambdas do not take
   Bound bound;
   bound.inplace = 1;
   const bool known = WithScatterType(x.dtype, reduction, [&](auto tag) {

@@ -64,7 +64,7 @@ BindResult BindNonzero(const BindRequest& request) {
 
 BindResult BindCompress(const BindRequest& request) {
   const Operand& x = request.inputs[0];
-  if (IsPacked(x.dtype)) return Refuse("elements of type {} are packed", Name(x.dtype));
+  if (IsPacked(x.dtype)) return NoWidth(x.dtype);
   const bool flat = request.node.attributes.Find("axis") == nullptr;
   const int64_t given = flat ? 0 : request.node.attributes.Int("axis");
   const int64_t axis = given < 0 ? given + x.rank() : given;

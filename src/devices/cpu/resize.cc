@@ -107,7 +107,7 @@ BindResult BindSeparable(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Operand& y = request.outputs[0];
   if (x.size() == 0 || y.size() == 0) return Refuse("no elements");
-  if (IsPacked(x.dtype)) return Refuse("elements of type {} are packed", Name(x.dtype));
+  if (IsPacked(x.dtype)) return NoWidth(x.dtype);
   ResizeOptions options;
   if (const std::string why = ReadOptions(request, &options); !why.empty()) {
     return Refuse("{}", why);

@@ -76,7 +76,7 @@ BindResult BindCumulative(const BindRequest& request) {
 
 BindResult BindTrilu(const BindRequest& request) {
   const Operand& x = request.inputs[0];
-  if (IsPacked(x.dtype)) return Refuse("elements of type {} are packed", Name(x.dtype));
+  if (IsPacked(x.dtype)) return NoWidth(x.dtype);
   const bool has_k = request.has(1);
   if (has_k && request.inputs[1].constant == nullptr) return Refuse("k is not known");
   if (x.size() == 0) return Refuse("no elements");
@@ -135,7 +135,7 @@ BindResult BindEyeLike(const BindRequest& request) {
 BindResult BindOneHot(const BindRequest& request) {
   const Operand& y = request.outputs[0];
   const int width = BitWidth(y.dtype) / 8;
-  if (IsPacked(y.dtype)) return Refuse("elements of type {} are packed", Name(y.dtype));
+  if (IsPacked(y.dtype)) return NoWidth(y.dtype);
   if (y.size() == 0) return Refuse("no elements");
   const Line line = Around(y, request.node.attributes.Int("axis", -1));
   Bound bound;
