@@ -65,10 +65,15 @@ std::string_view ConvPackedForm(ConvAlgorithm algorithm, const ConvShape& shape)
   return method.packed_form(SeenBy(method, shape));
 }
 
-void ConvPack(ConvAlgorithm algorithm, const ConvShape& shape, const float* weights, float* packed,
-              const Parallel& par) {
+void ConvPack(ConvAlgorithm algorithm, const ConvShape& shape, const ConvWeightRows& rows,
+              float* packed, const Parallel& par) {
   const ConvMethod& method = MethodOf(algorithm);
-  method.pack(SeenBy(method, shape), weights, packed, par);
+  method.pack(SeenBy(method, shape), rows, packed, par);
+}
+
+int64_t ConvPackStep(ConvAlgorithm algorithm, const ConvShape& shape) {
+  const ConvMethod& method = MethodOf(algorithm);
+  return method.pack_step(SeenBy(method, shape));
 }
 
 size_t ConvScratchBytes(ConvAlgorithm algorithm, const ConvShape& shape, int threads) {

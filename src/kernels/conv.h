@@ -87,14 +87,23 @@ std::string_view ConvRefusal(ConvAlgorithm algorithm, const ConvShape& shape);
 // allow_winograd = false keeps to the direct sum, at somewhat less rounding error.
 ConvAlgorithm ChooseConv(const ConvShape& shape, bool allow_winograd = true);
 
+// Rows [first, end) of weights along their leading axis.
+struct ConvWeightRows {
+  const float* data;  // of row `first`
+  int64_t first, end;
+};
+
 // Packed weights depend on the algorithm, cin, cout, kernel, stride and groups alone, on their size
 // and form (a suffix to the algorithm's name), which may depend on the number of pixels, and on the
-// SIMD target that runs. `weights` are dense [cout, cin / groups, kernel[0], kernel[1], kernel[2]],
-// as in ONNX; `packed` is 64-byte aligned.
+// SIMD target that runs. Weights are dense [cout, cin / groups, kernel[0], kernel[1], kernel[2]],
+// as in ONNX; `packed` is 64-byte aligned and complete once all rows were packed, in any order.
 size_t ConvPackedBytes(ConvAlgorithm algorithm, const ConvShape& shape);
 std::string_view ConvPackedForm(ConvAlgorithm algorithm, const ConvShape& shape);
-void ConvPack(ConvAlgorithm algorithm, const ConvShape& shape, const float* weights, float* packed,
-              const Parallel& par);
+void ConvPack(ConvAlgorithm algorithm, const ConvShape& shape, const ConvWeightRows& rows,
+              float* packed, const Parallel& par);
+
+// Rows that are packed together begin at a multiple of this, and end at one or at the last.
+int64_t ConvPackStep(ConvAlgorithm algorithm, const ConvShape& shape);
 
 // Bytes of scratch (64-byte aligned) for a run on at most `threads` threads; may be 0.
 size_t ConvScratchBytes(ConvAlgorithm algorithm, const ConvShape& shape, int threads);
@@ -115,12 +124,13 @@ void Conv(ConvAlgorithm algorithm, const ConvShape& shape, const float* x, const
 
 // Transposed convolution: `shape` has the same fields, and input position i with kernel position t
 // adds to output position i * stride + t * dilation - pad_begin, where that lies inside the output;
-// output_padding and pad_end are in `out`. `weights` are [cin, cout / groups, kernel...], as in
+// output_padding and pad_end are in `out`. Weights are [cin, cout / groups, kernel...], as in
 // ONNX's ConvTranspose. The rest is as above.
 size_t ConvTransposePackedBytes(const ConvShape& shape);
 std::string_view ConvTransposePackedForm(const ConvShape& shape);
-void ConvTransposePack(const ConvShape& shape, const float* weights, float* packed,
+void ConvTransposePack(const ConvShape& shape, const ConvWeightRows& rows, float* packed,
                        const Parallel& par);
+int64_t ConvTransposePackStep(const ConvShape& shape);
 size_t ConvTransposeScratchBytes(const ConvShape& shape, int threads);
 void ConvTranspose(const ConvShape& shape, const float* x, const float* packed, float* y,
                    const Epilogue& epilogue, void* scratch, const Parallel& par);

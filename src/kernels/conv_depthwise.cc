@@ -332,9 +332,9 @@ size_t PackedBytes(const ConvShape& s) {
   return AlignBytes(FloatBytes(s.cin / s.groups * s.KernelSize() * s.cout));
 }
 
-void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel&) {
+void Pack(const ConvShape& s, const ConvWeightRows& rows, float* packed, const Parallel&) {
   const int64_t row = s.cin / s.groups * s.KernelSize();
-  TransposeCopy(weights, row, row, s.cout, packed, s.cout);
+  TransposeCopy(rows.data, row, row, s.cout, packed, s.cout);
   ZeroSubnormals(packed, row * s.cout);
 }
 

@@ -347,28 +347,32 @@ size_t PackedBytes(const ConvShape& s) {
 
 std::string_view PackedForm(const ConvShape& s) { return s.x_planes ? " of planes" : ""; }
 
-void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel& par) {
+void Pack(const ConvShape& s, const ConvWeightRows& rows, float* packed, const Parallel& par) {
   const int64_t taps = s.KernelSize(), channels = s.cin / s.groups, n = s.cout / s.groups;
   const int64_t k = taps * channels, panel = GemmPanelWidth();
   const auto group_floats = static_cast<int64_t>(GemmPackedBytes(k, n) / sizeof(float));
-  const int64_t panels = CeilDiv(n, panel), all = panels * s.groups;
-  const int64_t parts = std::clamp<int64_t>(s.cout * k / 65536, 1, std::min<int64_t>(all, 32));
+  const int64_t panels = CeilDiv(n, panel), begin = PanelAt(s, panel, rows.first);
+  const int64_t all = PanelAt(s, panel, rows.end) - begin;
+  const int64_t floats = (rows.end - rows.first) * k;
+  const int64_t parts = std::clamp<int64_t>(floats / 65536, 1, std::min<int64_t>(all, 32));
   par.For(parts, [&](int64_t part) {
-    for (int64_t i = all * part / parts; i < all * (part + 1) / parts; ++i) {
-      const int64_t group = i / panels, n0 = i % panels * panel;
-      const float* from = weights + group * n * k;
-      float* to = packed + group * group_floats;
+    for (int64_t i = begin + all * part / parts; i < begin + all * (part + 1) / parts; ++i) {
+      const int64_t group = i / panels, n0 = i % panels * panel, columns = std::min(panel, n - n0);
+      const float* from = rows.data + (group * n + n0 - rows.first) * k;
+      float* to = packed + group * group_floats + n0 * k;
       if (taps == 1) {
-        PackPanels(k, n, from, k, true, n0, std::min(n, n0 + panel), to);
+        PackPanels(k, columns, from, k, true, 0, columns, to);
       } else {
         // A piece is a position of the kernel, of planes one of its lines.
         const int64_t run = s.x_planes ? s.kernel[2] : 1;
-        PackPanel(from + n0 * k, channels, taps / run, run, std::min(panel, n - n0), to + n0 * k);
+        PackPanel(from, channels, taps / run, run, columns, to);
       }
-      ZeroSubnormals(to + n0 * k, k * RoundUp(std::min(panel, n - n0), kPanelGranule));
+      ZeroSubnormals(to, k * RoundUp(columns, kPanelGranule));
     }
   });
 }
+
+int64_t PackStep(const ConvShape& s) { return PanelStep(s, GemmPanelWidth()); }
 
 // Whether sums are stored once, complete.
 bool StoresOnce(const ConvShape& shape) {
@@ -459,6 +463,7 @@ const ConvMethod kConvGemm = {.refusal = [](const ConvShape&) { return std::stri
                               .packed_bytes = PackedBytes,
                               .packed_form = PackedForm,
                               .pack = Pack,
+                              .pack_step = PackStep,
                               .scratch_bytes = ScratchBytes,
                               .in_place = StoresOnce,
                               .by_lines = TakesLines,

@@ -290,10 +290,11 @@ double Cost(const ConvShape& s) {
 
 size_t PackedBytes(const ConvShape& s) { return AlignBytes(FloatBytes(s.groups * GroupFloats(s))); }
 
-void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel& par) {
-  par.For(s.groups, [&](int64_t group) {
-    float* const to = packed + group * GroupFloats(s);
-    HWY_DYNAMIC_DISPATCH(PackGroup)(s, weights + group * GroupFloats(s), to);
+void Pack(const ConvShape& s, const ConvWeightRows& rows, float* packed, const Parallel& par) {
+  const int64_t n = s.cout / s.groups, first = rows.first / n;
+  par.For((rows.end - rows.first) / n, [&](int64_t i) {
+    float* const to = packed + (first + i) * GroupFloats(s);
+    HWY_DYNAMIC_DISPATCH(PackGroup)(s, rows.data + i * GroupFloats(s), to);
     ZeroSubnormals(to, GroupFloats(s));
   });
 }
@@ -346,6 +347,7 @@ const ConvMethod kConvGroups = {
     .cost = Cost,
     .packed_bytes = PackedBytes,
     .pack = Pack,
+    .pack_step = [](const ConvShape& s) { return s.cout / s.groups; },
     .scratch_bytes = [](const ConvShape&, int) { return size_t{0}; },
     .in_place = [](const ConvShape&) { return false; },  // tiles overlap
     .by_lines = [](const ConvShape&) { return true; },

@@ -73,6 +73,17 @@ struct KernelLines {
   int64_t w[kMost];  // and how many kernel positions are before it
 };
 
+// Weights in panels of `width` output channels, the groups' one behind the other: how many channels
+// are packed together at least, and the panel at which such a channel begins.
+inline int64_t PanelStep(const ConvShape& s, int64_t width) {
+  return s.groups == 1 ? width : s.cout / s.groups;
+}
+inline int64_t PanelAt(const ConvShape& s, int64_t width, int64_t channel) {
+  const int64_t n = s.cout / s.groups;
+  return channel == s.cout ? s.groups * CeilDiv(n, width)
+                           : channel / n * CeilDiv(n, width) + channel % n / width;
+}
+
 // What kernels/conv.h has of an algorithm.
 struct ConvMethod {
   std::string_view (*refusal)(const ConvShape&);
@@ -82,7 +93,8 @@ struct ConvMethod {
   std::string_view (*packed_form)(const ConvShape&) = [](const ConvShape&) {
     return std::string_view();
   };
-  void (*pack)(const ConvShape&, const float* weights, float* packed, const Parallel&);
+  void (*pack)(const ConvShape&, const ConvWeightRows&, float* packed, const Parallel&);
+  int64_t (*pack_step)(const ConvShape&) = [](const ConvShape& s) { return s.cout; };
   size_t (*scratch_bytes)(const ConvShape&, int threads);
   bool (*in_place)(const ConvShape&) = [](const ConvShape&) { return true; };
   bool (*by_lines)(const ConvShape&) = [](const ConvShape&) { return false; };
@@ -133,7 +145,7 @@ void AddProducts(const float* x, int64_t x_step, const float* w, float* y, int64
 namespace conv_transpose_few {
 bool Takes(const ConvShape& shape);
 size_t PackedBytes(const ConvShape& shape);
-void Pack(const ConvShape& shape, const float* weights, float* packed, const Parallel& par);
+void Pack(const ConvShape& shape, const ConvWeightRows& rows, float* packed, const Parallel& par);
 size_t ScratchBytes(const ConvShape& shape, int threads);
 void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void* scratch, const Parallel& par);

@@ -342,17 +342,19 @@ double Cost(const ConvShape& s) {
   return ProductCost(products, static_cast<double>(PackedBytes(s))) + moved * 4.0e-5 + placed;
 }
 
-void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel& par) {
+int64_t PackStep(const ConvShape& s) { return Cut(LineTiles(s)).width; }
+
+void Pack(const ConvShape& s, const ConvWeightRows& given, float* packed, const Parallel& par) {
   const LineTiles tiles(s);
   const LineKernels kernels = Kernels(tiles);
   const Cut cut(tiles);
   const int64_t area = s.KernelSize(), line = s.kernel[tiles.axis];
   constexpr int64_t kMostTaps = 4, kWidest = 32;  // of a segment, of a panel
-  par.For(cut.panels, [&](int64_t panel) {
-    const int64_t n = panel * cut.width, columns = std::min(cut.width, s.cout - n);
+  par.For(CeilDiv(given.end - given.first, cut.width), [&](int64_t panel) {
+    const int64_t n = given.first + panel * cut.width, columns = std::min(cut.width, s.cout - n);
     const int64_t width = RoundUp(columns, kPanelGranule);
     for (int64_t c = 0; c < s.cin; ++c) {
-      const float* const from = weights + (n * s.cin + c) * area;
+      const float* const from = given.data + ((n - given.first) * s.cin + c) * area;
       for (int64_t i = 0; i < tiles.rows * tiles.segments; ++i) {
         const int64_t row = i / tiles.segments, first = i % tiles.segments * tiles.taps;
         alignas(64) float taps[kMostTaps * kWidest] = {};
@@ -443,6 +445,7 @@ const ConvMethod kConvLines = {.refusal = Refusal,
                                .cost = Cost,
                                .packed_bytes = PackedBytes,
                                .pack = Pack,
+                               .pack_step = PackStep,
                                .scratch_bytes = ScratchBytes,
                                .run = Run};
 

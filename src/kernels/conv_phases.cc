@@ -356,12 +356,12 @@ size_t PackedBytes(const ConvShape& s) {
   return FloatBytes(tiles.channels * kSide * kSide * columns);
 }
 
-void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel& par) {
+void Pack(const ConvShape& s, const ConvWeightRows& rows, float* packed, const Parallel& par) {
   const PhaseTiles tiles(s);
   const PhaseKernels kernels = Kernels(tiles.taps);
   par.For(CeilDiv(s.cout, kernels.lanes), [&](int64_t i) {
     const int64_t n = i * kernels.lanes;
-    kernels.pack(tiles, weights, n, packed + n * tiles.channels * kSide * kSide);
+    kernels.pack(tiles, rows.data, n, packed + n * tiles.channels * kSide * kSide);
   });
 }
 

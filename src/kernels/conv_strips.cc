@@ -273,12 +273,12 @@ size_t PackedBytes(const ConvShape& s) {
   return FloatBytes(kSide * Strips(s).channels() * RoundUp(s.cout, Kernels(s).lanes));
 }
 
-void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel& par) {
+void Pack(const ConvShape& s, const ConvWeightRows& rows, float* packed, const Parallel& par) {
   const Strips strips(s);
   const StripKernels kernels = Kernels(s);
   par.For(CeilDiv(s.cout, kernels.lanes), [&](int64_t i) {
     const int64_t n = i * kernels.lanes;
-    kernels.pack(strips, weights, n, packed + n * strips.channels() * kSide);
+    kernels.pack(strips, rows.data, n, packed + n * strips.channels() * kSide);
   });
 }
 

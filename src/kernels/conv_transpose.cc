@@ -238,20 +238,25 @@ size_t ConvTransposePackedBytes(const ConvShape& s) {
   return AlignBytes(FloatBytes(cut.groups * s.KernelSize() * MatrixFloats(cut)));
 }
 
-void ConvTransposePack(const ConvShape& s, const float* weights, float* packed,
+int64_t ConvTransposePackStep(const ConvShape& s) { return CutTranspose(s).depthwise ? s.cin : 1; }
+
+void ConvTransposePack(const ConvShape& s, const ConvWeightRows& rows, float* packed,
                        const Parallel& par) {
-  if (conv_transpose_few::Takes(s)) return conv_transpose_few::Pack(s, weights, packed, par);
+  if (conv_transpose_few::Takes(s)) return conv_transpose_few::Pack(s, rows, packed, par);
   const Cut cut = CutTranspose(s);
   if (cut.depthwise) {
-    TransposeCopy(weights, s.KernelSize(), s.KernelSize(), s.cin, packed, s.cin);
+    TransposeCopy(rows.data, s.KernelSize(), s.KernelSize(), s.cin, packed, s.cin);
     return;
   }
   const int64_t taps = s.KernelSize(), panel = GemmPanelWidth(), panels = CeilDiv(cut.n, panel);
-  par.For(s.groups * panels, [&](int64_t task) {
-    const int64_t group = task / panels, n0 = task % panels * panel;
+  const int64_t first = rows.first / cut.channels, end = CeilDiv(rows.end, cut.channels);
+  par.For((end - first) * panels, [&](int64_t task) {
+    const int64_t group = first + task / panels, n0 = task % panels * panel;
     const int64_t columns = std::min(panel, cut.n - n0), width = RoundUp(columns, kPanelGranule);
-    for (int64_t c = 0; c < cut.channels; ++c) {
-      const float* from = weights + ((group * cut.channels + c) * cut.n + n0) * taps;
+    const int64_t c0 = group * cut.channels;  // of all groups
+    const int64_t c_end = std::min(rows.end - c0, cut.channels);
+    for (int64_t c = std::max<int64_t>(rows.first - c0, 0); c < c_end; ++c) {
+      const float* from = rows.data + ((c0 + c - rows.first) * cut.n + n0) * taps;
       for (int64_t t = 0; t < taps; ++t) {
         float* to = packed + (group * taps + t) * MatrixFloats(cut) + n0 * cut.channels + c * width;
         for (int64_t j = 0; j < width; ++j) to[j] = j < columns ? from[j * taps + t] : 0.0f;

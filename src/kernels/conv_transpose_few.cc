@@ -97,16 +97,17 @@ size_t PackedBytes(const ConvShape& s) {
   return AlignBytes(GemmPackedBytes(s.cin, Cut(Upright(s)).columns));
 }
 
-void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel& par) {
+void Pack(const ConvShape& s, const ConvWeightRows& rows, float* packed, const Parallel& par) {
   // [cin, cout, taps] as panels of [cin, (tap, cout)].
   const int64_t taps = s.KernelSize(), columns = taps * s.cout, panel = GemmPanelWidth();
   par.For(CeilDiv(columns, panel), [&](int64_t i) {
     const int64_t n0 = i * panel, end = std::min(n0 + panel, columns);
     const int64_t width = RoundUp(end - n0, kPanelGranule);
-    float* to = packed + n0 * s.cin;
-    for (int64_t c = 0; c < s.cin; ++c) {
+    float* to = packed + n0 * s.cin + rows.first * width;
+    const float* from = rows.data;
+    for (int64_t c = rows.first; c < rows.end; ++c, from += columns) {
       for (int64_t n = n0; n < n0 + width; ++n) {
-        *to++ = n < end ? weights[(c * s.cout + n % s.cout) * taps + n / s.cout] : 0.0f;
+        *to++ = n < end ? from[n % s.cout * taps + n / s.cout] : 0.0f;
       }
     }
   });

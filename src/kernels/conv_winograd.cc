@@ -275,10 +275,10 @@ struct Work {
 };
 
 // The kernels [count, taps, columns] of channels of a panel, those of each slice in turn.
-void PackKernels(const ConvShape& s, const Cut& cut, const Panel& panel, const float* weights,
+void PackKernels(const ConvShape& s, const Cut& cut, const Panel& panel, const ConvWeightRows& rows,
                  int64_t first, int64_t count, float* to) {
   const int64_t area = s.kernel[1] * s.kernel[2], ld = cut.cin * area;
-  weights += (panel.group * cut.cout + panel.n) * ld;
+  const float* const weights = rows.data + (panel.group * cut.cout + panel.n - rows.first) * ld;
   const int64_t together = s.kernel[0] == 1 ? count : 1;  // that lie one behind the other
   for (int64_t i = first; i < first + count; i += together, to += together * area * panel.width) {
     const int64_t from = s.kernel[0] == 1 ? i : i % s.cin * s.kernel[0] + i / s.cin;
@@ -345,13 +345,20 @@ size_t PackedBytes(const ConvShape& s) {
 }
 
 template <WinogradForm kForm>
-void Pack(const ConvShape& s, const float* weights, float* packed, const Parallel& par) {
+int64_t PackStep(const ConvShape& s) {
+  return PanelStep(s, CutTiles(s, kForm).width);
+}
+
+template <WinogradForm kForm>
+void Pack(const ConvShape& s, const ConvWeightRows& rows, float* packed, const Parallel& par) {
   const Cut cut = CutTiles(s, kForm);
+  const int64_t begin = PanelAt(s, cut.width, rows.first);
+  const int64_t panels = PanelAt(s, cut.width, rows.end) - begin;
   if (cut.late) {
-    par.For(s.groups * cut.panels, [&](int64_t index) {
-      const Panel panel(cut, index);
+    par.For(panels, [&](int64_t index) {
+      const Panel panel(cut, begin + index);
       float* at = panel.Kernels(cut, kForm, packed);
-      PackKernels(s, cut, panel, weights, 0, cut.cin, at);
+      PackKernels(s, cut, panel, rows, 0, cut.cin, at);
       for (int64_t c = 0; cut.few && c < cut.cin; ++c) {
         for (const float scale : kFewTapScales) {
           for (const float* const end = at + panel.width; at < end; ++at) *at *= scale;
@@ -360,18 +367,18 @@ void Pack(const ConvShape& s, const float* weights, float* packed, const Paralle
     });
     return;
   }
-  par.For(s.groups * cut.panels, [&](int64_t index) {
+  par.For(panels, [&](int64_t index) {
     // Some channels at a time: what is written to each of the many matrices, whose distance is a
     // power of two as often as not, are whole lines.
     constexpr int64_t kTogether = 4, kWidest = 32, kMatrices = kForm.Weights() * kForm.Weights();
     constexpr int64_t kArea = kForm.kernel * kForm.kernel;
     alignas(64) float kernels[kTogether * kArea * kWidest];
     alignas(64) float transformed[kTogether * kMatrices * kWidest];
-    const Panel panel(cut, index);
+    const Panel panel(cut, begin + index);
     float* const to = panel.Transformed(cut, kForm, packed);
     for (int64_t first = 0; first < cut.cin; first += kTogether) {
       const int64_t count = std::min(kTogether, cut.cin - first), floats = count * panel.width;
-      PackKernels(s, cut, panel, weights, first, count, kernels);
+      PackKernels(s, cut, panel, rows, first, count, kernels);
       TransformsOf(kForm).weights(count, panel.width, kernels, transformed, floats);
       for (int64_t t = 0; t < kMatrices; ++t) {
         std::copy_n(transformed + t * floats, floats, to + (t * cut.cin + first) * panel.width);
@@ -547,6 +554,7 @@ constexpr ConvMethod Method() {
           .packed_bytes = PackedBytes<kForm>,
           .packed_form = PackedForm<kForm>,
           .pack = Pack<kForm>,
+          .pack_step = PackStep<kForm>,
           .scratch_bytes = ScratchBytes<kForm>,
           .run = Run<kForm>};
 }

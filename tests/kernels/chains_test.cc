@@ -64,7 +64,7 @@ void CheckConv(int64_t channels, int64_t groups, const std::vector<Axis>& axes) 
                    std::to_string(groups));
       const Floats packed(static_cast<int64_t>(ConvPackedBytes(algorithm, s) / sizeof(float)));
       const Floats scratch(static_cast<int64_t>(ConvScratchBytes(algorithm, s, 2) / sizeof(float)));
-      ConvPack(algorithm, s, w.get(), packed.get(), TwoThreads());
+      ConvPack(algorithm, s, {w.get(), 0, s.cout}, packed.get(), TwoThreads());
       const Floats y(pixels * channels);
       Conv(algorithm, s, x.get(), packed.get(), y.get(), {}, scratch.get(), TwoThreads());
       ExpectClose(y, [&](int64_t i) { return sums[i]; });

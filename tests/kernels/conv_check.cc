@@ -125,12 +125,25 @@ void CheckConv(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish fin
     const size_t packed_bytes =
         transposed ? ConvTransposePackedBytes(s) : ConvPackedBytes(algorithm, s);
     const Floats packed(static_cast<int64_t>(packed_bytes / sizeof(float)));
-    if (transposed) {
-      ConvTransposePack(s, w.get(), packed.get(), TwoThreads());
-    } else {
-      ConvPack(algorithm, s, w.get(), packed.get(), TwoThreads());
+    const int64_t rows = transposed ? s.cin : s.cout, row = w.size() / rows;
+    const auto pack = [&](int64_t step, const Floats& to) {
+      for (int64_t first = 0; first < rows; first += step) {
+        const ConvWeightRows part{w.get() + first * row, first, std::min(first + step, rows)};
+        if (transposed) {
+          ConvTransposePack(s, part, to.get(), TwoThreads());
+        } else {
+          ConvPack(algorithm, s, part, to.get(), TwoThreads());
+        }
+      }
+      ASSERT_TRUE(to.Intact());
+    };
+    pack(rows, packed);
+    const int64_t step = transposed ? ConvTransposePackStep(s) : ConvPackStep(algorithm, s);
+    for (const int64_t few : {step, 2 * step}) {
+      const Floats by_rows(packed.size());
+      pack(few, by_rows);
+      EXPECT_TRUE(by_rows.SameBits(packed)) << "differs if packed by " << few << " rows";
     }
-    ASSERT_TRUE(packed.Intact());
     const Floats y(s.OutPixels() * s.y_stride), y2(s.OutPixels() * s.y_stride);
     const Floats many(s.OutPixels() * s.y_stride);
     for (const Parallel& par : {OneThread(), TwoThreads(), ManyThreads()}) {
@@ -195,7 +208,7 @@ void CheckConv(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish fin
       of_planes.x_planes = true;
       const Floats packed_of_planes(
           static_cast<int64_t>(ConvPackedBytes(algorithm, of_planes) / sizeof(float)));
-      ConvPack(algorithm, of_planes, w.get(), packed_of_planes.get(), TwoThreads());
+      ConvPack(algorithm, of_planes, {w.get(), 0, s.cout}, packed_of_planes.get(), TwoThreads());
       const bool same = ConvPackedForm(algorithm, of_planes) == ConvPackedForm(algorithm, s);
       const Floats y1(s.OutPixels() * s.y_stride);
       for (const int threads : {1, 2}) {

@@ -317,7 +317,7 @@ TEST(Conv, NotANumberPassesThroughClamp) {
         const Floats scratch(
             static_cast<int64_t>(ConvScratchBytes(algorithm, s, 1) / sizeof(float)));
         const Floats y(s.OutPixels() * s.cout);
-        ConvPack(algorithm, s, w.get(), packed.get(), OneThread());
+        ConvPack(algorithm, s, {w.get(), 0, s.cout}, packed.get(), OneThread());
         Conv(algorithm, s, x.get(), packed.get(), y.get(), {&relu, nullptr}, scratch.get(),
              OneThread());
         for (const int64_t pixel : {30, 40, 50}) {

@@ -70,7 +70,7 @@ TEST(RoundingTest, Convolutions) {
         const Floats x = Floats::Random(s.InPixels() * s.cin, 1);
         const Floats w = Floats::Random(s.cout * (s.cin / s.groups) * 9, 2);
         Floats packed(static_cast<int64_t>(ConvPackedBytes(algorithm, s) / 4));
-        ConvPack(algorithm, s, w.get(), packed.get(), OneThread());
+        ConvPack(algorithm, s, {w.get(), 0, s.cout}, packed.get(), OneThread());
         Floats scratch(static_cast<int64_t>(ConvScratchBytes(algorithm, s, 1) / 4));
         Floats plain(count), rounded(count);
         Conv(algorithm, s, x.get(), packed.get(), plain.get(), {}, scratch.get(), OneThread());

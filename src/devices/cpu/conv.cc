@@ -80,30 +80,36 @@ EpilogueBinding::Layout PixelsByChannels(int rank) {
   return layout;
 }
 
-// The packed weights if they are constant, else null.
-template <typename Pack>
-std::shared_ptr<const void> PackConstant(const BindRequest& request, const std::string& layout,
-                                         size_t bytes, const Pack& pack) {
-  const Operand& weights = request.inputs[1];
-  if (weights.constant == nullptr) return nullptr;
-  return request.packs.Get(*weights.constant, weights.id, layout, static_cast<int64_t>(bytes),
-                           [&](const Tensor& source, void* to) {
-                             const Tensor wide = WidenedHalves(source);
-                             pack(wide.data<float>(), static_cast<float*>(to),
-                                  Parallel{&ThreadPool::Process(), request.threads});
-                           });
-}
-
 // What a convolution, of one algorithm or transposed, does with its weights and operands.
 struct ConvKernel {
   std::string layout;  // of its packed weights
   size_t packed_bytes, scratch_bytes;
-  bool in_place;  // ConvInPlace
-  bool by_lines;  // any range of lines is a convolution of the same packed weights
-  void (*pack)(const ConvShape&, const float* weights, float* packed, const Parallel&);
+  bool in_place;      // ConvInPlace
+  bool by_lines;      // any range of lines is a convolution of the same packed weights
+  int64_t pack_step;  // so many rows of weights are packed together, or several times as many
+  void (*pack)(const ConvShape&, const ConvWeightRows&, float* packed, const Parallel&);
   void (*run)(const ConvShape&, const float* x, const float* packed, float* y, const Epilogue&,
               void* scratch, const Parallel&);
 };
+
+// The packed weights if they are constant, else null.
+std::shared_ptr<const void> PackConstant(const BindRequest& request, const ConvShape& shape,
+                                         const ConvKernel& kernel) {
+  const Operand& weights = request.inputs[1];
+  if (weights.constant == nullptr) return nullptr;
+  // Some megabytes at a time: of large weights that lie unaligned, or are halves, no copy is made.
+  const int64_t count = weights.dims[0],
+                row_bytes = weights.size() / std::max<int64_t>(count, 1) * 4;
+  const int64_t steps =
+      std::max<int64_t>((2 << 20) / (row_bytes * kernel.pack_step + 1), request.threads);
+  return request.packs.GetByRows(
+      *weights.constant, weights.id, kernel.layout, static_cast<int64_t>(kernel.packed_bytes),
+      std::min(steps * kernel.pack_step, count), [&](const Tensor& rows, int64_t first, void* to) {
+        const Tensor wide = WidenedHalves(rows);
+        kernel.pack(shape, {wide.data<float>(), first, first + rows.dims()[0]},
+                    static_cast<float*>(to), Parallel{&ThreadPool::Process(), request.threads});
+      });
+}
 
 // As a step that runs by lines, of two spatial dimensions: these are a convolution themselves,
 // whose first line lies elsewhere in what it reads. Null where a line reads nothing but padding.
@@ -142,10 +148,7 @@ std::shared_ptr<const ByLines> MakeByLines(const BindRequest& request, const Con
 }
 
 Bound BindKernel(const BindRequest& request, const ConvShape& shape, const ConvKernel& kernel) {
-  auto packed = PackConstant(request, kernel.layout, kernel.packed_bytes,
-                             [&](const float* weights, float* to, const Parallel& par) {
-                               kernel.pack(shape, weights, to, par);
-                             });
+  auto packed = PackConstant(request, shape, kernel);
   Bound bound;
   if (packed != nullptr) bound.packed = 1u << 1;
   const auto own = static_cast<int64_t>(AlignBytes(kernel.scratch_bytes));
@@ -164,13 +167,13 @@ Bound BindKernel(const BindRequest& request, const ConvShape& shape, const ConvK
   if (kernel.by_lines && is_image && packed != nullptr && epilogue->fused()) {
     bound.by_lines = MakeByLines(request, shape, kernel, packed, epilogue);
   }
-  bound.run = [shape, packed, own, epilogue, pack = kernel.pack,
+  bound.run = [shape, packed, own, epilogue, rows = request.inputs[1].dims[0], pack = kernel.pack,
                run = kernel.run](const StepArgs& args) {
     const float* weights = static_cast<const float*>(packed.get());
     if (weights == nullptr) {
       // Weights that are not constant are packed at each run.
       float* to = reinterpret_cast<float*>(static_cast<char*>(args.scratch) + own);
-      pack(shape, static_cast<const float*>(args.in[1]), to, args.parallel);
+      pack(shape, {static_cast<const float*>(args.in[1]), 0, rows}, to, args.parallel);
       weights = to;
     }
     epilogue->With(args, [&](const Epilogue& fused) {
@@ -200,8 +203,9 @@ BindResult Bind(const BindRequest& request) {
        .scratch_bytes = ConvScratchBytes(kAlgorithm, shape, request.threads),
        .in_place = ConvInPlace(kAlgorithm, shape),
        .by_lines = ConvByLines(kAlgorithm, shape),
-       .pack = [](const ConvShape& s, const float* weights, float* packed,
-                  const Parallel& par) { ConvPack(kAlgorithm, s, weights, packed, par); },
+       .pack_step = ConvPackStep(kAlgorithm, shape),
+       .pack = [](const ConvShape& s, const ConvWeightRows& rows, float* packed,
+                  const Parallel& par) { ConvPack(kAlgorithm, s, rows, packed, par); },
        .run =
            [](const ConvShape& s, const float* x, const float* packed, float* y,
               const Epilogue& epilogue, void* scratch,
@@ -218,6 +222,7 @@ BindResult BindTransposed(const BindRequest& request) {
        .scratch_bytes = ConvTransposeScratchBytes(shape, request.threads),
        .in_place = false,
        .by_lines = false,
+       .pack_step = ConvTransposePackStep(shape),
        .pack = ConvTransposePack,
        .run = ConvTranspose});
 }
