@@ -1,5 +1,5 @@
-// Convolution of each channel by itself, or of groups of 2 or 4: vectors run over channels, a few
-// output pixels at a time.
+// Convolution of each channel by itself, to one or to 2 or 4 of the output, or of groups of 2 or 4:
+// vectors run over the output's channels, a few output pixels at a time.
 
 #include <algorithm>
 
@@ -195,6 +195,30 @@ HWY_INLINE V OfGroup(V v) {
   return v;
 }
 
+// The first lanes of a vector, of so many parts one.
+template <int kParts, class D>
+HWY_INLINE hn::Vec<D> LoadPart(D d, const float* x) {
+  if constexpr (kParts == 1) {
+    return hn::LoadU(d, x);
+  } else {
+    return hn::ZeroExtendVector(d, LoadPart<kParts / 2>(hn::Half<D>(), x));
+  }
+}
+
+// A vector in which each value at x stands kTimes in a row.
+template <int kTimes, class D>
+HWY_INLINE hn::Vec<D> LoadRepeated(D d, const float* x) {
+  constexpr int kL = static_cast<int>(hn::MaxLanes(D()));
+  if constexpr (kTimes == 1 || kL == 1) {
+    return hn::LoadU(d, x);
+  } else {
+    alignas(64) int32_t from[kL];
+#pragma GCC unroll 16
+    for (int i = 0; i < kL; ++i) from[i] = i / kTimes;
+    return hn::TableLookupLanes(LoadPart<kTimes>(d, x), hn::SetTableIndices(d, from));
+  }
+}
+
 // acc[p] += the products of input channel kJ, kJ + 1, ... of each group.
 template <int kGroup, int kJ, int kP, class D, class V = hn::Vec<D>>
 HWY_INLINE void AddGroup(D d, const V (&x)[kP], const float* w, int64_t plane, V (&acc)[kP]) {
@@ -206,8 +230,9 @@ HWY_INLINE void AddGroup(D d, const V (&x)[kP], const float* w, int64_t plane, V
   }
 }
 
-// kP neighbouring output pixels from `ow` on, kNV vectors of channels from c on; kLong: in chains.
-template <int kGroup, bool kLong, int kP, int kNV, class D>
+// kP neighbouring output pixels from `ow` on, kNV vectors of channels from c on; kTimes: so many of
+// them are of one input channel; kLong: in chains.
+template <int kGroup, int kTimes, bool kLong, int kP, int kNV, class D>
 HWY_INLINE void Pixels(D d, const DepthwiseLine& line, Window window, int64_t ow, int64_t c) {
   using V = hn::Vec<D>;
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
@@ -215,7 +240,7 @@ HWY_INLINE void Pixels(D d, const DepthwiseLine& line, Window window, int64_t ow
   const ConvShape& s = line.s;
   const auto [depth, height, width] = window;
   const int64_t step = s.stride[2] * s.x_stride, tap = s.dilation[2] * s.x_stride;
-  const int64_t w0 = ow * s.stride[2] - s.pad_begin[2], plane = s.KernelSize() * s.cin;
+  const int64_t w0 = ow * s.stride[2] - s.pad_begin[2], plane = s.KernelSize() * s.cout;
   V acc[kNV][kP];
 #pragma GCC unroll 16
   for (int i = 0; i < kNV * kP; ++i) acc[i / kP][i % kP] = hn::Zero(d);
@@ -225,18 +250,20 @@ HWY_INLINE void Pixels(D d, const DepthwiseLine& line, Window window, int64_t ow
     for (int64_t kh = height.begin; kh < height.end; ++kh) {
       const int64_t in =
           ((line.d0 + kd * s.dilation[0]) * s.in[1] + line.h0 + kh * s.dilation[1]) * s.in[2] + w0;
-      const float* x = line.x + in * s.x_stride + width.begin * tap + c;
+      const float* x = line.x + in * s.x_stride + width.begin * tap + c / kTimes;
       const float* w =
-          line.weights + ((kd * s.kernel[1] + kh) * s.kernel[2] + width.begin) * s.cin + c;
+          line.weights + ((kd * s.kernel[1] + kh) * s.kernel[2] + width.begin) * s.cout + c;
       for (int64_t kw = width.begin; kw < width.end;) {
         const int64_t end = kLong ? std::min(width.end, kw + left) : width.end;
         left -= end - kw;
-        for (; kw < end; ++kw, x += tap, w += s.cin) {
+        for (; kw < end; ++kw, x += tap, w += s.cout) {
 #pragma GCC unroll 4
           for (int v = 0; v < kNV; ++v) {
             V xv[kP];
 #pragma GCC unroll 8
-            for (int p = 0; p < kP; ++p) xv[p] = hn::LoadU(d, x + p * step + v * kL);
+            for (int p = 0; p < kP; ++p) {
+              xv[p] = LoadRepeated<kTimes>(d, x + p * step + v * kL / kTimes);
+            }
             AddGroup<kGroup, 0>(d, xv, w + v * kL, plane, acc[v]);
           }
         }
@@ -253,31 +280,32 @@ HWY_INLINE void Pixels(D d, const DepthwiseLine& line, Window window, int64_t ow
 
 // Pixels first ... last - 1 that see the same range of the kernel's width, channels from c on in
 // blocks of kNV vectors; returns where the last whole block ends.
-template <int kGroup, bool kLong, int kP, int kNV, class D>
+template <int kGroup, int kTimes, bool kLong, int kP, int kNV, class D>
 HWY_NOINLINE int64_t Block(D d, const DepthwiseLine& line, const Window& window, int64_t first,
                            int64_t last, int64_t c) {
   constexpr int64_t kStep = kNV * static_cast<int64_t>(hn::MaxLanes(D()));
-  for (; c + kStep <= line.s.cin; c += kStep) {
+  for (; c + kStep <= line.s.cout; c += kStep) {
     int64_t ow = first;
-    for (; ow + kP <= last; ow += kP) Pixels<kGroup, kLong, kP, kNV>(d, line, window, ow, c);
+    for (; ow + kP <= last; ow += kP)
+      Pixels<kGroup, kTimes, kLong, kP, kNV>(d, line, window, ow, c);
     if constexpr (kP > 2) {
-      for (; ow + 2 <= last; ow += 2) Pixels<kGroup, kLong, 2, kNV>(d, line, window, ow, c);
+      for (; ow + 2 <= last; ow += 2) Pixels<kGroup, kTimes, kLong, 2, kNV>(d, line, window, ow, c);
     }
-    for (; ow < last; ++ow) Pixels<kGroup, kLong, 1, kNV>(d, line, window, ow, c);
+    for (; ow < last; ++ow) Pixels<kGroup, kTimes, kLong, 1, kNV>(d, line, window, ow, c);
   }
   return c;
 }
 
 // All channels of pixels first ... last - 1 from c on.
-template <int kGroup, bool kLong, int kP, int kNV>
+template <int kGroup, int kTimes, bool kLong, int kP, int kNV>
 void Blocks(const DepthwiseLine& line, Window window, int64_t first, int64_t last, int64_t c) {
-  c = Block<kGroup, kLong, kP, kNV>(Wide(), line, window, first, last, c);
-  c = Block<kGroup, kLong, kP, 1>(Wide(), line, window, first, last, c);
-  c = Block<kGroup, kLong, kP, 1>(Narrow(), line, window, first, last, c);
-  if constexpr (kGroup == 1) Block<1, kLong, 1, 1>(One(), line, window, first, last, c);
+  c = Block<kGroup, kTimes, kLong, kP, kNV>(Wide(), line, window, first, last, c);
+  c = Block<kGroup, kTimes, kLong, kP, 1>(Wide(), line, window, first, last, c);
+  c = Block<kGroup, kTimes, kLong, kP, 1>(Narrow(), line, window, first, last, c);
+  if constexpr (kGroup == 1) Block<1, kTimes, kLong, 1, 1>(One(), line, window, first, last, c);
 }
 
-template <int kGroup, bool kLong>
+template <int kGroup, int kTimes, bool kLong>
 void LineOf(const DepthwiseLine& line) {
   const ConvShape& s = line.s;
   const Range depth = Inside(line.d0, s.kernel[0], s.dilation[0], s.in[0]);
@@ -288,24 +316,32 @@ void LineOf(const DepthwiseLine& line) {
   const int64_t room = s.in[2] - 1 - reach + s.pad_begin[2];
   const int64_t inner1 =
       std::clamp(room < 0 ? int64_t{0} : room / s.stride[2] + 1, inner0, line.last);
-  const int64_t fixed = kGroup == 1 ? RunFixed(line) : 0;
-  if (fixed == s.cin) return;
-  Blocks<kGroup, kLong, 4, 2>(line, {depth, height, {0, s.kernel[2]}}, inner0, inner1, fixed);
+  const int64_t fixed = kGroup == 1 && kTimes == 1 ? RunFixed(line) : 0;
+  if (fixed == s.cout) return;
+  Blocks<kGroup, kTimes, kLong, 4, 2>(line, {depth, height, {0, s.kernel[2]}}, inner0, inner1,
+                                      fixed);
   for (int64_t ow = line.first; ow < line.last; ++ow) {
     if (ow == inner0) ow = inner1;
     if (ow >= line.last) break;
     const Range width =
         Inside(ow * s.stride[2] - s.pad_begin[2], s.kernel[2], s.dilation[2], s.in[2]);
-    Blocks<kGroup, kLong, 1, 4>(line, {depth, height, width}, ow, ow + 1, fixed);
+    Blocks<kGroup, kTimes, kLong, 1, 4>(line, {depth, height, width}, ow, ow + 1, fixed);
   }
 }
 
+template <int kGroup, int kTimes = 1>
+void LineOf(const DepthwiseLine& line) {
+  const bool is_long = kGroup * line.s.KernelSize() > kOneChain;
+  return is_long ? LineOf<kGroup, kTimes, true>(line) : LineOf<kGroup, kTimes, false>(line);
+}
+
 void Line(const DepthwiseLine& line) {
-  const int64_t group = line.s.cin / line.s.groups;
-  const bool is_long = group * line.s.KernelSize() > kOneChain;
-  if (group == 4) return is_long ? LineOf<4, true>(line) : LineOf<4, false>(line);
-  if (group == 2) return is_long ? LineOf<2, true>(line) : LineOf<2, false>(line);
-  return is_long ? LineOf<1, true>(line) : LineOf<1, false>(line);
+  const int64_t group = line.s.cin / line.s.groups, times = line.s.cout / line.s.cin;
+  if (group == 4) return LineOf<4>(line);
+  if (group == 2) return LineOf<2>(line);
+  if (times == 4) return LineOf<1, 4>(line);
+  if (times == 2) return LineOf<1, 2>(line);
+  LineOf<1>(line);
 }
 
 }  // namespace
@@ -321,8 +357,10 @@ HWY_EXPORT(Line);
 namespace {
 
 std::string_view Refusal(const ConvShape& s) {
-  if (s.cout != s.cin) return "a group has more channels in than out, or fewer";
   const int64_t group = s.cin / s.groups;
+  const bool is_alone = group == 1 && s.groups > 1;
+  if (is_alone && (s.cout == 2 * s.cin || s.cout == 4 * s.cin)) return {};
+  if (s.cout != s.cin) return "a group has other channels in than out";
   if (group == 1) return {};
   if (s.cin % 4 != 0 || (group != 2 && group != 4)) return "a group has not 1, 2 or 4 channels";
   return {};

@@ -165,7 +165,7 @@ namespace sardonyx {
 HWY_EXPORT(LinePair);
 
 bool SuitsLinePairs(const ConvShape& s) {
-  if (s.groups != s.cin) return false;
+  if (s.groups != s.cin || s.cout != s.cin) return false;
   if (s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1 || s.pad_begin[0] != 0) return false;
   const int64_t kernel = s.kernel[2], reach = kernel / 2;
   for (int i = 1; i < 3; ++i) {

@@ -27,6 +27,43 @@ bool IsReadableAs(std::string_view attribute, const std::vector<int64_t>& perm) 
   return by_rows ? perm.back() == static_cast<int64_t>(perm.size()) - 1 : IsReadable(perm);
 }
 
+// The sizes of what lies in one piece among the first `count` dimensions of a transpose's result:
+// those that neighbour each other before it, too, are one to a kernel. Those not known count as -1.
+std::vector<int64_t> PiecesOf(const Node& transpose, int64_t count) {
+  const std::vector<int64_t>& perm = transpose.attributes.Ints("perm");
+  const Dims& dims = *transpose.output()->fact.shape;
+  std::vector<int64_t> sizes;
+  int64_t last = -1;
+  for (int64_t i = 0; i < count; ++i) {
+    if (dims[i] == 1) continue;
+    const int64_t size = dims[i].known() ? dims[i].value() : -1;
+    const bool continues = !sizes.empty() && perm[i] == last + 1;
+    if (!continues)
+      sizes.push_back(size);
+    else
+      sizes.back() = size < 0 || sizes.back() < 0 ? -1 : sizes.back() * size;
+    last = perm[i];
+  }
+  return sizes;
+}
+
+// Empty if a product reads its operand about as fast before the transpose as behind it, else why
+// not: kernels have two batch dimensions.
+std::string_view WhyMoveRows(const Node& product, size_t i) {
+  constexpr size_t kMostBatches = 2;
+  constexpr int64_t kLeastRows = 16;
+  const Node& transpose = *product.input(i)->producer;
+  if (!transpose.output()->fact.ranked() || !product.input(1)->fact.ranked()) return "";
+  const int64_t rank = transpose.output()->fact.rank();
+  // Rows that all meet one matrix go on from one of the batch to the next.
+  const bool is_one =
+      i == 0 && product.input(1)->fact.rank() == 2 && product.attributes.Int("trans_a") == 0;
+  const std::vector<int64_t> pieces = PiecesOf(transpose, is_one ? rank - 1 : rank - 2);
+  if (pieces.size() > kMostBatches + (is_one ? 1 : 0)) return "its batch would lie in many pieces";
+  const bool are_short = pieces.size() > 1 && pieces.back() >= 0 && pieces.back() < kLeastRows;
+  return is_one && are_short ? "few rows would lie together" : "";
+}
+
 // Input i as it was before its transpose, which becomes an attribute.
 Rewrite MoveIntoAttribute(Node& node, PassContext& context, size_t i, const char* attribute) {
   Value* input = node.input(i);
@@ -47,6 +84,11 @@ Rewrite AbsorbInput(Node& node, PassContext& context, size_t i, const char* attr
   }
   if (!IsReadableAs(attribute, input->producer->attributes.Ints("perm"))) {
     return CheckFailed{"neither rows nor columns would be contiguous"};
+  }
+  if (node.op == &core::matmul) {
+    if (const std::string_view why = WhyMoveRows(node, i); !why.empty()) {
+      return CheckFailed{std::string(why)};
+    }
   }
   return MoveIntoAttribute(node, context, i, attribute);
 }

@@ -17,6 +17,7 @@ Rewrite PoolPlanes(Node& node, PassContext& context);
 Rewrite AbsorbPads(Node& node, PassContext& context);
 Rewrite FoldScales(Node& node, PassContext& context);
 Rewrite SinkResizes(Node& node, PassContext& context);
+Rewrite FoldBranches(Node& node, PassContext& context);
 Rewrite FoldProducts(Node& node, PassContext& context);
 Rewrite FuseLayerNorm(Node& node, PassContext& context);
 Rewrite FuseAttention(Node& node, PassContext& context);

@@ -61,6 +61,21 @@ TEST(Conv, Depthwise) {
   CheckConv(Shape(1, 16, 16, {{1, 9, 1, 1, 4, 4}, {2, 9, 1, 1, 4, 4}}, 16));
 }
 
+TEST(Conv, DepthwiseToSeveral) {
+  for (const int64_t times : {2, 4}) {
+    for (const int64_t channels : {2, 3, 5, 8, 19, 32, 61}) {
+      const int64_t cout = channels * times;
+      CheckConv(Shape(2, channels, cout, {{7, 3, 1, 1, 1, 1}, {11, 3, 1, 1, 1, 1}}, channels));
+      CheckConv(Shape(1, channels, cout, {{9, 7, 2, 1, 3, 3}, {14, 7, 2, 1, 3, 3}}, channels));
+      CheckConv(Shape(1, channels, cout, {{9, 2, 2, 1, 0, 1}, {12, 5, 1, 2, 4, 3}}, channels));
+    }
+    EXPECT_EQ(ChooseConv(Shape(1, 48, 48 * times, {{14, 7, 2, 1, 3, 3}}, 48)),
+              ConvAlgorithm::kDepthwise);
+  }
+  EXPECT_NE(ConvRefusal(ConvAlgorithm::kDepthwise, Shape(1, 1, 4, {{14, 7, 2, 1, 3, 3}})), "");
+  EXPECT_NE(ConvRefusal(ConvAlgorithm::kDepthwise, Shape(1, 4, 12, {{14, 7, 2, 1, 3, 3}}, 4)), "");
+}
+
 TEST(Conv, GroupsOfTwoAndFour) {
   for (const int64_t groups : {1, 3, 7, 10, 16}) {
     for (const int64_t group : {2, 4}) {
