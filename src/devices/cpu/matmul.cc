@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 
 #include "base/round.h"
 #include "devices/cpu/epilogue_binding.h"
@@ -9,6 +10,7 @@
 #include "kernels/gemm_typed.h"
 #include "kernels/gemv.h"
 #include "kernels/narrow.h"
+#include "kernels/strided_copy.h"
 
 namespace sardonyx::cpu {
 namespace {
@@ -388,7 +390,78 @@ BindResult BindTyped(const BindRequest& request) {
   return bound;
 }
 
-constexpr Implementation kList[] = {{"gemm", BindGemm}, {"gemm, typed", BindTyped}};
+// A batch that lies in more pieces than kernels take (of operands that are each repeated along
+// other dimensions, or transposed): they are copied to lie as the result does, which is bound
+// again.
+BindResult BindCopies(const BindRequest& request) {
+  constexpr size_t kMostInputs = 18;
+  const std::vector<int64_t>& y = request.outputs[0].dims;
+  if (request.node.attributes.Find("perm_y") != nullptr) return Refuse("its result is transposed");
+  if (request.inputs.size() > kMostInputs) return Refuse("it has many operands");
+  struct Copy {
+    size_t input;
+    StridedCopyPlan plan;
+    int64_t at;  // in scratch
+  };
+  std::vector<Copy> copies;
+  auto node = std::make_shared<Node>();
+  node->op = request.node.op;
+  node->attributes = request.node.attributes;
+  std::vector<Operand> inputs(request.inputs.begin(), request.inputs.end());
+  int64_t bytes = 0;
+  for (const size_t i : {0, 1}) {
+    const char* const name = i == 0 ? "perm_a" : "perm_b";
+    const Operand& operand = request.inputs[i];
+    const std::vector<int64_t>& perm = request.node.attributes.Ints(name);
+    const std::vector<int64_t> dims = Permuted(operand.dims, perm);
+    const bool is_matrix =
+        std::all_of(dims.begin(), dims.end() - 2, [](int64_t dim) { return dim == 1; });
+    if (i == 1 && is_matrix) continue;  // packed once, or read as it is
+    if (IsPacked(operand.dtype)) return NoWidth(operand.dtype);
+    std::vector<int64_t> whole(y.begin(), y.end() - 2);
+    whole.insert(whole.end(), dims.end() - 2, dims.end());
+    std::vector<int64_t> from(whole.size(), 0), to(whole.size(), 1);
+    const std::vector<int64_t> strides = PermutedStrides(operand, perm);
+    for (size_t d = 0; d < dims.size(); ++d) {
+      if (dims[d] > 1) from[whole.size() - dims.size() + d] = strides[d];
+    }
+    for (size_t d = whole.size(); d-- > 1;) to[d - 1] = to[d] * whole[d];
+    const auto width = static_cast<int>(BitWidth(operand.dtype) / 8);
+    copies.push_back({i, PrepareStridedCopy(whole, from, to, width), bytes});
+    inputs[i] = {operand.dtype, std::move(whole)};
+    bytes += AlignBytes(ByteSize(operand.dtype, inputs[i].size()));
+    node->attributes.Erase(name);
+  }
+  const BindRequest again{*node, inputs, request.outputs, request.packs, request.threads};
+  BindResult result = BindGemm(again);
+  if (!std::holds_alternative<Bound>(result)) result = BindTyped(again);
+  auto* const bound = std::get_if<Bound>(&result);
+  if (bound == nullptr) return result;
+  for (const Copy& copy : copies) {
+    for (uint32_t* set : {&bound->inplace, &bound->apart, &bound->unaligned, &bound->packed}) {
+      *set &= ~(1u << copy.input);
+    }
+  }
+  const int64_t own = AlignBytes(bound->scratch_bytes);
+  bound->scratch_bytes = own + bytes;
+  bound->run = [node, copies, own, count = inputs.size(),
+                run = std::move(bound->run)](const StepArgs& args) {
+    std::array<const void*, kMostInputs> in;
+    std::copy_n(args.in, count, in.begin());
+    for (const Copy& copy : copies) {
+      void* const to = static_cast<char*>(args.scratch) + own + copy.at;
+      StridedCopy(copy.plan, args.in[copy.input], to, args.parallel);
+      in[copy.input] = to;
+    }
+    StepArgs inner = args;
+    inner.in = in.data();
+    run(inner);
+  };
+  return result;
+}
+
+constexpr Implementation kList[] = {
+    {"gemm", BindGemm}, {"gemm, typed", BindTyped}, {"gemm of copies", BindCopies}};
 
 }  // namespace
 

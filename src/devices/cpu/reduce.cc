@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "devices/cpu/families.h"
+#include "kernels/strided_copy.h"
 
 namespace sardonyx::cpu {
 namespace {
@@ -33,16 +34,24 @@ bool WithType(DType dtype, Body&& body) {
   }
 }
 
+// Which dimensions are reduced: all where no axes are said.
+std::vector<bool> ReducedOf(const BindRequest& request) {
+  const int64_t rank = request.inputs[0].rank();
+  const Attributes& attributes = request.node.attributes;
+  std::vector<bool> reduced(static_cast<size_t>(rank), attributes.Find("axes") == nullptr);
+  for (const int64_t axis : attributes.Ints("axes")) {
+    reduced[static_cast<size_t>(axis < 0 ? axis + rank : axis)] = true;
+  }
+  return reduced;
+}
+
 // Adjacent dimensions that are all reduced or all kept count as one; sizes of 1 as either.
-bool Collapse(const Operand& x, const std::vector<int64_t>& axes, bool all, ReduceShape* shape) {
+bool Collapse(const Operand& x, const std::vector<bool>& reduced, ReduceShape* shape) {
   int64_t* const parts[] = {&shape->outer, &shape->reduced, &shape->inner, &shape->reduced2};
   int at = 0;
   for (int i = 0; i < x.rank(); ++i) {
     if (x.dims[i] == 1) continue;
-    const bool reduced = all || std::any_of(axes.begin(), axes.end(), [&](int64_t axis) {
-                           return (axis < 0 ? axis + x.rank() : axis) == i;
-                         });
-    while (at < 4 && (at % 2 == 1) != reduced) ++at;
+    while (at < 4 && (at % 2 == 1) != reduced[static_cast<size_t>(i)]) ++at;
     if (at == 4) return false;
     *parts[at] *= x.dims[i];
   }
@@ -64,8 +73,7 @@ BindResult BindByteSum(const BindRequest& request) {
   const Attributes& attributes = request.node.attributes;
   if (attributes.String("kind") != "byte_sum") return "no sum of bytes";
   ReduceShape shape;
-  if (!Collapse(x, attributes.Ints("axes"), attributes.Find("axes") == nullptr, &shape) ||
-      (shape.inner > 1 && shape.reduced2 > 1)) {
+  if (!Collapse(x, ReducedOf(request), &shape) || (shape.inner > 1 && shape.reduced2 > 1)) {
     return Refuse("the axes are more than one group");
   }
   if (x.size() == 0) return Refuse("no elements");
@@ -85,17 +93,13 @@ BindResult BindRange(const BindRequest& request) {
   return bound;
 }
 
-BindResult BindReduce(const BindRequest& request) {
+// Of x as it is, or as copied to scratch, of the given shape.
+BindResult BindShape(const BindRequest& request, const ReduceShape& shape) {
   const Operand& x = request.inputs[0];
-  const Attributes& attributes = request.node.attributes;
-  const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& entry) {
-    return entry.first == attributes.String("kind");
-  });
-  if (kind == std::end(kKinds)) return Refuse("kind is {}", attributes.String("kind"));
-  ReduceShape shape;
-  if (!Collapse(x, attributes.Ints("axes"), attributes.Find("axes") == nullptr, &shape)) {
-    return Refuse("the axes are more than two groups");
-  }
+  const std::string_view name = request.node.attributes.String("kind");
+  const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                  [&](const auto& entry) { return entry.first == name; });
+  if (kind == std::end(kKinds)) return Refuse("kind is {}", name);
   if (x.size() == 0) return Refuse("no elements");
   Bound bound;
   const bool known = WithType(x.dtype, [&](auto tag) {
@@ -108,6 +112,54 @@ BindResult BindReduce(const BindRequest& request) {
   if (!known || request.outputs[0].dtype != x.dtype)
     return Refuse("element type is {}", Name(x.dtype));
   return bound;
+}
+
+BindResult BindReduce(const BindRequest& request) {
+  ReduceShape shape;
+  if (!Collapse(request.inputs[0], ReducedOf(request), &shape)) {
+    return Refuse("the axes are more than two groups");
+  }
+  return BindShape(request, shape);
+}
+
+// Of more groups: x is copied, to where what is reduced lies before the last dimensions that are
+// kept, and these in a row.
+BindResult BindCopied(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  const std::vector<bool> reduced = ReducedOf(request);
+  const size_t rank = reduced.size();
+  const auto inner = static_cast<size_t>(std::find(reduced.rbegin(), reduced.rend(), true).base() -
+                                         reduced.begin());
+  std::vector<size_t> order;
+  ReduceShape shape;
+  for (size_t i = 0; i < inner; ++i) {
+    if (!reduced[i]) order.push_back(i), shape.outer *= x.dims[i];
+  }
+  for (size_t i = 0; i < inner; ++i) {
+    if (reduced[i]) order.push_back(i), shape.reduced *= x.dims[i];
+  }
+  for (size_t i = inner; i < rank; ++i) order.push_back(i), shape.inner *= x.dims[i];
+  BindResult result = BindShape(request, shape);
+  auto* const bound = std::get_if<Bound>(&result);
+  if (bound == nullptr) return result;
+  const std::vector<int64_t> strides = Strides(x);
+  std::vector<int64_t> dims, from, to(rank, 1);
+  for (const size_t i : order) {
+    dims.push_back(x.dims[i]);
+    from.push_back(strides[i]);
+  }
+  for (size_t i = rank; i-- > 1;) to[i - 1] = to[i] * dims[i];
+  bound->scratch_bytes = ByteSize(x.dtype, x.size());
+  bound->run = [run = std::move(bound->run),
+                plan = PrepareStridedCopy(dims, from, to, static_cast<int>(BitWidth(x.dtype) / 8))](
+                   const StepArgs& args) {
+    StridedCopy(plan, args.in[0], args.scratch, args.parallel);
+    StepArgs copied = args;
+    const void* const in[] = {args.scratch};
+    copied.in = in;
+    run(copied);
+  };
+  return result;
 }
 
 BindResult BindArgReduce(const BindRequest& request) {
@@ -130,8 +182,10 @@ BindResult BindArgReduce(const BindRequest& request) {
   return bound;
 }
 
-constexpr Implementation kReduce[] = {
-    {"grouped axes", BindReduce}, {"sum of bytes", BindByteSum}, {"range", BindRange}};
+constexpr Implementation kReduce[] = {{"grouped axes", BindReduce},
+                                      {"axes of a copy", BindCopied},
+                                      {"sum of bytes", BindByteSum},
+                                      {"range", BindRange}};
 constexpr Implementation kArgReduce[] = {{"one axis", BindArgReduce}};
 
 }  // namespace

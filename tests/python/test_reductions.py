@@ -1,0 +1,68 @@
+"""Reductions over axes between which others are kept, of several groups."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+import small_models as small
+from onnx import TensorProto, helper, numpy_helper
+
+import sardonyx
+
+KINDS = {
+    "ReduceSum": np.sum,
+    "ReduceMean": np.mean,
+    "ReduceMax": np.max,
+    "ReduceL2": lambda x, axis, keepdims: np.sqrt(np.sum(x * x, axis=axis, keepdims=keepdims)),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [
+        *((kind, dtype) for kind in KINDS for dtype in (np.float32, np.float64)),
+        ("ReduceSum", np.int64),
+        ("ReduceMax", np.int64),
+    ],
+)
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((6, 2, 6, 2, 5), (1, 3)),
+        ((3, 1, 4, 2, 5, 2), (0, 2, 4)),
+        ((2, 3, 4, 5, 2, 3), (-6, -4, -1)),
+        ((2, 3, 2, 3, 2, 3, 2), (1, 2, 4, 6)),
+    ],
+)
+@pytest.mark.parametrize("keep", [False, True])
+def test_groups(tmp_path, kind, dtype, shape, axes, keep):
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    node = helper.make_node(kind, ["x", "axes"], ["y"], "reduce", keepdims=int(keep))
+    model = small.model(
+        [node],
+        [small.value("x", shape, element)],
+        [small.value("y", None, element)],
+        [numpy_helper.from_array(np.array(axes, np.int64), "axes")],
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    session = sardonyx.load(path, threads=2)
+    x = np.random.default_rng(0).integers(-9, 9, shape).astype(dtype)
+    expected = KINDS[kind](x, axis=axes, keepdims=keep)
+    np.testing.assert_allclose(session.run({"x": x})["y"], expected, rtol=1e-6)
+    assert "axes of a copy" in session.explain({"x": shape})
+
+
+def test_booleans(tmp_path):
+    node = helper.make_node("ReduceMax", ["x", "axes"], ["y"], "any", keepdims=0)
+    model = small.model(
+        [node],
+        [small.value("x", (4, 3, 4, 3, 2), TensorProto.BOOL)],
+        [small.value("y", None, TensorProto.BOOL)],
+        [numpy_helper.from_array(np.array([1, 3]), "axes")],
+    )
+    path = tmp_path / "model.onnx"
+    onnx.save(model, path)
+    x = np.random.default_rng(1).random((4, 3, 4, 3, 2)) > 0.9
+    np.testing.assert_array_equal(sardonyx.load(path).run({"x": x})["y"], x.any((1, 3)))
