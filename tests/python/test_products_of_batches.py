@@ -1,4 +1,4 @@
-"""Products whose batches lie in several pieces: operands repeated along other dimensions, windows."""
+"""Products whose batches lie in pieces: operands repeated along other dimensions, windows."""
 
 from __future__ import annotations
 
