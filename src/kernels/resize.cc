@@ -43,26 +43,26 @@ template <typename T>
 const float* MixRows(const ResizePlan& plan, const T* plane, int64_t d, int64_t h, int64_t in_row,
                      float* mixed) {
   const auto& [depth, height, width] = plan.axes;
-  const float* source = nullptr;
+  WeightedRows<T> rows;
+  bool is_begun = false;
   for (int i = 0; i < depth.taps; ++i) {
     for (int j = 0; j < height.taps; ++j) {
       const int64_t di = i * depth.out + d, hj = j * height.out + h;
       const float weight = depth.weight[di] * height.weight[hj];
       if (weight == 0.0f) continue;
-      const T* from = plane + (depth.index[di] * height.in + height.index[hj]) * in_row;
-      if constexpr (std::is_same_v<T, float>) {
-        if (source == nullptr && weight == 1.0f) {
-          source = from;
-          continue;
-        }
-        if (source != nullptr && source != mixed) std::copy_n(source, in_row, mixed);
+      if (rows.count == rows.kMost) {
+        AddRows(rows, mixed, in_row, is_begun);
+        rows.count = 0;
+        is_begun = true;
       }
-      AddRow(from, weight, mixed, in_row, source != nullptr);
-      source = mixed;
+      rows.row[rows.count] = plane + (depth.index[di] * height.in + height.index[hj]) * in_row;
+      rows.weight[rows.count++] = weight;
     }
   }
-  if (source != nullptr) return source;
-  std::fill_n(mixed, in_row, 0.0f);
+  if constexpr (std::is_same_v<T, float>) {
+    if (!is_begun && rows.count == 1 && rows.weight[0] == 1.0f) return rows.row[0];
+  }
+  AddRows(rows, mixed, in_row, is_begun);
   return mixed;
 }
 
@@ -78,8 +78,12 @@ void ResizeRows(const ResizePlan& plan, const T* x, T* y, int64_t planes, int64_
   const Slices slices = RowSlices(plan, planes, channels);
   par.For(slices.tasks, [&](int64_t task) {
     float* mixed = static_cast<float*>(scratch) + task * TaskFloats<T>(plan, channels);
-    for (int64_t row = slices.Begin(task); row < slices.End(task, rows); ++row) {
-      const int64_t h = row % height.out, d = row / height.out % depth.out;
+    const int64_t begin = slices.Begin(task);
+    int64_t h = begin % height.out, d = begin / height.out % depth.out;
+    const T* plane = x + begin / height.out / depth.out * depth.in * height.in * in_row;
+    for (int64_t row = begin; row < slices.End(task, rows); ++row, ++h) {
+      if (h == height.out) h = 0, ++d;
+      if (d == depth.out) d = 0, plane += depth.in * height.in * in_row;
       float* to;
       if constexpr (std::is_same_v<T, float>) {
         to = y + row * out_row;
@@ -89,7 +93,6 @@ void ResizeRows(const ResizePlan& plan, const T* x, T* y, int64_t planes, int64_
       if (Outside(height, h) || Outside(depth, d)) {
         for (int64_t o = 0; o < width.out; ++o) extrapolate(to + o * y_stride);
       } else {
-        const T* plane = x + row / height.out / depth.out * depth.in * height.in * in_row;
         ResizeRow(width, MixRows(plan, plane, d, h, in_row, mixed), to, channels, y_stride);
         for (int64_t o = 0; o < static_cast<int64_t>(width.outside.size()); ++o) {
           if (Outside(width, o)) extrapolate(to + o * y_stride);

@@ -35,28 +35,43 @@ HWY_INLINE V LoadAs(D d, const T* in) {
 }
 
 template <typename T>
-void AddRowOf(const T* in, float weight, float* out, int64_t count, bool accumulate) {
+HWY_INLINE void AddRowsOf(const WeightedRows<T>& rows, float* out, int64_t count, bool accumulate) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const V w = hn::Set(d, weight);
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) {
-    const V sum = accumulate ? hn::LoadU(d, out + i) : hn::Zero(d);
-    hn::StoreU(hn::MulAdd(LoadAs(d, in + i), w, sum), d, out + i);
+    V sum = accumulate ? hn::LoadU(d, out + i) : hn::Zero(d);
+    for (int r = 0; r < rows.count; ++r) {
+      sum = hn::MulAdd(LoadAs(d, rows.row[r] + i), hn::Set(d, rows.weight[r]), sum);
+    }
+    hn::StoreU(sum, d, out + i);
   }
-  for (; i < count; ++i) {
-    out[i] = static_cast<float>(in[i]) * weight + (accumulate ? out[i] : 0.0f);
+  if (i == count) return;
+  if constexpr (std::is_same_v<T, float>) {
+    V sum = accumulate ? LoadPart(d, out + i, count - i) : hn::Zero(d);
+    for (int r = 0; r < rows.count; ++r) {
+      const V values = LoadPart(d, rows.row[r] + i, count - i);
+      sum = hn::MulAdd(values, hn::Set(d, rows.weight[r]), sum);
+    }
+    StorePart(sum, d, out + i, count - i);
+  } else {
+    for (; i < count; ++i) {
+      if (!accumulate) out[i] = 0.0f;
+      for (int r = 0; r < rows.count; ++r) {
+        out[i] += static_cast<float>(rows.row[r][i]) * rows.weight[r];
+      }
+    }
   }
 }
 
-void AddFloats(const float* in, float weight, float* out, int64_t count, bool accumulate) {
-  AddRowOf(in, weight, out, count, accumulate);
+void AddFloats(const WeightedRows<float>& rows, float* out, int64_t count, bool accumulate) {
+  AddRowsOf(rows, out, count, accumulate);
 }
-void AddUnsigned(const uint8_t* in, float weight, float* out, int64_t count, bool accumulate) {
-  AddRowOf(in, weight, out, count, accumulate);
+void AddUnsigned(const WeightedRows<uint8_t>& rows, float* out, int64_t count, bool accumulate) {
+  AddRowsOf(rows, out, count, accumulate);
 }
-void AddSigned(const int8_t* in, float weight, float* out, int64_t count, bool accumulate) {
-  AddRowOf(in, weight, out, count, accumulate);
+void AddSigned(const WeightedRows<int8_t>& rows, float* out, int64_t count, bool accumulate) {
+  AddRowsOf(rows, out, count, accumulate);
 }
 
 template <typename T>
@@ -74,27 +89,39 @@ HWY_INLINE void RoundRowOf(const float* in, T* out, int64_t count) {
 void RoundUnsigned(const float* in, uint8_t* out, int64_t count) { RoundRowOf(in, out, count); }
 void RoundSigned(const float* in, int8_t* out, int64_t count) { RoundRowOf(in, out, count); }
 
-// Pixels of one float: a vector of outputs at once, gathered.
+// Pixels of one float: a vector of outputs at once. Where an axis grows they read a few neighbours,
+// which are loaded once and spread; else they are gathered.
 void ResizeSingle(const ResizeTable& table, const float* in, float* out) {
   const D d;
   const hn::RebindToSigned<D> di;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t o = 0;
-  for (; o + lanes <= table.out; o += lanes) {
+  const bool rises = table.outside.empty();  // a crop may turn an axis round
+  for (int64_t o = 0; o < table.out; o += lanes) {
+    const int64_t count = std::min(lanes, table.out - o);
+    const int32_t* index = table.index.data() + o;
+    const float* weight = table.weight.data() + o;
+    // The last of them read the end of the row.
+    const int64_t first = std::min<int64_t>(index[0], std::max<int64_t>(table.in - lanes, 0));
+    const int64_t last = index[(table.taps - 1) * table.out + count - 1];
+    const bool is_near = rises && last - first < lanes;
+    V near = hn::Zero(d);
+    if (is_near) near = table.in >= lanes ? hn::LoadU(d, in + first) : LoadPart(d, in, table.in);
+    const auto base = static_cast<int32_t>(first);
     V sum = hn::Zero(d);
-    for (int t = 0; t < table.taps; ++t) {
-      const int64_t at = t * table.out + o;
-      const V pixels = hn::GatherIndex(d, in, hn::LoadU(di, table.index.data() + at));
-      sum = hn::MulAdd(hn::LoadU(d, table.weight.data() + at), pixels, sum);
+    for (int t = 0; t < table.taps; ++t, index += table.out, weight += table.out) {
+      const bool is_whole = count == lanes;
+      const auto from = is_whole ? hn::LoadU(di, index) : LoadPart(di, index, count, base);
+      const V w = is_whole ? hn::LoadU(d, weight) : LoadPart(d, weight, count);
+      const V pixels = is_near ? hn::TableLookupLanes(
+                                     near, hn::IndicesFromVec(d, hn::Sub(from, hn::Set(di, base))))
+                               : hn::GatherIndex(d, in, from);
+      sum = hn::MulAdd(w, pixels, sum);
     }
-    hn::StoreU(sum, d, out + o);
-  }
-  for (; o < table.out; ++o) {
-    float sum = 0.0f;
-    for (int t = 0; t < table.taps; ++t) {
-      sum += table.weight[t * table.out + o] * in[table.index[t * table.out + o]];
+    if (count == lanes) {
+      hn::StoreU(sum, d, out + o);
+    } else {
+      StorePart(sum, d, out + o, count);
     }
-    out[o] = sum;
   }
 }
 
@@ -194,14 +221,14 @@ HWY_EXPORT(RoundSigned);
 HWY_EXPORT(ResizeRowImpl);
 HWY_EXPORT(SpreadWords);
 
-void AddRow(const float* in, float weight, float* out, int64_t count, bool accumulate) {
-  HWY_DYNAMIC_DISPATCH(AddFloats)(in, weight, out, count, accumulate);
+void AddRows(const WeightedRows<float>& rows, float* out, int64_t count, bool accumulate) {
+  HWY_DYNAMIC_DISPATCH(AddFloats)(rows, out, count, accumulate);
 }
-void AddRow(const uint8_t* in, float weight, float* out, int64_t count, bool accumulate) {
-  HWY_DYNAMIC_DISPATCH(AddUnsigned)(in, weight, out, count, accumulate);
+void AddRows(const WeightedRows<uint8_t>& rows, float* out, int64_t count, bool accumulate) {
+  HWY_DYNAMIC_DISPATCH(AddUnsigned)(rows, out, count, accumulate);
 }
-void AddRow(const int8_t* in, float weight, float* out, int64_t count, bool accumulate) {
-  HWY_DYNAMIC_DISPATCH(AddSigned)(in, weight, out, count, accumulate);
+void AddRows(const WeightedRows<int8_t>& rows, float* out, int64_t count, bool accumulate) {
+  HWY_DYNAMIC_DISPATCH(AddSigned)(rows, out, count, accumulate);
 }
 void RoundRow(const float* in, uint8_t* out, int64_t count) {
   HWY_DYNAMIC_DISPATCH(RoundUnsigned)(in, out, count);

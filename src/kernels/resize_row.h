@@ -7,10 +7,18 @@
 
 namespace sardonyx {
 
-// out = weight * in, or out += weight * in.
-void AddRow(const float* in, float weight, float* out, int64_t count, bool accumulate);
-void AddRow(const uint8_t* in, float weight, float* out, int64_t count, bool accumulate);
-void AddRow(const int8_t* in, float weight, float* out, int64_t count, bool accumulate);
+template <typename T>
+struct WeightedRows {
+  static constexpr int kMost = 8;
+  const T* row[kMost];
+  float weight[kMost];
+  int count = 0;
+};
+
+// out = the sum of weight * row, or out += that.
+void AddRows(const WeightedRows<float>& rows, float* out, int64_t count, bool accumulate);
+void AddRows(const WeightedRows<uint8_t>& rows, float* out, int64_t count, bool accumulate);
+void AddRows(const WeightedRows<int8_t>& rows, float* out, int64_t count, bool accumulate);
 
 // To the nearest integers, ties to even; all are within the range.
 void RoundRow(const float* in, uint8_t* out, int64_t count);
