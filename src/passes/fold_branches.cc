@@ -17,6 +17,7 @@ namespace sardonyx::passes {
 namespace {
 
 constexpr int kMostDepth = 24;  // of sums in sums
+constexpr size_t kMostTerms = 64;
 
 const CoreOp& AddOp() { return core::Elementwise(Fn::kAdd); }
 const CoreOp& SubOp() { return core::Elementwise(Fn::kSub); }
@@ -24,11 +25,12 @@ const CoreOp& MulOp() { return core::Elementwise(Fn::kMul); }
 
 // A float32 constant with one element, or one for each of the channels, which are the last axis.
 bool IsFactor(const Value* value, const Value* like) {
-  if (!like->fact.ranked() || value->fact.type.dtype != DType::kFloat32) return false;
-  return IsOne(value) ? value->is_constant() && value->fact.rank() <= like->fact.rank()
-                      : like->fact.shape->back().known() && value->fact.ranked() &&
-                            value->fact.rank() <= like->fact.rank() &&
-                            IsVector(value, like->fact.shape->back().value());
+  if (!value->is_constant() || value->fact.type.dtype != DType::kFloat32 || !like->fact.ranked() ||
+      value->fact.rank() > like->fact.rank()) {
+    return false;
+  }
+  const Dim channels = like->fact.rank() > 0 ? like->fact.shape->back() : Dim(1);
+  return IsOne(value) || (channels.known() && IsVector(value, channels.value()));
 }
 
 // The operand that a constant multiplies: 0 or 1; -1 if there is none.
@@ -48,10 +50,12 @@ struct Term {
   bool is_negative;
 };
 
+// The addends of a sum, but for what is deep inside, which is one.
 void AddTerms(const Graph& graph, const Term& term, int depth, std::vector<Term>& terms) {
   const Node* node = term.value->producer;
-  const bool is_inner = depth == 0 || HasOneUser(graph, term.value);
-  if (node != nullptr && is_inner && depth < kMostDepth && node->inputs.size() == 2) {
+  const bool is_inner = (depth == 0 || HasOneUser(graph, term.value)) && depth < kMostDepth &&
+                        terms.size() < kMostTerms;
+  if (node != nullptr && is_inner && node->inputs.size() == 2) {
     if (IsSum(*node)) {
       AddTerms(graph, {node->input(0), term.factors, term.is_negative}, depth + 1, terms);
       const bool is_less = term.is_negative != (node->op == &SubOp());

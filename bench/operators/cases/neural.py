@@ -74,6 +74,8 @@ def table() -> Iterator[Case]:
     )
     yield from rows("Resize", "u8 i32 i8", [photo, NONE, double], mode="nearest")
     yield from rows("Resize", "u8", [photo, NONE, double], mode="linear")
+    small = [X(1, 1024, 7, 7), NONE, double]
+    yield from rows("Resize", "f32", [X(1, 128, 32, 32), NONE, double], small, mode="linear")
     yield from rows(
         "Resize", "f32", [X(1, 480, 640, 3), NONE, C([1, 2, 2, 1], "f32")], mode="linear"
     )
@@ -88,6 +90,7 @@ def table() -> Iterator[Case]:
     )
     yield from rows("MatMul", "f32 f64 i32 i64", [X(256, 256), X(256, 256)])
     yield from rows("MatMul", "f32", [X(12, 128, 64), X(12, 64, 128)], [X(1024), X(1024, 1024)])
+    yield from rows("MatMul", "f32", [X(4, 1, 8, 64, 64), X(1, 4, 8, 64, 64)])
     yield from rows("Gemm", "f32 f64", [X(512, 256), W(256, 512), W(512)])
     yield from rows("Gemm", "f32", [X(512, 256), W(512, 256), W(512)], transB=1)
     yield from rows("Conv", "f32", [X(1, 64, 56, 56), W(64, 64, 3, 3), W(64)], pads=[1, 1, 1, 1])
@@ -104,6 +107,8 @@ def table() -> Iterator[Case]:
     yield from rows("Conv", "f32", [X(1, 128, 112, 112), W(128, 4, 3, 3)], group=32, **half)
     yield from rows("Conv", "f32", [X(1, 256, 56, 56), W(256, 32, 3, 3)], group=8, **half)
     yield from rows("Conv", "f32", [X(1, 240, 28, 28), W(240, 1, 5, 5)], group=240, pads=[2] * 4)
+    wide = {"pads": [3] * 4, "strides": [2, 2]}
+    yield from rows("Conv", "f32", [X(1, 48, 112, 112), W(96, 1, 7, 7)], group=48, **wide)
     yield from rows("Conv", "f32", [X(1, 128, 56, 56), W(128, 128, 3, 3)], **half)
     yield from rows("Conv", "f32", [X(1, 256, 56, 56), W(512, 256, 1, 1)], strides=[2, 2])
     yield from rows("Conv", "f32", [X(1, 768, 99), W(768, 48, 128)], group=16, pads=[64] * 2)

@@ -25,7 +25,11 @@ def table() -> Iterator[Case]:
     yield from rows("ReduceMin ReduceMax", "bool", [B, C([2])])
     yield from rows("ReduceLogSumExp ReduceLogSum ReduceSumSquare", "f64", [P, C([1])], [P, C([2])])
     yield from rows(
-        "ReduceMean", "f32", [X(8, 64, 56, 56), C([2, 3])], [X(8, 56, 56, 64), C([1, 2])]
+        "ReduceMean",
+        "f32",
+        [X(8, 64, 56, 56), C([2, 3])],
+        [X(8, 56, 56, 64), C([1, 2])],
+        [X(14, 4, 14, 4, 256), C([1, 3])],
     )
     yield from rows("ReduceSum", "f32", [X(1000000, 3), C([1])], [X(3, 1000000), C([0])])
     for axis in range(3):
