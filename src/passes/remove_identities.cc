@@ -69,6 +69,24 @@ Rewrite JoinSplit(Node& node, PassContext& context) {
   return maker.Replace(node, {values.size() == 1 ? values[0] : Concat(values, axis_of(node))});
 }
 
+// mul(x, expand(s)) of the shape of x, as `x * s.expand_as(x)` is exported: s broadcasts by itself.
+Rewrite DropExpand(Node& node, PassContext& context) {
+  Fn fn;
+  if (!core::IsElementwise(*node.op, &fn)) return NoMatch{};
+  const auto is_expanded = [](const Value* input) { return IsFrom(input, core::expand); };
+  const auto found = std::ranges::find_if(node.inputs, is_expanded);
+  const bool has_shape = std::ranges::any_of(node.inputs, [&](const Value* input) {
+    return !is_expanded(input) && input != nullptr && SameShape(input, node.output());
+  });
+  if (found == node.inputs.end() || !has_shape) return NoMatch{};
+  PatchMaker maker(context, node);
+  std::vector<Val> inputs;
+  for (Value* input : node.inputs) {
+    inputs.push_back(maker.Wrap(is_expanded(input) ? input->producer->input(0) : input));
+  }
+  return maker.Replace(node, {maker.builder().Make(*node.op, inputs, node.attributes)});
+}
+
 bool KeepsShape(const Node& node) { return SameShape(node.input(0), node.output()); }
 
 bool IsScalarLike(const Value* value, const Value* output) {
@@ -142,6 +160,9 @@ Rewrite RemoveIdentities(Node& node, PassContext& context) {
   }
   if (Rewrite joined = JoinSplit(node, context); std::holds_alternative<Patch>(joined)) {
     return joined;
+  }
+  if (Rewrite dropped = DropExpand(node, context); std::holds_alternative<Patch>(dropped)) {
+    return dropped;
   }
   return MergeViews(node, context);
 }
