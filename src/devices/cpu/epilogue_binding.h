@@ -32,7 +32,6 @@ class EpilogueBinding {
     const EpilogueOperand& operand = operands_[input - first_];
     return ByteSize(operand.type, operand.row_stride);
   }
-  // Element offsets of operand pointers for outer batch items that the layout does not cover.
   // Calls body(Epilogue) with the operands of this run in place.
   template <typename Body>
   void With(const StepArgs& args, Body&& body) const {
