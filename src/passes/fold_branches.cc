@@ -120,8 +120,8 @@ bool IsBranch(const Graph& graph, const Value* value) {
                            [&](auto name) { return conv.attributes.Find(name) != nullptr; });
   const Value* weights = conv.input(1);
   return is_plain && conv.inputs.size() == 2 && weights->is_constant() &&
-         weights->fact.type.dtype == DType::kFloat32 && weights->fact.rank() > 2 &&
-         conv.attributes.String("auto_pad", "NOTSET") == "NOTSET";
+         weights->fact.constant.size() > 0 && weights->fact.type.dtype == DType::kFloat32 &&
+         weights->fact.rank() > 2 && conv.attributes.String("auto_pad", "NOTSET") == "NOTSET";
 }
 
 // Whether the term can be part of the weights of `conv`.
@@ -256,6 +256,7 @@ Rewrite FoldBranches(Node& node, PassContext& context) {
   for (const Term& term : terms) {
     if (!IsBranch(context.graph, term.value)) continue;
     const Node* candidate = term.value->producer;
+    if (!Joins(context.graph, term, *candidate)) continue;
     const auto joining = std::ranges::count_if(
         terms, [&](const Term& other) { return Joins(context.graph, other, *candidate); });
     if (joining > 1 && (conv == nullptr || Positions(*candidate) > Positions(*conv))) {

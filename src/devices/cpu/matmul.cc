@@ -417,17 +417,16 @@ BindResult BindCopies(const BindRequest& request) {
     const bool is_matrix =
         std::all_of(dims.begin(), dims.end() - 2, [](int64_t dim) { return dim == 1; });
     if (i == 1 && is_matrix) continue;  // packed once, or read as it is
-    if (IsPacked(operand.dtype)) return NoWidth(operand.dtype);
+    const int width = Width(operand.dtype);
+    if (width == 0) return NoWidth(operand.dtype);
     std::vector<int64_t> whole(y.begin(), y.end() - 2);
     whole.insert(whole.end(), dims.end() - 2, dims.end());
-    std::vector<int64_t> from(whole.size(), 0), to(whole.size(), 1);
+    std::vector<int64_t> from(whole.size(), 0);
     const std::vector<int64_t> strides = PermutedStrides(operand, perm);
     for (size_t d = 0; d < dims.size(); ++d) {
       if (dims[d] > 1) from[whole.size() - dims.size() + d] = strides[d];
     }
-    for (size_t d = whole.size(); d-- > 1;) to[d - 1] = to[d] * whole[d];
-    const auto width = static_cast<int>(BitWidth(operand.dtype) / 8);
-    copies.push_back({i, PrepareStridedCopy(whole, from, to, width), bytes});
+    copies.push_back({i, PrepareStridedCopy(whole, from, RowMajorStrides(whole), width), bytes});
     inputs[i] = {operand.dtype, std::move(whole)};
     bytes += AlignBytes(ByteSize(operand.dtype, inputs[i].size()));
     node->attributes.Erase(name);

@@ -1,6 +1,7 @@
 #include "kernels/reduce.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "devices/cpu/families.h"
 #include "kernels/strided_copy.h"
@@ -127,31 +128,32 @@ BindResult BindReduce(const BindRequest& request) {
 BindResult BindCopied(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const std::vector<bool> reduced = ReducedOf(request);
-  const size_t rank = reduced.size();
-  const auto inner = static_cast<size_t>(std::find(reduced.rbegin(), reduced.rend(), true).base() -
-                                         reduced.begin());
-  std::vector<size_t> order;
+  const auto inner = std::find(reduced.rbegin(), reduced.rend(), true).base() - reduced.begin();
+  std::vector<size_t> order(reduced.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  const auto place = [&](size_t i) { return std::pair<bool, size_t>(reduced[i], i); };
+  std::sort(order.begin(), order.begin() + inner,
+            [&](size_t a, size_t b) { return place(a) < place(b); });
+  const auto middle = order.begin() + std::count(reduced.begin(), reduced.begin() + inner, false);
   ReduceShape shape;
-  for (size_t i = 0; i < inner; ++i) {
-    if (!reduced[i]) order.push_back(i), shape.outer *= x.dims[i];
+  for (auto i = order.begin(); i != order.end(); ++i) {
+    int64_t& part = i < middle                  ? shape.outer
+                    : i < order.begin() + inner ? shape.reduced
+                                                : shape.inner;
+    part *= x.dims[*i];
   }
-  for (size_t i = 0; i < inner; ++i) {
-    if (reduced[i]) order.push_back(i), shape.reduced *= x.dims[i];
-  }
-  for (size_t i = inner; i < rank; ++i) order.push_back(i), shape.inner *= x.dims[i];
   BindResult result = BindShape(request, shape);
   auto* const bound = std::get_if<Bound>(&result);
   if (bound == nullptr) return result;
   const std::vector<int64_t> strides = Strides(x);
-  std::vector<int64_t> dims, from, to(rank, 1);
+  std::vector<int64_t> dims, from;
   for (const size_t i : order) {
     dims.push_back(x.dims[i]);
     from.push_back(strides[i]);
   }
-  for (size_t i = rank; i-- > 1;) to[i - 1] = to[i] * dims[i];
   bound->scratch_bytes = ByteSize(x.dtype, x.size());
   bound->run = [run = std::move(bound->run),
-                plan = PrepareStridedCopy(dims, from, to, static_cast<int>(BitWidth(x.dtype) / 8))](
+                plan = PrepareStridedCopy(dims, from, RowMajorStrides(dims), Width(x.dtype))](
                    const StepArgs& args) {
     StridedCopy(plan, args.in[0], args.scratch, args.parallel);
     StepArgs copied = args;
