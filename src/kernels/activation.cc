@@ -94,26 +94,38 @@ void Run(const Activation& a, float* y, int64_t ld, int64_t rows, int64_t column
 }
 
 template <Kind kKind>
-void RunAndAdd(const Activation& a, const float* bias, const float* addend, int64_t addend_ld,
-               float* y, int64_t ld, int64_t rows, int64_t columns) {
+void RunBetween(const Activation& a, AroundActivation around, float* y, int64_t ld, int64_t rows,
+                int64_t columns) {
   const D d;
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
   const Function<kKind> function(a);
   const V scale = hn::Set(d, a.scale), shift = hn::Set(d, a.shift);
-  const auto finish = [&](V x, V b, V last) HWY_ATTR {
-    const V value = function(hn::Add(x, b));
-    return hn::Add(a.affine ? hn::MulAdd(value, scale, shift) : value, last);
+  const auto finish = [&](V x, const auto& load) HWY_ATTR {
+    for (const auto& operand : around.added) {
+      if (operand.data != nullptr) x = hn::Add(x, load(operand));
+    }
+    x = function(x);
+    if (a.affine) x = hn::MulAdd(x, scale, shift);
+    if (around.scale.data != nullptr) x = hn::Mul(x, load(around.scale));
+    for (const auto& operand : around.then) {
+      if (operand.data != nullptr) x = hn::Add(x, load(operand));
+    }
+    return x;
   };
-  for (; rows > 0; --rows, y += ld, addend += addend_ld) {
+  using Operand = AroundActivation::Operand;
+  for (int64_t i = 0; i < rows; ++i, y += ld) {
     int64_t j = 0;
     for (; j + kL <= columns; j += kL) {
-      const V b = bias == nullptr ? hn::Zero(d) : hn::LoadU(d, bias + j);
-      hn::StoreU(finish(hn::LoadU(d, y + j), b, hn::LoadU(d, addend + j)), d, y + j);
+      const auto load = [&](const Operand& operand)
+                            HWY_ATTR { return hn::LoadU(d, operand.data + i * operand.ld + j); };
+      hn::StoreU(finish(hn::LoadU(d, y + j), load), d, y + j);
     }
     if (j == columns) continue;
     const int64_t rest = columns - j;
-    const V b = bias == nullptr ? hn::Zero(d) : LoadPart(d, bias + j, rest);
-    StorePart(finish(LoadPart(d, y + j, rest), b, LoadPart(d, addend + j, rest)), d, y + j, rest);
+    const auto load = [&](const Operand& operand) HWY_ATTR {
+      return LoadPart(d, operand.data + i * operand.ld + j, rest);
+    };
+    StorePart(finish(LoadPart(d, y + j, rest), load), d, y + j, rest);
   }
 }
 
@@ -141,10 +153,9 @@ void Apply(const Activation& a, float* y, int64_t ld, int64_t rows, int64_t colu
   OfKind(a.kind, [&]<Kind kKind>() { Run<kKind>(a, y, ld, rows, columns); });
 }
 
-void AndAdd(const Activation& a, const float* bias, const float* addend, int64_t addend_ld,
-            float* y, int64_t ld, int64_t rows, int64_t columns) {
-  OfKind(a.kind,
-         [&]<Kind kKind>() { RunAndAdd<kKind>(a, bias, addend, addend_ld, y, ld, rows, columns); });
+void Between(const Activation& a, AroundActivation around, float* y, int64_t ld, int64_t rows,
+             int64_t columns) {
+  OfKind(a.kind, [&]<Kind kKind>() { RunBetween<kKind>(a, around, y, ld, rows, columns); });
 }
 
 }  // namespace
@@ -155,16 +166,16 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 
 HWY_EXPORT(Apply);
-HWY_EXPORT(AndAdd);
+HWY_EXPORT(Between);
 
 void ApplyActivation(const Activation& activation, float* y, int64_t ld, int64_t rows,
                      int64_t columns) {
   HWY_DYNAMIC_DISPATCH(Apply)(activation, y, ld, rows, columns);
 }
 
-void ActivateAndAdd(const Activation& activation, const float* bias, const float* addend,
-                    int64_t addend_ld, float* y, int64_t ld, int64_t rows, int64_t columns) {
-  HWY_DYNAMIC_DISPATCH(AndAdd)(activation, bias, addend, addend_ld, y, ld, rows, columns);
+void ActivateBetween(const Activation& activation, AroundActivation around, float* y, int64_t ld,
+                     int64_t rows, int64_t columns) {
+  HWY_DYNAMIC_DISPATCH(Between)(activation, around, y, ld, rows, columns);
 }
 
 }  // namespace sardonyx

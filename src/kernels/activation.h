@@ -43,8 +43,20 @@ inline bool ActivatesInRegisters(const Activation& a) {
 void ApplyActivation(const Activation& activation, float* y, int64_t ld, int64_t rows,
                      int64_t columns);
 
-// y = f(y + bias[j]) + addend[i * addend_ld + j], without the rounding. No bias: null.
-void ActivateAndAdd(const Activation& activation, const float* bias, const float* addend,
-                    int64_t addend_ld, float* y, int64_t ld, int64_t rows, int64_t columns);
+// Operands around an activation: element (i, j) of one is data[i * ld + j], with an ld of 0 where it
+// is the same for all rows. None: null.
+struct AroundActivation {
+  struct Operand {
+    const float* data = nullptr;
+    int64_t ld = 0;
+  };
+  Operand added[2] = {};
+  Operand scale = {};
+  Operand then[2] = {};
+};
+
+// y = f(y + added[0] + added[1]) * scale + then[0] + then[1], without the rounding.
+void ActivateBetween(const Activation& activation, AroundActivation around, float* y, int64_t ld,
+                     int64_t rows, int64_t columns);
 
 }  // namespace sardonyx

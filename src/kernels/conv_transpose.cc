@@ -220,8 +220,8 @@ void RunAtOnce(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, in
         pixel = pixel * s.out[a] + at;
       }
       if (!is_inside) continue;
-      ActivateAndAdd(kIdentity, nullptr, products + i * columns, 0, y + pixel * s.y_stride, 0, 1,
-                     columns);
+      ActivateBetween(kIdentity, {.then = {{products + i * columns}}}, y + pixel * s.y_stride, 0, 1,
+                      columns);
     }
   }
 }

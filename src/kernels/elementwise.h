@@ -46,8 +46,8 @@ void RunElementwise(const ElementwiseKernel& kernel, const void* const* in, void
                     const Parallel& par);
 
 // What most epilogues are: value = activation(clamp(acc + operand[addend[0]] + operand[addend[1]],
-// lo, hi)), in this order of additions, rounded to a 16-bit type or with operand[last] added. Lets
-// a kernel apply it in registers, or nearly so.
+// lo, hi)), in this order of additions, rounded to a 16-bit type or multiplied by operand[scale] with
+// operand[last[0]] and operand[last[1]] added. Lets a kernel apply it in registers, or nearly so.
 struct SimpleEpilogue {
   DType sum_rounding = DType::kFloat32;  // of acc itself, ahead of all else; none
   int addend[2] = {-1, -1};              // index into Epilogue::operands, -1 for none
@@ -56,7 +56,10 @@ struct SimpleEpilogue {
   bool clamps = false;  // NaN passes through clamp
   Activation activation;
   DType rounding = DType::kFloat32;  // none; with an activation that says it
-  int last = -1;                     // like addend: what is added behind an activation
+  // Like addend: what comes behind an activation.
+  int scale = -1;
+  int last[2] = {-1, -1};
+  bool HasBehind() const { return scale >= 0 || last[0] >= 0; }
 };
 
 // True if `expression` (of float32 inputs, input 0 the accumulated value) has that form. Chains

@@ -106,7 +106,7 @@ bool MatchSumAndClamp(const Expression& expression, SimpleEpilogue* simple) {
 using Kind = Activation::Kind;
 
 // Additions, then an activation or none, then perhaps a constant scale and shift, then a rounding
-// or another addition: matched from the result down.
+// or a further product and additions: matched from the result down.
 class ActivationMatch {
  public:
   ActivationMatch(const TileGraph& graph, SimpleEpilogue* simple)
@@ -114,7 +114,7 @@ class ActivationMatch {
 
   bool Matches() {
     StripRounding();
-    if (activation_.rounding == DType::kFloat32) StripLast();
+    if (activation_.rounding == DType::kFloat32) StripBehind();
     return StripLine() && StripFunction() && IsSum();
   }
 
@@ -158,18 +158,32 @@ class ActivationMatch {
     }
   }
 
-  // An operand that is added to the result of an operation.
-  void StripLast() {
-    if (!Is(TileOpcode::kAdd)) return;
+  // Descends from op(x, operand, ...), in either order, to x, the result of an operation that is
+  // not a sum; returns the operand, -1 if it is not there.
+  int StripOperand(TileOpcode op) {
+    if (!Is(op)) return -1;
     const auto& args = node(at_).args;
     for (const int i : {0, 1}) {
-      if (InputAt(args[i]) <= 0 || node(args[1 - i]).kind != TileGraph::Kind::kOp ||
-          node(args[1 - i]).op == TileOpcode::kAdd) {
-        continue;
-      }
-      simple_.last = InputAt(args[i]) - 1;
+      const Node& other = node(args[1 - i]);
+      if (InputAt(args[i]) <= 0 || other.kind != TileGraph::Kind::kOp) continue;
+      if (other.op == TileOpcode::kAdd) continue;
       at_ = args[1 - i];
-      return;
+      return InputAt(args[i]) - 1;
+    }
+    return -1;
+  }
+
+  // Operands by which the result of an operation is multiplied and which are added to it.
+  void StripBehind() {
+    int* last = simple_.last;
+    if (Is(TileOpcode::kAdd)) *last = StripOperand(TileOpcode::kAdd);
+    if (*last >= 0) ++last;
+    if (Is(TileOpcode::kFma) && InputAt(node(at_).args[2]) > 0) {
+      *last = InputAt(node(at_).args[2]) - 1;
+      simple_.scale = StripOperand(TileOpcode::kFma);
+      if (simple_.scale < 0) *last = -1;
+    } else {
+      simple_.scale = StripOperand(TileOpcode::kMul);
     }
   }
 

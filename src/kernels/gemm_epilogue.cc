@@ -6,13 +6,19 @@ namespace sardonyx {
 
 namespace {
 
+// Whether there is no operand `index` or its rows lie as those of a matrix.
+bool HasRows(const Epilogue& epilogue, int index) {
+  if (index < 0) return true;
+  const EpilogueOperand& operand = epilogue.operands[index];
+  return operand.type == DType::kFloat32 && operand.column_stride == 1;
+}
+
 // Sorts operand `index` into bias (one value a column) or residual (a matrix); false if it is
 // neither or the place is taken.
 bool Place(const Epilogue& epilogue, int index, int* bias, int* residual) {
   if (index < 0) return true;
-  const EpilogueOperand& operand = epilogue.operands[index];
-  if (operand.type != DType::kFloat32 || operand.column_stride != 1) return false;
-  int* const place = operand.row_stride == 0 ? bias : residual;
+  if (!HasRows(epilogue, index)) return false;
+  int* const place = epilogue.operands[index].row_stride == 0 ? bias : residual;
   if (*place >= 0) return false;
   *place = index;
   return true;
@@ -93,12 +99,19 @@ PreparedEpilogue::PreparedEpilogue(const Epilogue& epilogue, Tiles tiles) : epil
   } else if (tiles != Tiles::kNone && MatchSimpleEpilogue(*epilogue.expression, &found)) {
     simple = &found;
   }
-  int no_bias = 0;  // its place is taken
-  if (simple != nullptr && (tiles == Tiles::kProduct || simple->sum_rounding == DType::kFloat32) &&
-      Place(epilogue, simple->addend[0], &bias_, &residual_) &&
-      Place(epilogue, simple->addend[1], &bias_, &residual_) &&
-      (simple->last < 0 || residual_ < 0) && Place(epilogue, simple->last, &no_bias, &last_)) {
-    in_registers_ = last_ < 0;
+  const auto has_rows = [&](int index) { return HasRows(epilogue, index); };
+  if (simple != nullptr && simple->HasBehind()) {
+    sweeps_ = has_rows(simple->scale) && std::ranges::all_of(simple->addend, has_rows) &&
+              std::ranges::all_of(simple->last, has_rows);
+    if (sweeps_) {
+      simple_ = *simple;
+      return;
+    }
+  } else if (simple != nullptr &&
+             (tiles == Tiles::kProduct || simple->sum_rounding == DType::kFloat32) &&
+             Place(epilogue, simple->addend[0], &bias_, &residual_) &&
+             Place(epilogue, simple->addend[1], &bias_, &residual_)) {
+    in_registers_ = true;
     tile_.sum_rounding = simple->sum_rounding;
     tile_.clamp = simple->clamps;
     tile_.lo = simple->lo;
@@ -124,12 +137,17 @@ TileEpilogue PreparedEpilogue::Tile(int64_t row, int64_t column, int64_t p, int6
 void PreparedEpilogue::Apply(float* c, int64_t ldc, int64_t row, int64_t rows, int64_t column,
                              int64_t columns, int64_t p, int64_t q) const {
   if (epilogue_.expression == nullptr) return;
-  if (last_ >= 0) {
-    const float* const bias =
-        bias_ < 0 ? nullptr : Data(epilogue_.operands[bias_], row, column, p, q);
-    return ActivateAndAdd(tile_.activation, bias,
-                          Data(epilogue_.operands[last_], row, column, p, q),
-                          epilogue_.operands[last_].row_stride, c, ldc, rows, columns);
+  if (sweeps_) {
+    const auto at = [&](int index) -> AroundActivation::Operand {
+      if (index < 0) return {};
+      const EpilogueOperand& operand = epilogue_.operands[index];
+      return {Data(operand, row, column, p, q), operand.row_stride};
+    };
+    return ActivateBetween(simple_.activation,
+                           {.added = {at(simple_.addend[0]), at(simple_.addend[1])},
+                            .scale = at(simple_.scale),
+                            .then = {at(simple_.last[0]), at(simple_.last[1])}},
+                           c, ldc, rows, columns);
   }
   LongRows longer;
   if (ldc == columns && longer.Make(epilogue_, row, rows, column, columns, p, q)) {

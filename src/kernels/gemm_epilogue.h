@@ -1,7 +1,7 @@
 #pragma once
 // An Epilogue made ready for one call of Gemm or Conv: either it fits into the register tile's
 // store, or it sweeps over blocks that were just stored, interpreted unless it is an activation
-// with one addition before it and one behind.
+// between additions and products.
 
 #include <cstdint>
 
@@ -38,9 +38,10 @@ class PreparedEpilogue {
   const Epilogue& epilogue_;
   bool in_registers_ = false;
   int bias_ = -1, residual_ = -1;  // operands
-  int last_ = -1;                  // what is added behind the activation, which then sweeps
-  TileEpilogue tile_;              // the clamp and the activation
-  EpilogueKernel kernel_;          // prepared if it is interpreted
+  bool sweeps_ = false;     // for operands come behind the activation
+  SimpleEpilogue simple_;   // if it sweeps
+  TileEpilogue tile_;       // the clamp and the activation
+  EpilogueKernel kernel_;   // prepared if it is interpreted
 };
 
 }  // namespace sardonyx

@@ -76,7 +76,7 @@ TEST(Activation, OfRows) {
   });
 }
 
-TEST(Activation, BetweenAdditions) {
+TEST(Activation, BetweenOperands) {
   ForEachTarget([] {
     for (const bool affine : {false, true}) {
       Activation a;
@@ -86,23 +86,35 @@ TEST(Activation, BetweenAdditions) {
       if (affine) a.scale = 0.75f, a.shift = -0.5f;
       for (const int64_t columns : {1, 3, 8, 17, 40}) {
         const int64_t rows = 3, ld = columns + 2, addend_ld = columns + 5;
-        std::vector<float> x, bias, addend;
+        std::vector<float> x, row, matrix;
         for (int64_t i = 0; i < rows * ld; ++i) x.push_back(std::sin(0.7f * i) * 3);
-        for (int64_t i = 0; i < columns; ++i) bias.push_back(std::cos(0.3f * i));
-        for (int64_t i = 0; i < rows * addend_ld; ++i) addend.push_back(std::cos(0.9f * i));
-        for (const bool has_bias : {false, true}) {
+        for (int64_t i = 0; i < columns; ++i) row.push_back(std::cos(0.3f * i));
+        for (int64_t i = 0; i < rows * addend_ld; ++i) matrix.push_back(std::cos(0.9f * i));
+        // Each of the five operands is none, a row or a matrix.
+        for (int which = 0; which < 243; ++which) {
+          AroundActivation::Operand operands[5];
+          for (int i = 0, left = which; i < 5; ++i, left /= 3) {
+            if (left % 3 == 1) operands[i] = {row.data(), 0};
+            if (left % 3 == 2) operands[i] = {matrix.data(), addend_ld};
+          }
+          const AroundActivation around = {.added = {operands[0], operands[1]},
+                                           .scale = operands[2],
+                                           .then = {operands[3], operands[4]}};
           std::vector<float> y = x;
-          ActivateAndAdd(a, has_bias ? bias.data() : nullptr, addend.data(), addend_ld, y.data(),
-                         ld, rows, columns);
+          ActivateBetween(a, around, y.data(), ld, rows, columns);
           for (int64_t i = 0; i < rows * ld; ++i) {
-            const auto at = static_cast<size_t>(i), column = static_cast<size_t>(i % ld);
+            const auto at = static_cast<size_t>(i);
             if (i % ld >= columns) {
               ASSERT_EQ(y[at], x[at]);
               continue;
             }
-            const double sum = static_cast<double>(x[at]) + (has_bias ? bias[column] : 0.0f);
-            const double last = addend[static_cast<size_t>(i / ld * addend_ld) + column];
-            ASSERT_NEAR(y[at], Wanted(a, sum) + last, 2e-6) << columns << " columns, " << i;
+            const auto of = [&](int operand, double none) -> double {
+              if (operands[operand].data == nullptr) return none;
+              return operands[operand].data[i / ld * operands[operand].ld + i % ld];
+            };
+            const double inner = Wanted(a, x[at] + of(0, 0) + of(1, 0));
+            const double wanted = inner * of(2, 1) + of(3, 0) + of(4, 0);
+            ASSERT_NEAR(y[at], wanted, 3e-6) << which << ", " << columns << " columns, " << i;
           }
         }
       }

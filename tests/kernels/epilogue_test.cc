@@ -84,7 +84,7 @@ TEST(Epilogue, MatchesSimpleForms) {
   EXPECT_EQ(elu.kind, Kind::kElu);
   EXPECT_EQ(elu.p[0], 0.5f);
   EXPECT_EQ(elu.scale, 2.0f);
-  EXPECT_EQ(simple.last, -1);
+  EXPECT_FALSE(simple.HasBehind());
   // A residual behind an activation.
   EXPECT_EQ(
       activation(
@@ -92,20 +92,40 @@ TEST(Epilogue, MatchesSimpleForms) {
           .kind,
       Kind::kSwish);
   EXPECT_EQ(simple.addend[0], 1);
-  EXPECT_EQ(simple.last, 0);
+  EXPECT_EQ(simple.last[0], 0);
+  EXPECT_EQ(simple.last[1], -1);
+  EXPECT_EQ(simple.scale, -1);
   EXPECT_EQ(activation("(float, float, float) add(0,2):float relu(3):float add(1,4):float").kind,
             Kind::kClamp);
   EXPECT_EQ(simple.addend[0], 1);
-  EXPECT_EQ(simple.last, 0);
+  EXPECT_EQ(simple.last[0], 0);
+  // A normalisation and a residual behind an activation.
+  EXPECT_EQ(activation("(float, float, float, float, float) add(0,4):float relu(5):float "
+                       "mul(6,2):float add(7,1):float add(3,8):float")
+                .kind,
+            Kind::kClamp);
+  EXPECT_EQ(simple.addend[0], 3);
+  EXPECT_EQ(simple.scale, 1);
+  EXPECT_EQ(simple.last[0], 2);
+  EXPECT_EQ(simple.last[1], 0);
+  EXPECT_EQ(activation("(float, float, float) relu(0):float mul(3,2):float add(4,1):float").kind,
+            Kind::kClamp);
+  EXPECT_EQ(simple.addend[0], -1);
+  EXPECT_EQ(simple.scale, 1);
+  EXPECT_EQ(simple.last[0], 0);
+  EXPECT_EQ(simple.last[1], -1);
+  EXPECT_EQ(activation("(float, float) sigmoid(0):float mul(1,2):float").kind, Kind::kSigmoid);
+  EXPECT_EQ(simple.scale, 0);
+  EXPECT_EQ(simple.last[0], -1);
   const Activation shifted =
       activation("(float, float; 0.5:float) add(1,0):float relu(3):float add(4,2):float");
   EXPECT_EQ(shifted.kind, Kind::kClamp);
   EXPECT_EQ(shifted.p[0], 0.0f);
   EXPECT_EQ(shifted.shift, 0.5f);
   EXPECT_EQ(simple.addend[0], 0);
-  EXPECT_EQ(simple.last, -1);
+  EXPECT_FALSE(simple.HasBehind());
   EXPECT_EQ(activation("(float, float) relu(0):float add(2,1):float").kind, Kind::kClamp);
-  EXPECT_EQ(simple.last, 0);
+  EXPECT_EQ(simple.last[0], 0);
   // Scores that are rounded before and after their mask.
   EXPECT_TRUE(MatchSimpleEpilogue(
       Expression::Parse("(float, float) cast(0):bfloat16 cast(2):float add(3,1):float "
@@ -117,7 +137,7 @@ TEST(Epilogue, MatchesSimpleForms) {
   for (const char* text :
        {"(float) add(0,0):float", "(float) exp(0):float",
         "(float, float) sigmoid(1):float mul(0,2):float",
-        "(float, float) sigmoid(0):float mul(1,2):float",
+        "(float, float) sigmoid(0):float mul(1,2):float cast(3):float16 cast(4):float",
         "(float; 2:float) add(0,1):float sigmoid(2):float", "(float, float) mul(0,1):float",
         "(float, float) add(0,1):float exp(0):float",
         "(float, float, float) sigmoid(0):float add(3,1):float add(4,2):float",
