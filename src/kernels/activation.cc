@@ -122,9 +122,8 @@ void RunBetween(const Activation& a, AroundActivation around, float* y, int64_t 
     }
     if (j == columns) continue;
     const int64_t rest = columns - j;
-    const auto load = [&](const Operand& operand) HWY_ATTR {
-      return LoadPart(d, operand.data + i * operand.ld + j, rest);
-    };
+    const auto load = [&](const Operand& operand)
+                          HWY_ATTR { return LoadPart(d, operand.data + i * operand.ld + j, rest); };
     StorePart(finish(LoadPart(d, y + j, rest), load), d, y + j, rest);
   }
 }

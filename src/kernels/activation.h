@@ -43,8 +43,8 @@ inline bool ActivatesInRegisters(const Activation& a) {
 void ApplyActivation(const Activation& activation, float* y, int64_t ld, int64_t rows,
                      int64_t columns);
 
-// Operands around an activation: element (i, j) of one is data[i * ld + j], with an ld of 0 where it
-// is the same for all rows. None: null.
+// Operands around an activation: element (i, j) of one is data[i * ld + j], with an ld of 0 where
+// it is the same for all rows. None: null.
 struct AroundActivation {
   struct Operand {
     const float* data = nullptr;

@@ -46,8 +46,9 @@ void RunElementwise(const ElementwiseKernel& kernel, const void* const* in, void
                     const Parallel& par);
 
 // What most epilogues are: value = activation(clamp(acc + operand[addend[0]] + operand[addend[1]],
-// lo, hi)), in this order of additions, rounded to a 16-bit type or multiplied by operand[scale] with
-// operand[last[0]] and operand[last[1]] added. Lets a kernel apply it in registers, or nearly so.
+// lo, hi)), in this order of additions, rounded to a 16-bit type or multiplied by operand[scale]
+// with operand[last[0]] and operand[last[1]] added. Lets a kernel apply it in registers, or nearly
+// so.
 struct SimpleEpilogue {
   DType sum_rounding = DType::kFloat32;  // of acc itself, ahead of all else; none
   int addend[2] = {-1, -1};              // index into Epilogue::operands, -1 for none
