@@ -71,9 +71,9 @@ constexpr Layer kLayers[] = {
     {"convnext", 384, 14, 384, 7, 1, 3, 384},
     {"convnext", 768, 7, 768, 7, 1, 3, 768},
     {"convmixer", 768, 32, 768, 7, 1, 3, 768},
-    {"convmixer", 784, 32, 784, 7, 1, 3, 784},
-    {"convmixer", 256, 32, 256, 7, 1, 3, 256},
-    {"convmixer", 1536, 16, 1536, 9, 1, 4, 1536},
+    {"convmixer", 1536, 32, 1536, 9, 1, 4, 1536},
+    {"edgenext", 304, 8, 304, 9, 1, 4, 304},
+    {"replknet", 256, 14, 256, 13, 1, 6, 256},
     {"regnet", 48, 112, 48, 3, 2, 1, 6},
     {"regnet", 104, 28, 104, 3, 1, 1, 13},
     {"regnet", 208, 14, 208, 3, 1, 1, 26},
@@ -123,6 +123,10 @@ constexpr Layer kLayers[] = {
     {"audio", 16, 12800, 16, 3, 1, 3, 1, false, 1, 3, true},
     {"audio", 512, 50, 512, 7, 1, 3, 1, false, 1, 1, true},
     {"audio", 512, 12, 512, 7, 1, 3, 1, false, 1, 1, true},
+    {"conformer", 512, 200, 512, 31, 1, 15, 512, false, 1, 1, true},
+    {"conformer", 256, 200, 256, 15, 1, 7, 256, false, 1, 1, true},
+    {"conformer", 256, 200, 256, 32, 1, 16, 256, false, 1, 1, true},
+    {"mamba", 1536, 128, 1536, 4, 1, 3, 1536, false, 1, 1, true},
 };
 
 ConvShape ShapeOf(const Layer& layer) {

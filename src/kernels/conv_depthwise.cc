@@ -41,50 +41,80 @@ struct Window {
   Range depth, height, width;
 };
 
-// kP neighbouring output pixels from `ow` on for a kernel of width kW and stride kS without
-// dilation: each input value of a line is loaded once. kWhole: all of them are inside of the input.
-template <int kP, int kW, int kS, bool kWhole, class D>
-HWY_INLINE void FixedPixels(D d, const DepthwiseLine& line, const KernelLines& lines, int64_t ow,
-                            int64_t c) {
-  using V = hn::Vec<D>;
-  constexpr int kColumns = (kP - 1) * kS + kW;
-  const ConvShape& s = line.s;
-  const int64_t pixel = line.x_pixel, channels = s.cin;
-  const int64_t w0 = ow * kS - line.pad;
-  const int64_t j0 = std::max<int64_t>(0, -w0), j1 = std::min<int64_t>(kColumns, line.width - w0);
-  const int64_t offset = line.x_first + w0 * pixel + c;
-  V acc[kP];
+// acc[p] += the products of kT neighbouring taps, at stride kS: each value at x is loaded once.
+// kWhole: columns 0 ... of x are all inside of the input, else j0 ... j1 - 1. kNext: the next
+// tile's are fetched.
+template <int kT, int kS, bool kWhole, bool kNext, int kP, class D, class V = hn::Vec<D>>
+HWY_INLINE void AddTaps(D d, const float* HWY_RESTRICT x, int64_t pixel,
+                        const float* HWY_RESTRICT w, int64_t channels, int64_t j0, int64_t j1,
+                        V (&acc)[kP]) {
+  V wv[kT];
 #pragma GCC unroll 8
-  for (int p = 0; p < kP; ++p) acc[p] = hn::Zero(d);
-  for (int i = 0; i < lines.count; ++i) {
-    const float* HWY_RESTRICT x = line.x + lines.x[i] + offset;
-    const float* HWY_RESTRICT w = line.weights + lines.w[i] * channels + c;
-    V wv[kW];
-#pragma GCC unroll 8
-    for (int k = 0; k < kW; ++k) wv[k] = hn::LoadU(d, w + k * channels);
+  for (int k = 0; k < kT; ++k) wv[k] = hn::LoadU(d, w + k * channels);
 #pragma GCC unroll 32
-    for (int j = 0; j < kColumns; ++j) {
-      if (!kWhole && (j < j0 || j >= j1)) continue;
-      const V value = hn::LoadU(d, x + j * pixel);
-      if (kS == 2 && i >= lines.count - 2 && j >= kW - kS) {
-        __builtin_prefetch(x + (j + kP * kS) * pixel, 0, 2);
-      }
+  for (int j = 0; j < (kP - 1) * kS + kT; ++j) {
+    if (!kWhole && (j < j0 || j >= j1)) continue;
+    const V value = hn::LoadU(d, x + j * pixel);
+    if (kNext && j >= kT - kS) __builtin_prefetch(x + (j + kP * kS) * pixel, 0, 2);
 #pragma GCC unroll 8
-      for (int k = 0; k < kW; ++k) {
-        if (j >= k && (j - k) % kS == 0 && (j - k) / kS < kP) {
-          acc[(j - k) / kS] = hn::MulAdd(wv[k], value, acc[(j - k) / kS]);
-        }
+    for (int k = 0; k < kT; ++k) {
+      if (j >= k && (j - k) % kS == 0 && (j - k) / kS < kP) {
+        acc[(j - k) / kS] = hn::MulAdd(wv[k], value, acc[(j - k) / kS]);
       }
     }
   }
+}
+
+constexpr int kAnyWidth = 0;
+
+// kP neighbouring output pixels from `ow` on for a kernel of width kW and stride kS without
+// dilation. kWhole: all columns are inside of the input.
+template <int kP, int kW, int kS, bool kWhole, class D>
+HWY_INLINE void FixedPixels(D d, const DepthwiseLine& line, const KernelLines& lines, int64_t ow,
+                            int64_t c) {
+  const ConvShape& s = line.s;
+  const int64_t pixel = line.x_pixel, channels = s.cin;
+  const int64_t w0 = ow * kS - line.pad, j0 = -w0, j1 = line.width - w0;
+  const int64_t offset = line.x_first + w0 * pixel + c;
+  hn::Vec<D> sums[1][kP];
+  auto& acc = sums[0];
+#pragma GCC unroll 8
+  for (int p = 0; p < kP; ++p) acc[p] = hn::Zero(d);
+  ChainSums<1, kP, D> chains;
+  int64_t left = kOneChain;
+  for (int i = 0; i < lines.count; ++i) {
+    const float* x = line.x + lines.x[i] + offset;
+    const float* w = line.weights + lines.w[i] * channels + c;
+    if constexpr (kW != kAnyWidth) {
+      if (kS == 2 && i >= lines.count - 2) {
+        AddTaps<kW, kS, kWhole, true>(d, x, pixel, w, channels, j0, j1, acc);
+      } else {
+        AddTaps<kW, kS, kWhole, false>(d, x, pixel, w, channels, j0, j1, acc);
+      }
+      continue;
+    }
+    int64_t t = 0;
+    for (; t + 4 <= s.kernel[2]; t += 4) {
+      AddTaps<4, kS, kWhole, false>(d, x + t * pixel, pixel, w + t * channels, channels, j0 - t,
+                                    j1 - t, acc);
+      if ((left -= 4) > 0) continue;
+      chains.End(d, sums);
+      left = kOneChain;
+    }
+    for (; t < s.kernel[2]; ++t, --left) {
+      AddTaps<1, kS, kWhole, false>(d, x + t * pixel, pixel, w + t * channels, channels, j0 - t,
+                                    j1 - t, acc);
+    }
+  }
+  if (kW == kAnyWidth) chains.AddTo(d, sums);
   FinishPixels<false>(d, acc, line, ow, c);
 }
 
 template <int kP, int kW, int kS, class D>
 HWY_NOINLINE void FixedTile(D d, const DepthwiseLine& line, const KernelLines& lines, int64_t ow,
                             int64_t c) {
-  const int64_t w0 = ow * kS - line.pad;
-  if (w0 >= 0 && w0 + (kP - 1) * kS + kW <= line.width) {
+  const int64_t w0 = ow * kS - line.pad, width = kW == kAnyWidth ? line.s.kernel[2] : kW;
+  if (w0 >= 0 && w0 + (kP - 1) * kS + width <= line.width) {
     FixedPixels<kP, kW, kS, true>(d, line, lines, ow, c);
   } else {
     FixedPixels<kP, kW, kS, false>(d, line, lines, ow, c);
@@ -140,10 +170,13 @@ int64_t RunWidth(const DepthwiseLine& line, const KernelLines& lines) {
   if (s.stride[2] == 1) {
     if (s.kernel[2] == 3) return FixedChannels<3, 1>(line, lines);
     if (s.kernel[2] == 5) return FixedChannels<5, 1>(line, lines);
+    if (s.kernel[2] == 4) return FixedChannels<4, 1>(line, lines);
     if (s.kernel[2] == 7) return FixedChannels<7, 1>(line, lines);
+    return FixedChannels<kAnyWidth, 1>(line, lines);
   } else if (s.stride[2] == 2) {
     if (s.kernel[2] == 3) return FixedChannels<3, 2>(line, lines);
     if (s.kernel[2] == 5) return FixedChannels<5, 2>(line, lines);
+    return FixedChannels<kAnyWidth, 2>(line, lines);
   }
   return 0;
 }

@@ -18,7 +18,7 @@ namespace HWY_NAMESPACE {
 // Channels of which a tile of pixels is done before the next tile: many, for memory gives whole
 // pixels faster than parts; of a large kernel no more than the first-level cache keeps until then.
 constexpr int64_t ChannelsTogether(int64_t kernel, int64_t lanes, int64_t channels) {
-  return kernel == 3 ? channels : 4 * lanes;
+  return kernel == 3 || kernel == 4 ? channels : 4 * lanes;
 }
 
 }  // namespace HWY_NAMESPACE

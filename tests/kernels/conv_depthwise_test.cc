@@ -61,6 +61,25 @@ TEST(Conv, Depthwise) {
   CheckConv(Shape(1, 16, 16, {{1, 9, 1, 1, 4, 4}, {2, 9, 1, 1, 4, 4}}, 16));
 }
 
+TEST(Conv, DepthwiseOfAnyWidth) {
+  for (const int64_t channels : {5, 40}) {
+    for (const int64_t kernel : {2, 4, 6, 9, 31}) {
+      const int64_t pad = kernel / 2;
+      for (const int64_t stride : {1, 2}) {
+        const Axis line = {29, kernel, stride, 1, pad, kernel - 1};
+        CheckConv(Shape(2, channels, channels, {line}, channels));
+        CheckConv(Shape(1, channels, channels, {{7, 3, stride, 1, 1, 1}, line}, channels));
+      }
+      const Axis dilated = {31, kernel, 1, 2, 2 * pad, 2 * pad};
+      CheckConv(Shape(1, channels, channels, {{6, 2, 1, 1, 1, 0}, dilated}, channels));
+    }
+    CheckConv(Shape(1, channels, channels, {{9, 9, 1, 1, 4, 4}, {9, 9, 1, 1, 4, 4}}, channels));
+    // Long sums, in chains: of lines and of one line.
+    CheckConv(Shape(1, channels, channels, {{23, 23, 1, 1, 11, 11}, {25, 23}}, channels));
+    CheckConv(Shape(1, channels, channels, {{930, 907, 2, 1, 3, 4}}, channels));
+  }
+}
+
 TEST(Conv, DepthwiseToSeveral) {
   for (const int64_t times : {2, 4}) {
     for (const int64_t channels : {2, 3, 5, 8, 19, 32, 61}) {
