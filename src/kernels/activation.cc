@@ -31,7 +31,6 @@ struct Function {
 
   HWY_INLINE V operator()(V x) const {
     if constexpr (kKind == Kind::kClamp) return AtMost(d, p1, AtLeast(d, p0, x));
-    if constexpr (kKind == Kind::kSwish) return VecSwish(d, x, p0);
     if constexpr (kKind == Kind::kHardSwish) {
       return hn::Mul(x, AtMost(d, p3, AtLeast(d, p2, hn::MulAdd(x, p0, p1))));
     }
@@ -44,6 +43,14 @@ struct Function {
     if constexpr (kKind == Kind::kElu) return VecElu(d, x, p0);
     return x;
   }
+};
+template <>
+struct Function<Kind::kSwish> {
+  D d;
+  VecSwish<D> swish;
+  explicit Function(const Activation& a) : swish(d, hn::Set(d, a.p[0])) {}
+
+  HWY_INLINE V operator()(V x) const { return swish(d, x); }
 };
 template <>
 struct Function<Kind::kGelu> {

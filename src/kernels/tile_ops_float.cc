@@ -209,7 +209,6 @@ SARDONYX_MAP2(Div, hn::Div(x, y))
 SARDONYX_MAP2(Min, hn::IfThenElse(hn::Eq(x, x), AtMost(d, x, y), x))
 SARDONYX_MAP2(Max, hn::IfThenElse(hn::Eq(x, x), AtLeast(d, x, y), x))
 SARDONYX_MAP2(AddRelu, AtLeast(d, hn::Zero(d), hn::Add(x, y)))
-SARDONYX_MAP2(Swish, VecSwish(d, x, y))
 SARDONYX_MAP2(Elu, VecElu(d, x, y))
 SARDONYX_MAP2(LeakyRelu, VecLeakyRelu(d, x, y))
 SARDONYX_MAP2(Threshold, hn::IfThenElseZero(hn::Gt(x, y), x))
@@ -228,6 +227,12 @@ void HardSwish(const TileArgs& args) {
   MapTile(args, [&](V v) HWY_ATTR {
     return hn::Mul(v, ClampOf::Do(d, hn::MulAdd(v, a.value, b.value), lo.value, hi.value));
   });
+}
+
+void Swish(const TileArgs& args) {
+  const D d;
+  const VecSwish<D> swish(d, Source<true>(d, args.in[1]).value);
+  MapTile(args, [&](V v) HWY_ATTR { return swish(d, v); });
 }
 
 void Gelu(const TileArgs& args) {
@@ -277,13 +282,13 @@ TileFn Find(TileOpcode op, unsigned uniform) {
       case kMin: return Map2<MinOf, 0>;
       case kMax: return Map2<MaxOf, 0>;
       case kAddRelu: return Map2<AddReluOf, 0>;
-      case kSwish: return Map2<SwishOf, 0>;
       case kElu: return Map2<EluOf, 0>;
       case kLeakyRelu: return Map2<LeakyReluOf, 0>;
       case kThreshold: return Map2<ThresholdOf, 0>;
       case kFma: return Map3<FmaOf, 0>;
       case kClamp: return Map3<ClampOf, 0>;
       // Of a single element; what is uniform is read once.
+      case kSwish: return Swish;
       case kGelu: return Gelu;
       case kHardSwish: return HardSwish;
       default: return nullptr;
@@ -296,7 +301,7 @@ TileFn Find(TileOpcode op, unsigned uniform) {
     case kDiv: return uniform == 2 ? Map2<DivOf, 2> : Map2<DivOf, 1>;
     case kMin: return uniform == 2 ? Map2<MinOf, 2> : nullptr;
     case kMax: return uniform == 2 ? Map2<MaxOf, 2> : nullptr;
-    case kSwish: return uniform == 2 ? Map2<SwishOf, 2> : nullptr;
+    case kSwish: return uniform == 2 ? Swish : nullptr;
     case kElu: return uniform == 2 ? Map2<EluOf, 2> : nullptr;
     case kLeakyRelu: return uniform == 2 ? Map2<LeakyReluOf, 2> : nullptr;
     case kThreshold: return uniform == 2 ? Map2<ThresholdOf, 2> : nullptr;

@@ -130,16 +130,91 @@ HWY_INLINE V VecExp(D d, V x) {
   return VecExpInRange(d, ExpRange(d, x));
 }
 
-// x / (1 + exp(-alpha x)), and 1 / (1 + exp(-x)).
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V VecSwish(D d, V x, V minus_alpha) {
-  const auto e = ReducedExponent<D>::AtOnce(d, ExpRange(d, hn::Mul(minus_alpha, x)));
-  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), VecExpOf(d, e)));
-}
+// 1 + 2^(factor x), infinite where the power is. Powers below 2^-126, which the sum would not see,
+// are that one, so all are normal numbers; the last step of the power and the sum are one
+// operation.
+// kExact: the factor is -log2(e), and what its rounding has lost counts; of use with fused
+// operations.
+template <class D, bool kExact = false>
+class OnePlusPower {
+ public:
+  using V = hn::Vec<D>;
+
+  HWY_INLINE OnePlusPower(D d, V factor)
+      : OnePlusPower(factor, hn::Div(hn::Set(d, kMost), factor),
+                     hn::Div(hn::Set(d, kLeast), factor)) {}
+  HWY_INLINE OnePlusPower(D d, float factor)
+      : OnePlusPower(hn::Set(d, factor), hn::Set(d, kMost / factor), hn::Set(d, kLeast / factor)) {}
+
+  HWY_INLINE V operator()(D d, V x) const {
+    const V inside = AtMost(d, high_, AtLeast(d, low_, x)), one = hn::Set(d, 1.0f);
+    const hn::RebindToSigned<D> di;
+#if HWY_TARGET <= HWY_AVX3
+    if constexpr (hn::MaxLanes(D()) == 16) {
+      // Steps of 1/16, whose powers are in a vector: the rest is so small that a cubic will do. The
+      // sum with `round` has the steps in its low bits, of which four choose from the table.
+      const V round = hn::Set(d, 0x1.8p19f), shifted = hn::MulAdd(inside, factor_, round);
+      const V r = Rest(d, inside, hn::Sub(shifted, round));
+      const auto steps = hn::BitCast(di, shifted);
+      const auto part = hn::Vec<decltype(di)>{
+          _mm512_permutexvar_epi32(steps.raw, hn::LoadU(di, kSixteenths).raw)};
+      const V power = hn::BitCast(d, hn::Add(hn::ShiftLeft<19>(steps), part));
+      V p = hn::MulAdd(r, hn::Set(d, 0.0555021353f), hn::Set(d, 0.240234286f));
+      p = hn::MulAdd(r, p, hn::Set(d, 0.693147182f));
+      return hn::MulAdd(power, hn::MulAdd(r, p, one), one);
+    }
+#endif
+    // n + 127 in the low bits of `shifted`.
+    const V round = hn::Set(d, ReducedExponent<D>::kRound + 127.0f);
+    const V shifted = hn::MulAdd(inside, factor_, round);
+    const V r = Rest(d, inside, hn::Sub(shifted, round));
+    const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted)));
+    const V p = Polynomial(d, r,
+                           {1.0f, 0.6931471824645996f, 0.24022647738456726f, 0.05550359562039375f,
+                            0.009618503041565418f, 0.0013390998356044292f, 0.00015327864f});
+    return hn::MulAdd(power, p, one);
+  }
+
+ private:
+  HWY_INLINE OnePlusPower(V factor, V at_most, V at_least)
+      : factor_(factor), low_(hn::Min(at_most, at_least)), high_(hn::Max(at_most, at_least)) {}
+
+  HWY_INLINE V Rest(D d, V x, V n) const {
+    const V r = hn::MulSub(x, factor_, n);
+    return kExact ? hn::MulAdd(x, hn::Set(d, kLost), r) : r;
+  }
+
+  static constexpr float kLost = -1.925963033500011e-08f;  // of -log2(e)
+  static constexpr float kMost = 128.0f, kLeast = -126.0f;
+  // Bits of 2^(j / 16) - 2^19 j.
+  static constexpr int32_t kSixteenths[16] = {0x3f800000, 0x3f7daac3, 0x3f7b95c2, 0x3f79c3d3,
+                                              0x3f7837f0, 0x3f76f532, 0x3f75fed7, 0x3f75583f,
+                                              0x3f7504f3, 0x3f7508a4, 0x3f75672a, 0x3f76248c,
+                                              0x3f7744fd, 0x3f78ccdf, 0x3f7ac0c7, 0x3f7d257d};
+  V factor_, low_, high_;
+};
+
+constexpr float kLog2E = 1.44269504088896341f;
+
+// x / (1 + exp(-alpha x)).
+template <class D>
+class VecSwish {
+ public:
+  using V = hn::Vec<D>;
+  HWY_INLINE VecSwish(D d, V minus_alpha) : divisor_(d, hn::Mul(minus_alpha, hn::Set(d, kLog2E))) {}
+  HWY_INLINE V operator()(D d, V x) const { return hn::Div(x, divisor_(d, x)); }
+
+ private:
+  OnePlusPower<D> divisor_;
+};
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecSigmoid(D d, V x) {
   const V one = hn::Set(d, 1.0f);
+#if HWY_NATIVE_FMA
+  return hn::Div(one, OnePlusPower<D, true>(d, -kLog2E)(d, x));
+#else
   return hn::Div(one, hn::Add(one, VecExp(d, hn::Neg(x))));
+#endif
 }
 
 template <class D, class V = hn::Vec<D>>
@@ -391,9 +466,9 @@ class VecGelu {
 // x / 2 * (1 + tanh(u)) = x / (1 + exp(-2 u)), u = sqrt(2 / pi) * (x + 0.044715 x^3).
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecGeluTanh(D d, V x) {
-  const V w = hn::MulAdd(hn::Mul(x, x), hn::Set(d, -0.07135481282718025f),
-                         hn::Set(d, -1.5957691216057308f));
-  return hn::Div(x, hn::Add(hn::Set(d, 1.0f), VecExp(d, hn::Mul(x, w))));
+  const V w = hn::MulAdd(hn::Mul(x, x), hn::Set(d, -0.07135481282718025f * kLog2E),
+                         hn::Set(d, -1.5957691216057308f * kLog2E));
+  return hn::Div(x, OnePlusPower<D>(d, 1.0f)(d, hn::Mul(x, w)));
 }
 
 }  // namespace sardonyx::HWY_NAMESPACE
