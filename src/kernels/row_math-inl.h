@@ -62,15 +62,22 @@ HWY_INLINE hn::TFromD<D> MaxLane(D d, hn::Vec<D> v) {
 template <class D>
 HWY_INLINE hn::Vec<D> ExpNonPositive(D d, hn::Vec<D> x) {
   const auto bound = hn::Set(d, -87.3f);
-  const ReducedExponent<D> e(d, AtLeast(d, bound, x));
-  const auto p = Polynomial(
-      d, e.r, {1.0f, 1.0f, 0.49999994f, 0.1666652f, 0.041668393f, 0.008368781f, 0.0013814465f});
-#if HWY_TARGET <= HWY_AVX3
-  const hn::Vec<D> power{_mm512_scalef_ps(p.raw, e.n.raw)};
+  const auto inside = AtLeast(d, bound, x);
+  const NearestPower<D> near(d, inside, hn::Set(d, kLog2E));
+#if HWY_NATIVE_FMA
+  const auto r = hn::NegMulAdd(near.n, hn::Set(d, kLn2), inside);  // loses below 2e-9 |n|
 #else
-  const auto power = hn::Mul(p, PowerOfTwo(d, e.Integer(d)));
+  const auto r = MinusLn2(d, near.n, inside);
 #endif
-  return hn::IfThenZeroElse(hn::Lt(x, bound), power);
+#if HWY_TARGET <= HWY_AVX3
+  const auto one = hn::Set(d, 1.0f), half = hn::Set(d, 0.5f);
+  const auto square = hn::MulAdd(r, hn::Set(d, 1.0f / 6), half);
+  const auto p = hn::MulAdd(r, hn::MulAdd(r, square, one), one);
+#else
+  const auto p = Polynomial(
+      d, r, {1.0f, 1.0f, 0.49999994f, 0.1666652f, 0.041668393f, 0.008368781f, 0.0013814465f});
+#endif
+  return hn::IfThenZeroElse(hn::Lt(x, bound), hn::Mul(near.power, p));
 }
 
 }  // namespace sardonyx::HWY_NAMESPACE

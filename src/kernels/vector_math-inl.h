@@ -49,41 +49,43 @@ HWY_INLINE V Polynomial(D d, V x, const float (&c)[kCount]) {
   return kLast % 2 == 0 ? hn::MulAdd(other, x, same) : hn::MulAdd(same, x, other);
 }
 
-// x = n ln(2) + r with an integer n and |r| <= ln(2) / 2 (Cody and Waite), |x| < 2^21.
-template <class D>
-struct ReducedExponent {
-  using V = hn::Vec<D>;
-  static constexpr float kRound = 12582912.0f;       // 1.5 * 2^23: sums with it have no fraction
-  static constexpr float kBiased = kRound + 254.0f;  // twice the exponent's bias in its low bits
-  V shifted, n, r;                                   // shifted: n + kBiased
+constexpr float kLog2E = 1.44269504088896341f, kLn2 = 0.693147180559945309f;
+// Sums with it have no fraction, and are in its low bits.
+constexpr float kRound = 12582912.0f;  // 1.5 * 2^23
 
-  HWY_INLINE ReducedExponent(D d, V x)
-      : shifted(hn::MulAdd(x, hn::Set(d, 1.44269504088896341f), hn::Set(d, kBiased))),
-        n(hn::Sub(shifted, hn::Set(d, kBiased))),
-        r(hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f),
-                        hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x))) {}
-  HWY_INLINE ReducedExponent(V to_shifted, V to_n, V to_r)
-      : shifted(to_shifted), n(to_n), r(to_r) {}
-  // One product with ln(2) instead of two; what it loses is below 2e-9 |n|.
-  static HWY_INLINE ReducedExponent AtOnce(D d, V x) {
-    const V round = hn::Set(d, kBiased);
-    const V shifted = hn::MulAdd(x, hn::Set(d, 1.44269504088896341f), round);
-    const V n = hn::Sub(shifted, round);
-    return {shifted, n, hn::NegMulAdd(n, hn::Set(d, 0.693147180559945309f), x)};
-  }
-  // n as integers, at least -2^8.
-  HWY_INLINE hn::Vec<hn::RebindToSigned<D>> Integer(D d) const {
+// A power of 2 near 2^(factor x), -126 <= factor x <= 128, of which 2^128 is infinite, and its
+// exponent n. It is a whole one, or a multiple of 1/16 where a vector has room for the powers
+// between two whole ones: what remains of x is then so little that a cubic will do.
+template <class D>
+struct NearestPower {
+  using V = hn::Vec<D>;
+#if HWY_TARGET <= HWY_AVX3
+  static constexpr bool kFine = true;
+  static constexpr float kShift = kRound / 16;
+#else
+  static constexpr bool kFine = false;
+  static constexpr float kShift = kRound + 127.0f;  // with the exponent's bias
+#endif
+  V power, n;
+
+  HWY_INLINE NearestPower(D d, V x, V factor) {
+    const V shift = hn::Set(d, kShift), shifted = hn::MulAdd(x, factor, shift);
+    n = hn::Sub(shifted, shift);
     const hn::RebindToSigned<D> di;
-    return hn::Sub(hn::BitCast(di, shifted), hn::BitCast(di, hn::Set(d, kBiased)));
+    const auto steps = hn::BitCast(di, shifted);
+#if HWY_TARGET <= HWY_AVX3
+    // Bits of 2^(j / 16) - 2^19 j, of which the last four bits of the steps choose.
+    static constexpr int32_t kBits[16] = {0x3f800000, 0x3f7daac3, 0x3f7b95c2, 0x3f79c3d3,
+                                          0x3f7837f0, 0x3f76f532, 0x3f75fed7, 0x3f75583f,
+                                          0x3f7504f3, 0x3f7508a4, 0x3f75672a, 0x3f76248c,
+                                          0x3f7744fd, 0x3f78ccdf, 0x3f7ac0c7, 0x3f7d257d};
+    const hn::Vec<decltype(di)> bits{_mm512_permutexvar_epi32(steps.raw, hn::LoadU(di, kBits).raw)};
+    power = hn::BitCast(d, hn::Add(hn::ShiftLeft<19>(steps), bits));
+#else
+    power = hn::BitCast(d, hn::ShiftLeft<23>(steps));
+#endif
   }
 };
-
-// 2^n for integers -126 <= n <= 127.
-template <class D, class VI>
-HWY_INLINE hn::Vec<D> PowerOfTwo(D d, VI n) {
-  const hn::RebindToSigned<D> di;
-  return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
-}
 
 // exp(r) - 1 for |r| <= ln(2) / 2.
 template <class D, class V = hn::Vec<D>>
@@ -94,29 +96,37 @@ HWY_INLINE V VecExpMinusOneOfSmall(D d, V r) {
   return hn::MulAdd(hn::Mul(r, r), high, r);
 }
 
-// x 2^n.
+// x - n ln(2), exact but for its last rounding (Cody and Waite).
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V TimesPowerOfTwo(D d, V x, const ReducedExponent<D>& e) {
+HWY_INLINE V MinusLn2(D d, V n, V x) {
+  const V high = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
+  return hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), high);
+}
+
+// exp(x) for -104 <= x <= 89 or NaN: x = n ln(2) + r, with n as in NearestPower.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V VecExpInRange(D d, V x) {
+  // Twice the exponent's bias in the low bits of `shifted`.
+  const V shift = hn::Set(d, NearestPower<D>::kFine ? kRound / 16 : kRound + 254.0f);
+  const V shifted = hn::MulAdd(x, hn::Set(d, kLog2E), shift), n = hn::Sub(shifted, shift);
+  const V r = MinusLn2(d, n, x);
 #if HWY_TARGET <= HWY_AVX3
-  return V{_mm512_scalef_ps(x.raw, e.n.raw)};
+  static constexpr float kPowers[16] = {1.0f,        1.04427373f, 1.09050775f, 1.13878858f,
+                                        1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
+                                        1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f,
+                                        1.68179286f, 1.75625217f, 1.8340081f,  1.91520655f};
+  const V power{_mm512_permutexvar_ps(_mm512_castps_si512(shifted.raw), hn::LoadU(d, kPowers).raw)};
+  const V half = hn::MulAdd(r, hn::Set(d, 1.0f / 6), hn::Set(d, 0.5f));
+  const V small = hn::MulAdd(hn::Mul(r, r), half, r);
+  return V{_mm512_scalef_ps(hn::MulAdd(power, small, power).raw, n.raw)};  // rounds n down
 #else
   // In two steps, since 2^128 and 2^-149 are no normal numbers, each with half of n and the bias.
   const hn::RebindToSigned<D> di;
-  const auto all = hn::BitCast(di, e.shifted), half = hn::ShiftRight<1>(all);
+  const auto all = hn::BitCast(di, shifted), half = hn::ShiftRight<1>(all);
   const V power = hn::BitCast(d, hn::ShiftLeft<23>(half));
-  return hn::Mul(hn::Mul(x, power), hn::BitCast(d, hn::ShiftLeft<23>(hn::Sub(all, half))));
+  const V small = hn::Add(VecExpMinusOneOfSmall(d, r), hn::Set(d, 1.0f));
+  return hn::Mul(hn::Mul(small, power), hn::BitCast(d, hn::ShiftLeft<23>(hn::Sub(all, half))));
 #endif
-}
-
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V VecExpOf(D d, const ReducedExponent<D>& e) {
-  return TimesPowerOfTwo(d, hn::Add(VecExpMinusOneOfSmall(d, e.r), hn::Set(d, 1.0f)), e);
-}
-
-// exp(x) for -104 <= x <= 89 or NaN.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V VecExpInRange(D d, V x) {
-  return VecExpOf(d, ReducedExponent<D>(d, x));
 }
 
 // x where exp(x) is neither zero nor infinite, and else the nearest value at which it is.
@@ -148,53 +158,28 @@ class OnePlusPower {
 
   HWY_INLINE V operator()(D d, V x) const {
     const V inside = AtMost(d, high_, AtLeast(d, low_, x)), one = hn::Set(d, 1.0f);
-    const hn::RebindToSigned<D> di;
+    const NearestPower<D> near(d, inside, factor_);
+    V r = hn::MulSub(inside, factor_, near.n);
+    if (kExact) r = hn::MulAdd(inside, hn::Set(d, kLost), r);
 #if HWY_TARGET <= HWY_AVX3
-    if constexpr (hn::MaxLanes(D()) == 16) {
-      // Steps of 1/16, whose powers are in a vector: the rest is so small that a cubic will do. The
-      // sum with `round` has the steps in its low bits, of which four choose from the table.
-      const V round = hn::Set(d, 0x1.8p19f), shifted = hn::MulAdd(inside, factor_, round);
-      const V r = Rest(d, inside, hn::Sub(shifted, round));
-      const auto steps = hn::BitCast(di, shifted);
-      const auto part = hn::Vec<decltype(di)>{
-          _mm512_permutexvar_epi32(steps.raw, hn::LoadU(di, kSixteenths).raw)};
-      const V power = hn::BitCast(d, hn::Add(hn::ShiftLeft<19>(steps), part));
-      V p = hn::MulAdd(r, hn::Set(d, 0.0555021353f), hn::Set(d, 0.240234286f));
-      p = hn::MulAdd(r, p, hn::Set(d, 0.693147182f));
-      return hn::MulAdd(power, hn::MulAdd(r, p, one), one);
-    }
-#endif
-    // n + 127 in the low bits of `shifted`.
-    const V round = hn::Set(d, ReducedExponent<D>::kRound + 127.0f);
-    const V shifted = hn::MulAdd(inside, factor_, round);
-    const V r = Rest(d, inside, hn::Sub(shifted, round));
-    const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(di, shifted)));
+    const V square = hn::MulAdd(r, hn::Set(d, 0.0555021353f), hn::Set(d, 0.240234286f));
+    const V p = hn::MulAdd(r, hn::MulAdd(r, square, hn::Set(d, 0.693147182f)), one);
+#else
     const V p = Polynomial(d, r,
                            {1.0f, 0.6931471824645996f, 0.24022647738456726f, 0.05550359562039375f,
                             0.009618503041565418f, 0.0013390998356044292f, 0.00015327864f});
-    return hn::MulAdd(power, p, one);
+#endif
+    return hn::MulAdd(near.power, p, one);
   }
 
  private:
   HWY_INLINE OnePlusPower(V factor, V at_most, V at_least)
       : factor_(factor), low_(hn::Min(at_most, at_least)), high_(hn::Max(at_most, at_least)) {}
 
-  HWY_INLINE V Rest(D d, V x, V n) const {
-    const V r = hn::MulSub(x, factor_, n);
-    return kExact ? hn::MulAdd(x, hn::Set(d, kLost), r) : r;
-  }
-
   static constexpr float kLost = -1.925963033500011e-08f;  // of -log2(e)
   static constexpr float kMost = 128.0f, kLeast = -126.0f;
-  // Bits of 2^(j / 16) - 2^19 j.
-  static constexpr int32_t kSixteenths[16] = {0x3f800000, 0x3f7daac3, 0x3f7b95c2, 0x3f79c3d3,
-                                              0x3f7837f0, 0x3f76f532, 0x3f75fed7, 0x3f75583f,
-                                              0x3f7504f3, 0x3f7508a4, 0x3f75672a, 0x3f76248c,
-                                              0x3f7744fd, 0x3f78ccdf, 0x3f7ac0c7, 0x3f7d257d};
   V factor_, low_, high_;
 };
-
-constexpr float kLog2E = 1.44269504088896341f;
 
 // x / (1 + exp(-alpha x)).
 template <class D>
@@ -299,9 +284,9 @@ HWY_INLINE V VecTanh(D d, V x) {
   const V a = AtMost(d, hn::Set(d, 10.0f), hn::Abs(x)), twice = hn::Add(a, a);
   // n + 127 in the low bits of `shifted`. What one product with ln(2) loses is below 2e-9 n, far
   // less than E rounds.
-  const V round = hn::Set(d, ReducedExponent<D>::kRound + 127.0f);
-  const V shifted = hn::MulAdd(twice, hn::Set(d, 1.44269504088896341f), round);
-  const V r = hn::NegMulAdd(hn::Sub(shifted, round), hn::Set(d, 0.693147180559945309f), twice);
+  const V round = hn::Set(d, kRound + 127.0f);
+  const V shifted = hn::MulAdd(twice, hn::Set(d, kLog2E), round);
+  const V r = hn::NegMulAdd(hn::Sub(shifted, round), hn::Set(d, kLn2), twice);
   const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(hn::RebindToSigned<D>(), shifted)));
   const V e = hn::MulAdd(power, VecExpMinusOneOfSmall(d, r), hn::Sub(power, one));
   const V sum = hn::Add(e, two), reciprocal = hn::ApproximateReciprocal(sum);
@@ -362,7 +347,7 @@ class VecGelu {
 
   HWY_INLINE V operator()(D d, V x) const {
     const V size{_mm512_range_ps(x.raw, limit_.raw, 0b1010)};  // the smaller of sizes, not NaN
-    const V round = hn::Set(d, ReducedExponent<D>::kRound);
+    const V round = hn::Set(d, kRound);
     const V shifted = hn::MulAdd(size, to_steps_, round);  // the nearest step in its low bits
     const V r = hn::NegMulAdd(hn::Sub(shifted, round), step_, size);
     V y = AtStep(shifted, kCount - 1);
@@ -440,7 +425,7 @@ class VecGelu {
 
   // 2^x / 2 for -126 <= x < 128, and 0 for -127.
   static HWY_INLINE V HalfOfPower(D d, V x) {
-    // As ReducedExponent; n + 127 in the low bits of `shifted`.
+    // n + 127 in the low bits of `shifted`.
     const V round = hn::Set(d, 12582912.0f + 127.0f);
     const V shifted = hn::Add(x, round), n = hn::Sub(shifted, round), r = hn::Sub(x, n);
     // In one chain: one product less, and several vectors are under way at a time.
