@@ -68,7 +68,8 @@ HWY_INLINE void AddTaps(D d, const float* HWY_RESTRICT x, int64_t pixel,
 constexpr int kAnyWidth = 0;
 
 // kP neighbouring output pixels from `ow` on for a kernel of width kW and stride kS without
-// dilation. kWhole: all columns are inside of the input.
+// dilation. kAnyWidth: as wide as the shape says, four taps at a time and in chains. kWhole: all
+// columns are inside of the input.
 template <int kP, int kW, int kS, bool kWhole, class D>
 HWY_INLINE void FixedPixels(D d, const DepthwiseLine& line, const KernelLines& lines, int64_t ow,
                             int64_t c) {
@@ -169,8 +170,8 @@ int64_t RunWidth(const DepthwiseLine& line, const KernelLines& lines) {
   const ConvShape& s = line.s;
   if (s.stride[2] == 1) {
     if (s.kernel[2] == 3) return FixedChannels<3, 1>(line, lines);
-    if (s.kernel[2] == 5) return FixedChannels<5, 1>(line, lines);
     if (s.kernel[2] == 4) return FixedChannels<4, 1>(line, lines);
+    if (s.kernel[2] == 5) return FixedChannels<5, 1>(line, lines);
     if (s.kernel[2] == 7) return FixedChannels<7, 1>(line, lines);
     return FixedChannels<kAnyWidth, 1>(line, lines);
   } else if (s.stride[2] == 2) {

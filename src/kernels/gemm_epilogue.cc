@@ -101,9 +101,8 @@ PreparedEpilogue::PreparedEpilogue(const Epilogue& epilogue, Tiles tiles) : epil
   }
   const auto has_rows = [&](int index) { return HasRows(epilogue, index); };
   if (simple != nullptr && simple->HasBehind()) {
-    sweeps_ = has_rows(simple->scale) && std::ranges::all_of(simple->addend, has_rows) &&
-              std::ranges::all_of(simple->last, has_rows);
-    if (sweeps_) {
+    if (has_rows(simple->scale) && std::ranges::all_of(simple->addend, has_rows) &&
+        std::ranges::all_of(simple->last, has_rows)) {
       simple_ = *simple;
       return;
     }
@@ -137,7 +136,7 @@ TileEpilogue PreparedEpilogue::Tile(int64_t row, int64_t column, int64_t p, int6
 void PreparedEpilogue::Apply(float* c, int64_t ldc, int64_t row, int64_t rows, int64_t column,
                              int64_t columns, int64_t p, int64_t q) const {
   if (epilogue_.expression == nullptr) return;
-  if (sweeps_) {
+  if (simple_.HasBehind()) {
     const auto at = [&](int index) -> AroundActivation::Operand {
       if (index < 0) return {};
       const EpilogueOperand& operand = epilogue_.operands[index];

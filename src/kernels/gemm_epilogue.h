@@ -38,8 +38,7 @@ class PreparedEpilogue {
   const Epilogue& epilogue_;
   bool in_registers_ = false;
   int bias_ = -1, residual_ = -1;  // operands
-  bool sweeps_ = false;            // for operands come behind the activation
-  SimpleEpilogue simple_;          // if it sweeps
+  SimpleEpilogue simple_;          // if it has operands behind the activation, which then sweeps
   TileEpilogue tile_;              // the clamp and the activation
   EpilogueKernel kernel_;          // prepared if it is interpreted
 };

@@ -64,11 +64,7 @@ HWY_INLINE hn::Vec<D> ExpNonPositive(D d, hn::Vec<D> x) {
   const auto bound = hn::Set(d, -87.3f);
   const auto inside = AtLeast(d, bound, x);
   const NearestPower<D> near(d, inside, hn::Set(d, kLog2E));
-#if HWY_NATIVE_FMA
-  const auto r = hn::NegMulAdd(near.n, hn::Set(d, kLn2), inside);  // loses below 2e-9 |n|
-#else
   const auto r = MinusLn2(d, near.n, inside);
-#endif
 #if HWY_TARGET <= HWY_AVX3
   const auto one = hn::Set(d, 1.0f), half = hn::Set(d, 0.5f);
   const auto square = hn::MulAdd(r, hn::Set(d, 1.0f / 6), half);

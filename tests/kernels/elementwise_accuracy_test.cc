@@ -175,6 +175,8 @@ TEST(ElementwiseAccuracy, ActivationsInAllSpellings) {
       {"(float) sigmoid(0):float mul(0,1):float", silu},
       {"(float; 1.702:float) mul(0,1):float sigmoid(2):float mul(3,0):float",
        [](double x) { return x / (1 + std::exp(-1.702 * x)); }},
+      {"(float; -1:float) mul(0,1):float sigmoid(2):float mul(0,3):float",
+       [](double x) { return x / (1 + std::exp(x)); }},
       {"(float; 0.16666666666666666:float, 0.5:float, 0:float, 1:float) mul(0,1):float "
        "add(5,2):float min(6,4):float max(7,3):float mul(0,8):float",
        hard},

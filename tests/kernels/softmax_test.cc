@@ -34,8 +34,8 @@ void ExpectNear(const std::vector<float>& got, const std::vector<double>& expect
                 double absolute) {
   ASSERT_EQ(got.size(), expected.size());
   for (size_t i = 0; i < got.size(); ++i) {
-    // Differences of up to 40 are rounded to 2e-6, and their whole powers lose 1e-7.
-    ASSERT_NEAR(got[i], expected[i], absolute + 4.2e-6 * std::abs(expected[i])) << "at " << i;
+    // Differences of up to 40 are rounded to 2e-6.
+    ASSERT_NEAR(got[i], expected[i], absolute + 4e-6 * std::abs(expected[i])) << "at " << i;
   }
 }
 
