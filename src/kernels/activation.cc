@@ -7,9 +7,9 @@
 #include <hwy/foreach_target.h>  // IWYU pragma: keep
 #include <hwy/highway.h>
 
+#include "kernels/activation-inl.h"
 #include "kernels/rounding-inl.h"
 #include "kernels/row_math-inl.h"
-#include "kernels/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
@@ -18,48 +18,6 @@ namespace {
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 using Kind = Activation::Kind;
-
-template <Kind kKind>
-struct Function {
-  D d;
-  V p0, p1, p2, p3;
-  explicit Function(const Activation& a)
-      : p0(hn::Set(d, a.p[0])),
-        p1(hn::Set(d, a.p[1])),
-        p2(hn::Set(d, a.p[2])),
-        p3(hn::Set(d, a.p[3])) {}
-
-  HWY_INLINE V operator()(V x) const {
-    if constexpr (kKind == Kind::kClamp) return AtMost(d, p1, AtLeast(d, p0, x));
-    if constexpr (kKind == Kind::kHardSwish) {
-      return hn::Mul(x, AtMost(d, p3, AtLeast(d, p2, hn::MulAdd(x, p0, p1))));
-    }
-    if constexpr (kKind == Kind::kSigmoid) return VecSigmoid(d, x);
-    if constexpr (kKind == Kind::kTanh) return VecTanh(d, x);
-    if constexpr (kKind == Kind::kGeluTanh) return VecGeluTanh(d, x);
-    if constexpr (kKind == Kind::kLeakyRelu) return VecLeakyRelu(d, x, p0);
-    if constexpr (kKind == Kind::kSoftplus) return VecSoftplus(d, x);
-    if constexpr (kKind == Kind::kMish) return VecMish(d, x);
-    if constexpr (kKind == Kind::kElu) return VecElu(d, x, p0);
-    return x;
-  }
-};
-template <>
-struct Function<Kind::kSwish> {
-  D d;
-  VecSwish<D> swish;
-  explicit Function(const Activation& a) : swish(d, hn::Set(d, a.p[0])) {}
-
-  HWY_INLINE V operator()(V x) const { return swish(d, x); }
-};
-template <>
-struct Function<Kind::kGelu> {
-  D d;
-  VecGelu<D> gelu;
-  explicit Function(const Activation& a) : gelu(d, hn::Set(d, a.p[0])) {}
-
-  HWY_INLINE V operator()(V x) const { return gelu(d, x); }
-};
 
 // One loop over the pairs of vectors of all rows, since a row of a tile has but one: constants
 // would be loaded again for each.
@@ -91,7 +49,7 @@ HWY_INLINE void Rows(const F& f, float* y, int64_t ld, int64_t rows, int64_t col
 
 template <Kind kKind>
 void Run(const Activation& a, float* y, int64_t ld, int64_t rows, int64_t columns) {
-  const Function<kKind> function(a);
+  const ActivationFunction<kKind> function(a);
   if (!a.affine && a.rounding == DType::kFloat32) return Rows(function, y, ld, rows, columns);
   const D d;
   const V scale = hn::Set(d, a.scale), shift = hn::Set(d, a.shift);
@@ -105,7 +63,7 @@ void RunBetween(const Activation& a, AroundActivation around, float* y, int64_t 
                 int64_t columns) {
   const D d;
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D()));
-  const Function<kKind> function(a);
+  const ActivationFunction<kKind> function(a);
   const V scale = hn::Set(d, a.scale), shift = hn::Set(d, a.shift);
   const auto finish = [&](V x, const auto& load) HWY_ATTR {
     for (const auto& operand : around.added) {

@@ -11,13 +11,34 @@
 #include <atomic>
 
 #include "hwy/highway.h"
+#include "kernels/activation-inl.h"
 #include "kernels/gemm_block.h"
 #include "kernels/rounding-inl.h"
-#include "kernels/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx {
 namespace HWY_NAMESPACE {
+
+// An activation as a tile applies it. HardSwish alone may be affine: it is short, and networks that
+// scale an activation have that one.
+template <Activation::Kind kKind>
+class TileActivation {
+ public:
+  using D = hn::ScalableTag<float>;
+  using V = hn::Vec<D>;
+  static constexpr bool kAffine = kKind == Activation::Kind::kHardSwish;
+
+  explicit TileActivation(const Activation& a)
+      : function_(a), scale_(hn::Set(D(), a.scale)), shift_(hn::Set(D(), a.shift)) {}
+  HWY_INLINE V operator()(V x) const {
+    const V y = function_(x);
+    return kAffine ? hn::MulAdd(y, scale_, shift_) : y;
+  }
+
+ private:
+  ActivationFunction<kKind> function_;
+  V scale_, shift_;
+};
 
 // A TileEpilogue but for its activation, seen from one tile.
 struct TileStore {
@@ -30,7 +51,9 @@ struct TileStore {
   bool clamp = false;
   float lo = 0.0f, hi = 0.0f;
   DType rounding = DType::kFloat32;
-  const Activation* hard_swish = nullptr;  // of whole vectors, with neither residual nor clamp
+  // A TileActivation of the tile's kind, for whole vectors with neither residual nor clamp, or
+  // null.
+  const void* activation = nullptr;
   int64_t left_out = 0;  // columns at the end of the last vector; kPartialStores alone
 };
 
@@ -89,8 +112,8 @@ HWY_INLINE void AddRows(D d, const float* from, int64_t ld, hwy::HWY_NAMESPACE::
 
 // Finishes and stores row after row: the first leave while the last products are summed and those
 // of the next tile begin. The compiler would do the same step for all rows and then the next.
-template <bool kPart, bool kResidual, bool kClamp, bool kHardSwish = false, class D, class V,
-          int kM, int kNV>
+template <bool kPart, bool kResidual, bool kClamp,
+          Activation::Kind kActivation = Activation::Kind::kNone, class D, class V, int kM, int kNV>
 HWY_INLINE void StoreRows(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const TileStore& store,
                           hwy::HWY_NAMESPACE::Mask<D> part) {
   namespace hn = hwy::HWY_NAMESPACE;
@@ -100,7 +123,6 @@ HWY_INLINE void StoreRows(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const T
   const float* residual = store.residual;
   const int64_t residual_ld = store.residual_ld;
   const V lo = hn::Set(d, store.lo), hi = hn::Set(d, store.hi);
-  const Activation a = kHardSwish ? *store.hard_swish : Activation();
 #pragma GCC unroll 24
   for (int r = 0; r < kM; ++r) {
     std::atomic_signal_fence(std::memory_order_seq_cst);
@@ -109,10 +131,10 @@ HWY_INLINE void StoreRows(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const T
       V value = hn::Add(acc[r][v], LoadColumns<kNV, kPart>(d, bias, v, part));
       if (kResidual) value = hn::Add(value, LoadColumns<kNV, kPart>(d, residual, v, part));
       if (kClamp) value = AtMost(d, hi, AtLeast(d, lo, value));
-      if (kHardSwish) {
-        const V gate = hn::MulAdd(value, hn::Set(d, a.p[0]), hn::Set(d, a.p[1]));
-        const V bounded = AtMost(d, hn::Set(d, a.p[3]), AtLeast(d, hn::Set(d, a.p[2]), gate));
-        value = hn::MulAdd(hn::Mul(value, bounded), hn::Set(d, a.scale), hn::Set(d, a.shift));
+      if constexpr (kActivation != Activation::Kind::kNone) {
+        // Constants stay in memory: registers hold the sums.
+        std::atomic_signal_fence(std::memory_order_seq_cst);
+        value = (*static_cast<const TileActivation<kActivation>*>(store.activation))(value);
       }
       if (kPart && v + 1 == kNV) {
         hn::BlendedStore(value, part, d, c + v * kL);
@@ -192,17 +214,19 @@ inline void FinishTile(const float* tile, int64_t tile_ld, int64_t rows, int64_t
   }
 }
 
-// Stores a tile of kM rows and kNV vectors; store.hard_swish counts if kHardSwish: its parameters
-// take registers that other tiles would miss.
-template <bool kHardSwish = false, class D, class V, int kM, int kNV>
+// Stores a tile of kM rows and kNV vectors.
+template <Activation::Kind kActivation = Activation::Kind::kNone, class D, class V, int kM, int kNV>
 HWY_INLINE void StoreTile(D d, V (&acc)[kM][kNV], float* c, int64_t ldc, const TileStore& store) {
   namespace hn = hwy::HWY_NAMESPACE;
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D())), kWidth = kNV * kL;
   if (store.sums != nullptr) AddRows<false>(d, store.sums, kWidth, hn::FirstN(d, 0), acc);
-  if (kHardSwish && store.hard_swish != nullptr) {
-    if (store.accumulate) AddRows<false>(d, c, ldc, hn::FirstN(d, 0), acc);
-    StoreRows<false, false, false, kHardSwish>(d, acc, c, ldc, store, hn::FirstN(d, 0));
-  } else if (store.sum_rounding != DType::kFloat32 || store.rounding != DType::kFloat32) {
+  if constexpr (kActivation != Activation::Kind::kNone) {
+    if (store.activation != nullptr) {
+      if (store.accumulate) AddRows<false>(d, c, ldc, hn::FirstN(d, 0), acc);
+      return StoreRows<false, false, false, kActivation>(d, acc, c, ldc, store, hn::FirstN(d, 0));
+    }
+  }
+  if (store.sum_rounding != DType::kFloat32 || store.rounding != DType::kFloat32) {
     HWY_ALIGN float tile[kM * kWidth];
     StoreRows<false, false, false>(d, acc, tile, kWidth, TileStore(), hn::FirstN(d, 0));
     FinishTile(tile, kWidth, kM, kWidth - store.left_out, c, ldc, store);

@@ -1,5 +1,6 @@
 #include "kernels/gemm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "base/round.h"
 #include "each_target.h"
+#include "kernels/elementwise.h"
 #include "kernels/gemm_block.h"
 
 namespace sardonyx {
@@ -27,11 +29,31 @@ std::string Text(const Case& c) {
          std::to_string(c.batch[0]) + "x" + std::to_string(c.batch[1]) + " " + c.expression;
 }
 
+// Behind a bias; as they are activations, tiles may apply them to their sums.
+const std::string kSwish = "(float, float) add(0,1):float sigmoid(2):float mul(2,3):float";
+const std::string kGelu =
+    "(float, float; 1.4142135:float, 1:float, 0.5:float) add(0,1):float div(5,2):float "
+    "erf(6):float add(7,3):float mul(5,8):float mul(9,4):float";
+const std::string kGeluTanh =
+    "(float, float; 0.044715:float, 0.7978845608:float, 1:float, 0.5:float) add(0,1):float "
+    "mul(6,6):float mul(7,6):float mul(8,2):float add(6,9):float mul(10,3):float tanh(11):float "
+    "add(12,4):float mul(6,5):float mul(14,13):float";
+const std::string kHardSwish =
+    "(float, float; 3:float, 0:float, 6:float, 1.5:float, -0.25:float) add(0,1):float "
+    "add(7,2):float max(8,3):float min(9,4):float mul(7,10):float div(11,4):float "
+    "mul(12,5):float add(13,6):float";
+
 // The same in float64; the expression is known by its text alone.
 double Finish(const std::string& expression, double value, double bias, double residual) {
   if (expression.empty()) return value;
-  if (expression.find("tanh") != std::string::npos) return std::tanh(value + bias);
   value += bias;
+  if (expression == kSwish) return value / (1 + std::exp(-value));
+  if (expression == kGelu) return value / 2 * (1 + std::erf(value * std::sqrt(0.5)));
+  if (expression == kGeluTanh) {
+    return value / 2 * (1 + std::tanh(0.7978845608 * (value + 0.044715 * value * value * value)));
+  }
+  if (expression == kHardSwish) return value * std::clamp(value / 6 + 0.5, 0.0, 1.0) * 1.5 - 0.25;
+  if (expression.find("tanh") != std::string::npos) return std::tanh(value);
   if (expression.find("(float, float, float") == 0) value += residual;
   return expression.find("relu") != std::string::npos ? std::max(0.0, value) : value;
 }
@@ -293,7 +315,13 @@ TEST(Gemm, Epilogues) {
   const std::string residual = "(float, float, float) add(0,1):float add(3,2):float relu(4):float";
   const std::string interpreted = "(float, float) add(0,1):float tanh(2):float";
   const std::string rounded_first = "(float, float) cast(0):bfloat16 cast(2):float add(3,1):float";
-  for (const std::string& text : {bias, bias_relu, residual, interpreted, rounded_first}) {
+  for (const std::string& text : {kSwish, kGelu, kGeluTanh, kHardSwish}) {
+    SimpleEpilogue simple;
+    ASSERT_TRUE(MatchSimpleEpilogue(Expression::Parse(text), &simple)) << text;
+    ASSERT_NE(simple.activation.kind, Activation::Kind::kNone) << text;
+  }
+  for (const std::string& text : {bias, bias_relu, residual, interpreted, rounded_first, kSwish,
+                                  kGelu, kGeluTanh, kHardSwish}) {
     for (const int64_t n : {8, 21, 64, 83}) {
       CheckAll({31, n, 20, false, false, {1, 1}, false, 0, text});
       CheckAll({2, n, 20, false, false, {2, 1}, false, 0, text});
