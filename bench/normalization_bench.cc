@@ -4,8 +4,10 @@
 
 #include <benchmark/benchmark.h>
 
+#include <cstddef>
 #include <vector>
 
+#include "kernels/group_moments.h"
 #include "kernels/rotary.h"
 
 namespace sardonyx {
@@ -24,6 +26,28 @@ void LayerNorm(benchmark::State& state) {
 }
 BENCHMARK(LayerNorm<float>)->Args({128, 768})->Args({197, 384})->Args({3136, 96})->Args({1, 768});
 BENCHMARK(LayerNorm<double>)->Args({128, 768});
+
+// GB/s of the input alone.
+void MomentsOfGroups(benchmark::State& state) {
+  const int64_t pixels = state.range(0), channels = state.range(1), groups = state.range(2);
+  std::vector<float> x(pixels * channels, 0.5f), mean(channels), factor(channels);
+  std::vector<std::byte> scratch(GroupMomentsScratchBytes(1, pixels, channels, groups, 1));
+  for (auto _ : state) {
+    GroupMoments(GroupMomentsArgs<float>{.x = x.data(),
+                                         .scale = nullptr,
+                                         .mean = mean.data(),
+                                         .factor = factor.data(),
+                                         .batch = 1,
+                                         .pixels = pixels,
+                                         .channels = channels,
+                                         .groups = groups,
+                                         .epsilon = 1e-5},
+                 scratch.data(), Parallel{});
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * pixels * channels * 4);
+}
+BENCHMARK(MomentsOfGroups)->Args({65536, 64, 32})->Args({1024, 256, 32})->Args({4096, 96, 96});
 
 void RotaryRows(benchmark::State& state) {
   const int64_t rows = state.range(0), features = state.range(1);

@@ -1,7 +1,8 @@
 // c = conv(x, w)
 // y = mul(c, s: float[Cout])      ->   y = conv(x, mul(w, s))
 //
-// and for matmul and conv_transpose. Sums between are reordered so that factors reach the weights:
+// and for matmul and conv_transpose, and into the factor of a group normalisation (group_moments).
+// Sums between are reordered so that factors reach the weights:
 // mul(add(c, b), s) -> add(mul(c, s), mul(b, s)); add(add(c, a), b) -> add(c, add(a, b)).
 
 #include <algorithm>
@@ -87,6 +88,36 @@ Rewrite IntoWeights(Node& node, PassContext& context, Value* product, Value* sca
   return maker.Replace(node, {maker.builder().Make(*source.op, inputs, source.attributes)});
 }
 
+// The moments by which value = mul(sub(x, mean), factor) is normalised, if nothing else uses the
+// factor.
+const Node* MomentsOf(const Value* value, const Graph& graph) {
+  if (!IsFrom(value, MulOp()) || !IsFrom(value->producer->input(0), core::Elementwise(Fn::kSub))) {
+    return nullptr;
+  }
+  const Value* const factor = value->producer->input(1);
+  const bool is_factor =
+      IsFrom(factor, core::group_moments) && factor->producer->outputs[1] == factor;
+  return is_factor && HasOneUser(graph, factor) ? factor->producer : nullptr;
+}
+
+Rewrite IntoFactor(Node& node, PassContext& context, const Value* normalised, const Node& moments,
+                   Value* scale) {
+  const Dim channels = moments.input(0)->fact.shape->back();
+  if (scale->fact.constant.size() != channels.value()) return NoMatch{};
+  if (!HasOneUser(context.graph, normalised)) {
+    return CheckFailed{"the normalised value is also used without the factor"};
+  }
+  PatchMaker maker(context, node);
+  Val factor = Reshape(maker.Wrap(scale), std::vector<int64_t>{-1});
+  if (moments.inputs.size() > 1 && moments.input(1) != nullptr) {
+    factor = maker.Wrap(moments.input(1)) * factor;
+  }
+  const std::vector<Val> made = maker.builder().MakeMany(
+      core::group_moments, {maker.Wrap(moments.input(0)), factor}, moments.attributes, 2);
+  return maker.Replace(
+      node, {(maker.Wrap(normalised->producer->input(0)->producer->input(0)) - made[0]) * made[1]});
+}
+
 }  // namespace
 
 Rewrite FoldScales(Node& node, PassContext& context) {
@@ -97,6 +128,9 @@ Rewrite FoldScales(Node& node, PassContext& context) {
   Value *variable, *constant;
   if (!Operands(node, &variable, &constant)) return NoMatch{};
   if (is_mul && HasWeights(variable)) return IntoWeights(node, context, variable, constant);
+  if (const Node* moments = is_mul ? MomentsOf(variable, context.graph) : nullptr) {
+    return IntoFactor(node, context, variable, *moments, constant);
+  }
   // An operation of the same kind, or an addition under a factor, over a product.
   if (!IsFrom(variable, AddOp())) return NoMatch{};
   const Node& inner = *variable->producer;

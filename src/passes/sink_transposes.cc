@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
 
 #include "passes/passes.h"
 
@@ -318,6 +319,86 @@ Rewrite SinkThroughReshape(Node& node, PassContext& context, const Perm& perm) {
       node, {Transpose(Reshape(maker.Wrap(node.input(0)->producer->input(0)), target), after)});
 }
 
+// A scale or bias {[..., G], [..., G, C/G]} with ones behind it, of rows [N, G, ...], as [C]; none
+// if it is another.
+std::optional<Val> OfChannels(PatchMaker& maker, Value* parameter, const Dims& rows,
+                              int64_t channels) {
+  if (!parameter->fact.ranked()) return std::nullopt;
+  const Dims& dims = *parameter->fact.shape;
+  const size_t lacking = rows.size() - dims.size();
+  const auto size = [&](size_t i) { return i < lacking ? Dim(1) : dims[i - lacking]; };
+  const int64_t groups = rows[1].value(), each = channels / groups;
+  const bool is_of_each = !(size(2) == 1);
+  bool fits = size(0) == 1 && size(1) == groups;
+  if (is_of_each) fits &= size(2) == each && rows[2] == each;
+  for (size_t i = 3; i < rows.size(); ++i) fits &= size(i) == 1;
+  if (!fits) return std::nullopt;
+  Val given = maker.Wrap(parameter);
+  if (!is_of_each && each > 1) {
+    given = Expand(Reshape(given, std::vector<int64_t>{groups, 1}),
+                   maker.builder().Ints({groups, each}));
+  }
+  return Reshape(given, std::vector<int64_t>{channels});
+}
+
+// Whether all that uses a reshape normalises its rows (SinkThroughGroups).
+bool AreRowsOfGroups(const Node& reshape) {
+  const std::vector<Node*>& users = reshape.output()->users;
+  return !users.empty() &&
+         std::ranges::all_of(users, [](const Node* user) { return user->op == &core::layer_norm; });
+}
+
+// t = transpose(x) {perm=[0,3,1,2]}
+// r = reshape(t, [N, G, -1])
+// n = layer_norm(r) {axis=2}
+// y = reshape(n, shape(t))         ->   mean, factor = group_moments(x) {groups=G}
+//                                       y = transpose(mul(sub(x, mean), factor)) {perm=[0,3,1,2]}
+//
+// A group normalisation with its channels last, of which all but the moments joins a chain.
+Rewrite SinkThroughGroups(Node& node, PassContext& context) {
+  const Node& norm = *node.input(0)->producer;
+  if (!IsFrom(norm.input(0), core::reshape)) return NoMatch{};
+  const Value* const rows = norm.input(0);
+  const Value* const first = rows->producer->input(0);
+  if (!IsFrom(first, core::transpose) || !rows->fact.ranked() || !first->fact.ranked() ||
+      !SameShape(first, node.output())) {
+    return NoMatch{};
+  }
+  const Perm perm = PermOf(first);
+  const Dims& from = *first->fact.shape;
+  const Dims& to = *rows->fact.shape;
+  if (perm.size() < 3 || Inverse(perm) != ChannelsLast(from.size()) || to.size() < 3) {
+    return NoMatch{};
+  }
+  const int64_t rank = static_cast<int64_t>(to.size());
+  if (Positive(norm.attributes.Int("axis", -1), rank) != 2 || norm.attributes.Int("rms") != 0 ||
+      norm.outputs.size() > 1 || norm.output()->fact.type.dtype != first->fact.type.dtype) {
+    return NoMatch{};
+  }
+  if (!StaysFirst(from, to) || !from[1].known() || !to[1].known() || to[1] == 0 ||
+      from[1].value() % to[1].value() != 0) {
+    return CheckFailed{"groups of unknown channels"};
+  }
+  PatchMaker maker(context, node);
+  std::optional<Val> parameters[2];  // scale, bias
+  const double neutral[] = {1, 0};
+  for (size_t i = 0; i < 2; ++i) {
+    Value* const given = norm.inputs.size() > 1 + i ? norm.input(1 + i) : nullptr;
+    if (given == nullptr || IsConstantOf(given, neutral[i])) continue;
+    parameters[i] = OfChannels(maker, given, to, from[1].value());
+    if (!parameters[i]) return CheckFailed{"its scale or bias is none of channels or groups"};
+    parameters[i] = Widen(*parameters[i]);
+  }
+  maker.builder().SetOrigin(norm.origin);
+  const Val x = maker.Wrap(first->producer->input(0)), wide = Widen(x);
+  const std::vector<Val> moments = maker.builder().MakeMany(
+      core::group_moments, {wide, parameters[0].value_or(Val{})},
+      {{"groups", to[1].value()}, {"epsilon", norm.attributes.Float("epsilon", 1e-5)}}, 2);
+  Val y = (wide - moments[0]) * moments[1];
+  if (parameters[1]) y = y + *parameters[1];
+  return maker.Replace(node, {Transpose(CastLike(y, x), perm)});
+}
+
 }  // namespace
 
 Rewrite SinkTransposes(Node& node, PassContext& context) {
@@ -329,6 +410,10 @@ Rewrite SinkTransposes(Node& node, PassContext& context) {
     return SinkThroughAligned(node, context,
                               Positive(node.attributes.Int("axis"), output->fact.rank()));
   }
+  if (node.op == &core::reshape && IsFrom(node.input(0), core::layer_norm)) {
+    return SinkThroughGroups(node, context);
+  }
+  if (node.op == &core::reshape && AreRowsOfGroups(node)) return NoMatch{};
   if (!IsFrom(node.input(0), core::transpose)) return NoMatch{};
   const Perm perm = PermOf(node.input(0));
   if (node.op == &core::reduce || node.op == &core::arg_reduce || node.op == &core::softmax ||

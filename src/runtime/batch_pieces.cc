@@ -159,7 +159,8 @@ class BatchWalk {
     }
     if (!AllShared(node, 1)) return false;
     if (op == &core::max_pool) return node.outputs.size() == 1 || node.outputs[1] == nullptr;
-    if (op == &core::average_pool || op == &core::lp_pool) return true;
+    if (op == &core::average_pool || op == &core::lp_pool || op == &core::group_moments)
+      return true;
     if (op == &core::transpose)
       return LeavesFirst(node, "perm") && !node.attributes.Ints("perm").empty();
     if (op == &core::softmax || op == &core::layer_norm || op == &core::split ||

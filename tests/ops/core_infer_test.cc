@@ -303,6 +303,13 @@ TEST(Infer, ReduceAndOthers) {
   EXPECT_EQ(f.Infer(core::gather_nd, {x, f.Input(DType::kInt64, {"k", "2"})}), "float[k,8]");
   EXPECT_EQ(f.Error(core::softmax, {x}, {{"axis", int64_t{3}}}),
             "axis 3 is outside [-3,2] of a tensor of rank 3");
+  Value* image = f.Input({"n", "h", "w", "6"});
+  EXPECT_EQ(f.Infer(core::group_moments, {image}, {{"groups", int64_t{3}}}), "float[n,1,1,6]");
+  EXPECT_EQ(f.Error(core::group_moments, {image}, {{"groups", int64_t{4}}}),
+            "6 channels cannot be cut into 4 groups");
+  EXPECT_EQ(f.Error(core::group_moments, {image}), "group_moments of 0 groups");
+  EXPECT_EQ(f.Error(core::group_moments, {image, f.Input({"3"})}, {{"groups", int64_t{3}}}),
+            "a scale [3] is not one of [n,h,w,6]");
   EXPECT_EQ(f.Error(core::Elementwise(Fn::kAdd), {x, f.Input(DType::kInt64, {"8"})}),
             "add of float and int64: the element types must be the same");
   EXPECT_EQ(f.Error(core::Elementwise(Fn::kExp), {f.Input(DType::kInt64, {"8"})}),

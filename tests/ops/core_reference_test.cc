@@ -288,6 +288,16 @@ TEST(Normalisation, SoftmaxAndLayerNorm) {
   EXPECT_THROW(Compute(core::layer_norm, {Floats({1, 2}, {4, 3})}, {{"to", int64_t{7}}}), Error);
 }
 
+TEST(Normalisation, GroupMoments) {
+  // Of the first two channels of two pixels, and of the last two; the second image is all 5.
+  const Tensor x = Floats({2, 2, 4}, {1, 3, 0, 8, 1, 3, 0, 8, 5, 5, 5, 5, 5, 5, 5, 5});
+  const auto outputs = RunAll(core::group_moments, {x, Floats({4}, {1, 2, 4, 8})},
+                              {{"groups", int64_t{2}}, {"epsilon", 0.25}}, 2);
+  ExpectTensor(*outputs[0].tensor(), {2, 1, 4}, {2, 2, 4, 4, 5, 5, 5, 5});
+  const double one = 1 / std::sqrt(1.25), two = 1 / std::sqrt(16.25);
+  ExpectTensor(*outputs[1].tensor(), {2, 1, 4}, {one, 2 * one, 4 * two, 8 * two, 2, 4, 8, 16});
+}
+
 TEST(Normalisation, Rotary) {
   // A quarter of a turn for the first pair, none for the second; the last feature stays.
   const Tensor x = Floats({1, 1, 1, 5}, {1, 2, 3, 4, 5});

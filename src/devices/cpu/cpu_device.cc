@@ -29,6 +29,7 @@ class Cpu : public Device {
               {&core::arg_reduce, ArgReduceList()},
               {&core::softmax, SoftmaxList()},
               {&core::layer_norm, LayerNormList()},
+              {&core::group_moments, GroupMomentsList()},
               {&core::rotary, RotaryList()},
               {&core::inverse, InverseList()},
               {&core::random, RandomList()},

@@ -26,6 +26,7 @@ std::span<const Implementation> ReduceList();
 std::span<const Implementation> ArgReduceList();
 std::span<const Implementation> SoftmaxList();
 std::span<const Implementation> LayerNormList();
+std::span<const Implementation> GroupMomentsList();
 std::span<const Implementation> RotaryList();
 std::span<const Implementation> InverseList();
 std::span<const Implementation> RandomList();
