@@ -99,13 +99,15 @@ int64_t ConstantBytes(const Graph& graph) {
 
 void OptimizeGraph(Graph& graph, const OptimizeOptions& options, int64_t& growth_left,
                    std::vector<PassRecord>* records) {
-  for (const auto& node : graph.nodes()) {
-    for (const auto& [name, attribute] : node->attributes.items()) {
-      if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute)) {
-        OptimizeGraph(**body, options, growth_left, records);
+  const auto optimize_bodies = [&] {
+    for (const auto& node : graph.nodes()) {
+      for (const auto& [name, attribute] : node->attributes.items()) {
+        if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute)) {
+          OptimizeGraph(**body, options, growth_left, records);
+        }
       }
     }
-  }
+  };
   PassContext context{graph, options.fold, growth_left};
   if (!context.fold) {
     context.fold = [](const Node& node, const std::vector<Tensor>& inputs) {
@@ -124,6 +126,7 @@ void OptimizeGraph(Graph& graph, const OptimizeOptions& options, int64_t& growth
   graph.SortAndSweep();
   for (size_t i = 0; i < Pipeline().size(); ++i) {
     const Pass& pass = Pipeline()[i];
+    if (!pass.outside_in && (i == 0 || Pipeline()[i - 1].outside_in)) optimize_bodies();
     const bool disabled = std::find(options.disabled.begin(), options.disabled.end(), pass.name) !=
                           options.disabled.end();
     if (disabled) continue;

@@ -44,6 +44,8 @@ struct Pass {
   Rewrite (*rewrite)(Node& node, PassContext& context) = nullptr;
   // For what is not local. Returns the number of changes.
   int (*run)(PassContext& context) = nullptr;
+  // Changes bodies: it runs before these go through the list themselves. Such passes come first.
+  bool outside_in = false;
 };
 
 // The list, in order.

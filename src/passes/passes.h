@@ -5,6 +5,8 @@
 
 namespace sardonyx::passes {
 
+Rewrite BindStates(Node& node, PassContext& context);
+Rewrite HoistProducts(Node& node, PassContext& context);
 Rewrite InlineIf(Node& node, PassContext& context);
 Rewrite KeepBlocks(Node& node, PassContext& context);
 Rewrite SinkDequantization(Node& node, PassContext& context);

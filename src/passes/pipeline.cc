@@ -7,6 +7,10 @@ namespace sardonyx {
 const std::vector<Pass>& Pipeline() {
   using namespace passes;  // NOLINT: a table reads better without
   static const std::vector<Pass> kPipeline = {
+      {"bind_states", "weights among the states of a loop are constants of its body", BindStates,
+       nullptr, true},
+      {"hoist_products", "of constants, and while they are nodes of their own", HoistProducts,
+       nullptr, true},
       {"inline_if", "a known condition leaves one branch for all later passes to see", InlineIf},
       {"keep_blocks", "weights in blocks must not be folded into floats", KeepBlocks},
       {"sink_dequantization", "what only moves elements moves bytes", SinkDequantization},

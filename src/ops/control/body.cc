@@ -155,4 +155,32 @@ std::vector<Val> Inline(Builder& builder, const Graph& body, std::span<const Val
   return results;
 }
 
+std::shared_ptr<Graph> Bind(const Graph& body, std::span<const Val> bound,
+                            std::vector<Val>* captures) {
+  auto result = std::make_shared<Graph>(body.shared_symbols());
+  result->name = body.name;
+  Builder builder(*result);
+  const auto add_input = [&](const std::string& name, const Fact& fact) {
+    return builder.Wrap(result->AddInput(name, core::Variable(fact)));
+  };
+  std::vector<Val> arguments(body.inputs.size());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Value& formal = *body.inputs[i];
+    if (!bound[i]) arguments[i] = add_input(formal.name, formal.fact);
+  }
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (!bound[i]) continue;
+    if (bound[i].is_constant()) {
+      arguments[i] = builder.Constant(bound[i].constant());
+      continue;
+    }
+    arguments[i] = add_input(body.inputs[i]->name, bound[i].fact());
+    captures->push_back(bound[i]);
+  }
+  for (const Val output : Inline(builder, body, arguments)) {
+    result->outputs.push_back(output.value);
+  }
+  return result;
+}
+
 }  // namespace sardonyx::ops

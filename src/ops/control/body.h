@@ -2,6 +2,7 @@
 // Bodies of ONNX operators: what is known of their inputs as they are imported, and their nodes in
 // line for operators that call them once.
 
+#include <memory>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -26,5 +27,11 @@ bool RelaxCarried(const Graph& body, std::span<const int> carried, std::vector<F
 
 // Makes the body's nodes for these values of its inputs, captures included; gives its outputs.
 std::vector<Val> Inline(Builder& builder, const Graph& body, std::span<const Val> arguments);
+
+// The body where some of its inputs are bound to values of the graph around it (`bound`, one for
+// each input, empty for the others): to constants, which become its own, or else to captures, which
+// come behind its other inputs and are appended to `captures`.
+std::shared_ptr<Graph> Bind(const Graph& body, std::span<const Val> bound,
+                            std::vector<Val>* captures);
 
 }  // namespace sardonyx::ops
