@@ -156,11 +156,20 @@ HWY_NOINLINE int64_t FixedLine(D d, const DepthwiseLine& line, const KernelLines
   return end;
 }
 
+// The last channels, fewer than a vector, are in one with some of those before, which are summed
+// again.
 template <int kW, int kS>
 int64_t FixedChannels(const DepthwiseLine& line, const KernelLines& lines) {
-  const int64_t c = FixedLine<kW, kS>(Wide(), line, lines, 0, line.s.cin);
-  if constexpr (hn::MaxLanes(Eight()) < hn::MaxLanes(Wide())) {
-    return FixedLine<kW, kS>(Eight(), line, lines, c, line.s.cin);
+  constexpr int64_t kWide = static_cast<int64_t>(hn::MaxLanes(Wide()));
+  constexpr int64_t kEight = static_cast<int64_t>(hn::MaxLanes(Eight()));
+  const int64_t channels = line.s.cin;
+  int64_t c = FixedLine<kW, kS>(Wide(), line, lines, 0, channels);
+  if (channels >= kWide && channels - c > kEight) {
+    return FixedLine<kW, kS>(Wide(), line, lines, channels - kWide, channels);
+  }
+  if constexpr (kEight < kWide) c = FixedLine<kW, kS>(Eight(), line, lines, c, channels);
+  if (c < channels && channels >= kEight) {
+    c = FixedLine<kW, kS>(Eight(), line, lines, channels - kEight, channels);
   }
   return c;
 }

@@ -44,7 +44,7 @@ struct PlaneBlocks {
     for (;; columns = RoundUp(CeilDiv(columns, 2), lanes)) {
       vectors = columns > 2 * lanes ? 4 : columns > lanes ? 2 : 1;
       phase = lead + RoundUp(columns, vectors * lanes) + (WindowSpan(s, 2) - 1) / stride;
-      if (stride <= 2) phase = RoundUp(phase, lanes);
+      if (stride <= 2 || stride == 4) phase = RoundUp(phase, lanes);
       line = phase * stride;
       if (span * line <= kLineFloats || columns <= lanes) break;
     }
@@ -67,7 +67,7 @@ struct PlaneBlocks {
   int64_t chain;          // lines of a window in one chain of sums, as long as those of products
   // Floats from the lines of a window to those of the one below, from one of its lines to the next,
   // and where in a line each of its columns is.
-  int64_t step, down, at[kWidestPlaneWindow];
+  int64_t step, down, at[kWidestLineWindow];
 };
 #endif
 }  // namespace sardonyx
@@ -127,6 +127,12 @@ HWY_INLINE void FillLine(const ConvShape& s, const float* x, int64_t start, int6
       hn::StoreU(even, d, to + i);
       hn::StoreU(odd, d, to + blocks.phase + i);
     }
+  } else if (stride == 4) {
+    for (int64_t i = 0; i < blocks.phase; i += kLanes) {
+      hn::Vec<Tag> of[4];
+      hn::LoadInterleaved4(d, line + 4 * i, of[0], of[1], of[2], of[3]);
+      for (int p = 0; p < 4; ++p) hn::StoreU(of[p], d, to + p * blocks.phase + i);
+    }
   } else if (stride > 2) {
     for (int64_t i = 0; i < count; ++i) to[i % stride * blocks.phase + i / stride] = line[i];
   }
@@ -169,13 +175,17 @@ HWY_NOINLINE void SumWindows(const ConvShape& s, const PlaneBlocks& blocks, cons
     for (int v = 0; v < kV; ++v) acc[r][v] = hn::Zero(d);
   }
   ChainSums<kR, kV, Tag> chains;
-  int64_t end = blocks.chain;
+  int64_t end = blocks.chain, piece = kOneChain;  // of a single line
   for (int64_t ky = 0; ky < s.kernel[1]; ++ky, lines += blocks.down, w += width) {
     if (ky == end) {
       chains.End(d, acc);
       end += blocks.chain;
     }
     for (int64_t kx = 0; kx < width; ++kx) {
+      if (kx == piece) {
+        chains.End(d, acc);
+        piece += kOneChain;
+      }
       const float* from = lines + blocks.at[kx];
       const auto weight = hn::Set(d, w[kx]);
 #pragma GCC unroll 8
@@ -294,11 +304,13 @@ std::string_view ConvPlanesRefusal(const ConvShape& s) {
     return "it has three axes";
   }
   for (int i = 1; i < 3; ++i) {
-    const bool is_wide = s.kernel[i] > 1 && s.dilation[i] > kWidestPlaneWindow;
-    if (is_wide || s.kernel[i] > kWidestPlaneWindow || WindowSpan(s, i) > kWidestPlaneWindow) {
-      return "its window is wide";
+    const bool of_line = i == 2 && s.kernel[1] == 1;
+    const int64_t widest = of_line ? kWidestLineWindow : kWidestPlaneWindow;
+    const bool is_wide = s.kernel[i] > 1 && s.dilation[i] > widest;
+    if (is_wide || s.kernel[i] > widest || WindowSpan(s, i) > widest) return "its window is wide";
+    if (s.stride[i] > (of_line ? kLongestLineStride : kLongestPlaneStride)) {
+      return "its stride is long";
     }
-    if (s.stride[i] > kLongestPlaneStride) return "its stride is long";
   }
   return "";
 }

@@ -10,8 +10,10 @@ namespace sardonyx {
 
 // Empty if ConvPlanes takes it, else why not: x and y are [batch, channels, in[1], in[2]] and
 // [batch, channels, out[1], out[2]], dense; one channel a group, one a result. A window spans at
-// most kWidestPlaneWindow pixels along an axis, by steps of at most kLongestPlaneStride.
+// most kWidestPlaneWindow pixels along an axis, by steps of at most kLongestPlaneStride; one of a
+// line alone may be wider.
 inline constexpr int64_t kWidestPlaneWindow = 64, kLongestPlaneStride = 4;
+inline constexpr int64_t kWidestLineWindow = 1024, kLongestLineStride = 16;
 std::string_view ConvPlanesRefusal(const ConvShape& shape);
 
 // y = epilogue(convolution), which sees y as matrices [channels, pixels], one an item of

@@ -6,6 +6,9 @@
 // c = conv(t, w) {group=c}               ->   y = conv(x, w) {group=c, perm_x=[0,2,3,1],
 // y = transpose(c) {perm=[0,3,1,2]}                           perm_y=[0,3,1,2]}
 //
+// A depthwise convolution of few channels is also such where its channels are last: these would
+// leave vectors almost empty, and take several times as long as two more transposes.
+//
 // Where the transposes around a convolution did not cancel, each takes about as long as a
 // convolution of few products.
 
@@ -19,10 +22,17 @@
 namespace sardonyx::passes {
 namespace {
 
+using Perm = std::vector<int64_t>;
+
 // So many pixels fill the vectors of a plane, and its product is faster than one of pixels.
 constexpr int64_t kLeastPixels = 512;
-// Of depthwise windows along an axis: kernels keep the lines of one in their cache.
+// Of depthwise windows along an axis, and of those of a line alone: kernels keep the lines of one
+// in their cache.
 constexpr int64_t kWidestWindow = 64, kLongestStride = 4;
+constexpr int64_t kWidestLine = 1024, kLongestLineStride = 16;
+// Depthwise: of fewer the planes are faster, small ones as well. (Of 8 or more a vector has
+// enough.)
+constexpr int64_t kFewChannels = 8, kLeastPixelsOfFew = 32;
 
 // The pixels of a shape [n, h, w, c]; 0 where an axis is not known.
 int64_t PixelsOf(const Dims& shape) {
@@ -42,10 +52,14 @@ std::string_view DepthwiseRefusal(const Node& conv, const std::vector<int64_t>& 
   if (spatial > 2) return "it has three axes";
   for (size_t i = 0; i < spatial; ++i) {
     const int64_t dilation = dilations.empty() ? 1 : dilations[i], kernel = weights[2 + i];
-    if (kernel > kWidestWindow || (kernel > 1 && dilation > (kWidestWindow - 1) / (kernel - 1))) {
+    const bool of_line = i + 1 == spatial && (spatial == 1 || weights[2] == 1);
+    const int64_t widest = of_line ? kWidestLine : kWidestWindow;
+    if (kernel > widest || (kernel > 1 && dilation > (widest - 1) / (kernel - 1))) {
       return "its window is wide";
     }
-    if (!strides.empty() && strides[i] > kLongestStride) return "its stride is long";
+    if (!strides.empty() && strides[i] > (of_line ? kLongestLineStride : kLongestStride)) {
+      return "its stride is long";
+    }
   }
   return "";
 }
@@ -86,9 +100,50 @@ Rewrite MakeProduct(Node& node, const Node& conv, Value* x, PassContext& context
   return maker.Replace(node, {Reshape(product, dims)});
 }
 
+// The depthwise convolution of planes: of x, whose channels come before its pixels.
+Val OfPlanes(PatchMaker& maker, const Node& conv, Val x, const Perm& to_last) {
+  std::vector<Val> inputs = {x, maker.Wrap(conv.input(1))};
+  TurnOperands(maker, conv, static_cast<int64_t>(to_last.size()) - 2, &inputs);
+  Attributes attributes = conv.attributes;
+  attributes.Set("perm_x", to_last);
+  attributes.Set("perm_y", Inverse(to_last));
+  return maker.builder().Make(core::conv, inputs, std::move(attributes));
+}
+
+// A depthwise convolution of few channels, with a transpose before it and one behind.
+Rewrite TurnFewChannels(Node& conv, PassContext& context) {
+  const Value* const w = conv.input(1);
+  Value* const x = conv.input(0);
+  std::vector<int64_t> sizes;
+  if (!w->fact.ranked() || !core::KnownSizes(*w->fact.shape, &sizes)) return NoMatch{};
+  const bool is_depthwise = sizes[1] == 1 && sizes[0] == conv.attributes.Int("group", 1);
+  const bool is_turned = conv.attributes.Find("perm_x") != nullptr;
+  if (!is_depthwise || is_turned || sizes[0] >= kFewChannels || IsPointwise(conv)) return NoMatch{};
+  if (x->fact.type != DType::kFloat32 || w->fact.type != DType::kFloat32) {
+    return CheckFailed{"it is not of float"};
+  }
+  if (!HasOperandsOfChannels(conv)) return CheckFailed{"its epilogue reads pixels"};
+  if (std::string_view why = DepthwiseRefusal(conv, sizes); !why.empty()) {
+    return CheckFailed{std::string(why)};
+  }
+  const int64_t pixels = conv.output()->fact.ranked() ? PixelsOf(*conv.output()->fact.shape) : 0;
+  if (pixels > 0 && pixels < kLeastPixelsOfFew) return CheckFailed{"its planes are small"};
+  const Perm to_last = ChannelsLast(static_cast<int64_t>(sizes.size()));
+  PatchMaker maker(context, conv);
+  const bool was_turned =
+      IsFrom(x, core::transpose) && x->producer->attributes.Ints("perm") == to_last;
+  const Val planes =
+      was_turned ? maker.Wrap(x->producer->input(0)) : Transpose(maker.Wrap(x), Inverse(to_last));
+  return maker.Replace(conv, {Transpose(OfPlanes(maker, conv, planes, to_last), to_last)});
+}
+
 }  // namespace
 
 Rewrite ConvPlanes(Node& node, PassContext& context) {
+  if (node.op == &core::conv) return TurnFewChannels(node, context);
+  if (node.op == &core::transpose && IsFrom(node.input(0), core::transpose)) {
+    return RemoveIdentities(node, context);
+  }
   if (node.op != &core::transpose || !IsFrom(node.input(0), core::conv)) return NoMatch{};
   const Node& conv = *node.input(0)->producer;
   if (!IsFrom(conv.input(0), core::transpose)) return NoMatch{};
@@ -116,12 +171,7 @@ Rewrite ConvPlanes(Node& node, PassContext& context) {
   }
   PatchMaker maker(context, node);
   maker.builder().SetOrigin(conv.origin);
-  std::vector<Val> inputs = {maker.Wrap(x), maker.Wrap(w)};
-  TurnOperands(maker, conv, rank - 2, &inputs);
-  Attributes attributes = conv.attributes;
-  attributes.Set("perm_x", perm);
-  attributes.Set("perm_y", node.attributes.Ints("perm"));
-  return maker.Replace(node, {maker.builder().Make(core::conv, inputs, std::move(attributes))});
+  return maker.Replace(node, {OfPlanes(maker, conv, maker.Wrap(x), perm)});
 }
 
 }  // namespace sardonyx::passes

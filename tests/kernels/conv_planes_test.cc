@@ -100,6 +100,11 @@ TEST(ConvPlanes, StridesAndDilations) {
   }
   Check(1, 4, {{1, 1, 1, 1, 0, 0}, {3000, 31, 1, 1, 15, 15}});  // one axis
   Check(1, 4, {{1, 1, 1, 1, 0, 0}, {500, 9, 2, 4, 16, 16}});
+  // Wider than those of several lines, of more products than one chain has.
+  Check(2, 1, {{1, 1, 1, 1, 0, 0}, {3000, 65, 1, 1, 0, 0}});
+  Check(1, 2, {{3, 1, 1, 1, 0, 0}, {2500, 1000, 1, 1, 500, 499}});
+  Check(1, 1, {{1, 1, 1, 1, 0, 0}, {4000, 512, 8, 2, 0, 7}});
+  Check(1, 1, {{1, 1, 1, 1, 0, 0}, {5000, 1024, 16, 1, 100, 0}});
 }
 
 // Windows that reach beyond what one block of lines can hold, or are all padding.

@@ -176,6 +176,37 @@ BindResult BindSplit(const BindRequest& request) {
   return BindParts(request, request.outputs, request.inputs[0], false);
 }
 
+// Makes one axis of the last two where the last is not padded, as channels behind pixels: rows of
+// few elements would each be a copy. False if it is, or cut, or if many numbers would stand for the
+// pads.
+bool JoinLast(PadPlan* plan) {
+  constexpr size_t kMostNumbers = 1 << 14;
+  if (plan->axes.size() < 2) return false;
+  const PadAxis last = plan->axes.back();
+  const bool is_whole = last.first == 0 && last.size() == last.count &&
+                        last.count == plan->in_strides[plan->axes.size() - 2];
+  if (!is_whole || last.count == 0) return false;
+  PadAxis& axis = plan->axes[plan->axes.size() - 2];
+  const auto size = static_cast<size_t>(last.count);
+  if ((axis.before.size() + axis.after.size()) > kMostNumbers / size) return false;
+  const auto join = [&](std::vector<int64_t>* sources) {
+    std::vector<int64_t> joined;
+    for (const int64_t source : *sources) {
+      for (int64_t i = 0; i < last.count; ++i) {
+        joined.push_back(source < 0 ? source : source * last.count + i);
+      }
+    }
+    *sources = std::move(joined);
+  };
+  join(&axis.before);
+  join(&axis.after);
+  axis.first *= last.count;
+  axis.count *= last.count;
+  plan->axes.pop_back();
+  plan->in_strides.pop_back();
+  return true;
+}
+
 BindResult BindPad(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Operand& y = request.outputs[0];
@@ -211,6 +242,7 @@ BindResult BindPad(const BindRequest& request) {
     for (int64_t i = 0; i < inside; ++i) out.before.push_back(source(i));
     for (int64_t i = end; i < padded; ++i) out.after.push_back(source(i));
   }
+  while (JoinLast(&plan)) continue;
   const bool has_value = request.has(2);
   Bound bound;
   bound.run = [plan = std::move(plan), has_value](const StepArgs& args) {
