@@ -6,6 +6,7 @@
 namespace sardonyx::passes {
 
 Rewrite BindStates(Node& node, PassContext& context);
+Rewrite HoistInvariants(Node& node, PassContext& context);
 Rewrite HoistProducts(Node& node, PassContext& context);
 Rewrite InlineIf(Node& node, PassContext& context);
 Rewrite KeepBlocks(Node& node, PassContext& context);

@@ -9,6 +9,7 @@ const std::vector<Pass>& Pipeline() {
   static const std::vector<Pass> kPipeline = {
       {"bind_states", "weights among the states of a loop are constants of its body", BindStates,
        nullptr, true},
+      {"hoist_invariants", "what each iteration would do again", HoistInvariants, nullptr, true},
       {"hoist_products", "of constants, and while they are nodes of their own", HoistProducts,
        nullptr, true},
       {"inline_if", "a known condition leaves one branch for all later passes to see", InlineIf},
