@@ -9,7 +9,6 @@
 #include <unordered_set>
 
 #include "ops/control/body.h"
-#include "ops/core/control.h"
 #include "passes/loops.h"
 #include "passes/passes.h"
 
@@ -85,7 +84,7 @@ Rewrite HoistInvariants(Node& node, PassContext& context) {
         });
     if (!is_read) continue;
     const Val value = outside[result];
-    body->ReplaceUses(result, body->AddInput("", core::Variable(value.fact())));
+    body->ReplaceUses(result, body->AddInput("", CaptureOf(value)));
     inputs.push_back(value);
   }
   body->SortAndSweep();

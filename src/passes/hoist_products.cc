@@ -8,7 +8,6 @@
 #include <algorithm>
 
 #include "ops/control/body.h"
-#include "ops/core/control.h"
 #include "passes/loops.h"
 #include "passes/passes.h"
 
@@ -85,7 +84,7 @@ Rewrite HoistProducts(Node& node, PassContext& context) {
   maker.builder().SetOrigin(node.origin);
   std::vector<std::unique_ptr<Node>> made;
   made.push_back(body->MakeNode(core::gather,
-                                {body->AddInput("", core::Variable(products.fact())), row.input(1)},
+                                {body->AddInput("", CaptureOf(products)), row.input(1)},
                                 row.attributes, 1, row.origin));
   Value* const one = made[0]->outputs[0];
   body->Splice(std::move(made));

@@ -55,4 +55,11 @@ struct LoopParts {
   }
 };
 
+// What a body may know of a value that it captures.
+inline Fact CaptureOf(const Val& value) {
+  Fact fact = value.fact();
+  fact.constant = Tensor();
+  return fact;
+}
+
 }  // namespace sardonyx::passes

@@ -160,8 +160,9 @@ std::shared_ptr<Graph> Bind(const Graph& body, std::span<const Val> bound,
   auto result = std::make_shared<Graph>(body.shared_symbols());
   result->name = body.name;
   Builder builder(*result);
-  const auto add_input = [&](const std::string& name, const Fact& fact) {
-    return builder.Wrap(result->AddInput(name, core::Variable(fact)));
+  const auto add_input = [&](const std::string& name, Fact fact) {
+    fact.constant = Tensor();
+    return builder.Wrap(result->AddInput(name, std::move(fact)));
   };
   std::vector<Val> arguments(body.inputs.size());
   for (size_t i = 0; i < arguments.size(); ++i) {
