@@ -86,6 +86,34 @@ void SumLine(const ConvShape& s, const Cut& cut, const float* products, int64_t 
   }
 }
 
+// Lines of one pixel, whose taps lie one behind the other in the result: each input pixel adds all
+// of its products at once.
+bool IsOneLine(const ConvShape& s) {
+  return s.in[2] == 1 && s.out[2] == 1 && s.kernel[2] == 1 && s.pad_begin[2] == 0 &&
+         s.dilation[1] == 1 && s.y_stride == s.cout;
+}
+
+void AddTo(float* to, const float* from, int64_t count) {
+  constexpr int64_t kTogether = 8;
+  for (; count >= kTogether; count -= kTogether, to += kTogether, from += kTogether) {
+    float sums[kTogether];  // loads before stores: the compiler takes vectors
+    for (int64_t i = 0; i < kTogether; ++i) sums[i] = to[i] + from[i];
+    for (int64_t i = 0; i < kTogether; ++i) to[i] = sums[i];
+  }
+  for (; count > 0; --count) *to++ += *from++;
+}
+
+// Pixels [h0, h1) of such a result; `y` is the first of the item, `products` as in SumLine.
+void SumPixels(const ConvShape& s, const Cut& cut, const float* products, int64_t first,
+               int64_t end, int64_t h0, int64_t h1, float* y) {
+  std::fill_n(y + h0 * s.cout, (h1 - h0) * s.cout, 0.0f);
+  for (int64_t i = first; i < end; ++i, products += cut.ld) {
+    const int64_t begin = i * s.stride[1] - s.pad_begin[1];
+    const int64_t from = std::max(begin, h0), to = std::min(begin + s.kernel[1], h1);
+    AddTo(y + from * s.cout, products + (from - begin) * s.cout, (to - from) * s.cout);
+  }
+}
+
 }  // namespace
 
 bool Takes(const ConvShape& s) {
@@ -147,6 +175,13 @@ void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
       args.kc = std::min(depth, s.cin - k0);
       args.accumulate = k0 > 0;
       GemmBlock(args);
+    }
+    if (IsOneLine(s)) {
+      const int64_t pixel = item * s.out[1];
+      float* const line = y + pixel * s.cout;
+      SumPixels(s, cut, lease.floats(), first, end, h0, h1, line);
+      prepared.Apply(line + h0 * s.cout, s.cout, pixel + h0, h1 - h0, 0, s.cout);
+      return;
     }
     for (int64_t h = h0; h < h1; ++h) {
       const int64_t pixel = (item * s.out[1] + h) * s.out[2];
