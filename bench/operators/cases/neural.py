@@ -121,6 +121,12 @@ def table() -> Iterator[Case]:
     yield from rows("Conv", "f32", [X(1, 32, 16, 32, 32), W(32, 32, 3, 3, 3)], pads=[1] * 6)
     yield from rows("Conv", "f32", [X(1, 64, 8, 32, 32), W(64, 64, 3, 1, 1)], pads=[1, 0, 0] * 2)
     yield from rows("Conv", "f32", [X(1, 3, 16, 112, 112), W(64, 3, 3, 7, 7)], strides=[1, 2, 2])
+    # Few channels: a blur, a filter of audio, multiples of them.
+    yield from rows("Conv", "f32", [X(1, 3, 480, 640), W(3, 1, 11, 11)], group=3, pads=[5] * 4)
+    yield from rows("Conv", "f32", [X(1, 1, 480, 640), W(1, 1, 3, 3)], pads=[1] * 4)
+    yield from rows("Conv", "f32", [X(1, 1, 43844), W(1, 1, 256)], strides=[2])
+    yield from rows("Conv", "f32", [X(1, 1, 160000), W(402, 1, 400)], strides=[160])
+    yield from rows("ConvTranspose", "f32", [X(1, 258, 1000), W(258, 1, 256)], strides=[64])
     yield from rows("ConvTranspose", "f32", [X(1, 64, 56, 56), W(64, 32, 2, 2)], strides=[2, 2])
     up = {"strides": [2, 2], "pads": [1] * 4}
     yield from rows("ConvTranspose", "f32", [X(1, 256, 32, 32), W(256, 128, 4, 4)], **up)
