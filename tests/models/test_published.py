@@ -7,23 +7,12 @@ import onnxruntime
 import pytest
 
 import sardonyx
-from bench.models import survey
-
-PUBLISHED = (
-    "basic_pitch",
-    "dns_mos",
-    "magika",
-    "nakdimon",
-    "nemo_features",
-    "ns_net_2",
-    "nude_net",
-)
+from bench.models.surveyed import PUBLISHED
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
-def test_agrees_with_onnxruntime(name, tmp_path):
-    model = survey()[name]
-    path = tmp_path / f"{name}.onnx"
+@pytest.mark.parametrize("model", PUBLISHED, ids=lambda model: model.name)
+def test_agrees_with_onnxruntime(model, tmp_path):
+    path = tmp_path / f"{model.name}.onnx"
     model.write(path)
     feeds = model.inputs(np.random.default_rng(0), *model.sizes[0])
     one, two = (sardonyx.load(path, threads=threads).run(dict(feeds)) for threads in (1, 2))
