@@ -112,10 +112,10 @@ Rewrite IntoFactor(Node& node, PassContext& context, const Value* normalised, co
   if (moments.inputs.size() > 1 && moments.input(1) != nullptr) {
     factor = maker.Wrap(moments.input(1)) * factor;
   }
+  const Val x = maker.Wrap(normalised->producer->input(0)->producer->input(0));
   const std::vector<Val> made = maker.builder().MakeMany(
       core::group_moments, {maker.Wrap(moments.input(0)), factor}, moments.attributes, 2);
-  return maker.Replace(
-      node, {(maker.Wrap(normalised->producer->input(0)->producer->input(0)) - made[0]) * made[1]});
+  return maker.Replace(node, {(x - made[0]) * made[1]});
 }
 
 }  // namespace

@@ -408,6 +408,19 @@ TEST_F(Hostile, SeedsHaveEveryOperation) {
   EXPECT_EQ(missing, std::set<std::string_view>());
 }
 
+// The result would be written in another type than there is room for.
+TEST_F(Hostile, AnExpressionOfAnotherOperationCountsForNothing) {
+  const std::shared_ptr<Graph> graph = Parse(
+      "graph g\ninput x: float16[40]\n"
+      "y = neg(x) {expression=<(float16) cast(0):float>}\noutput y\n");
+  const auto program = MakeProgram(graph);
+  Tensor x(DType::kFloat16, {40});
+  std::fill_n(static_cast<uint16_t*>(x.raw()), 40, uint16_t{0x4000});  // 2
+  const std::vector<Datum> outputs = program->Run(std::vector<Datum>{Datum(x)});
+  ASSERT_EQ(outputs.at(0).tensor()->dtype(), DType::kFloat16);
+  EXPECT_EQ(ToDoubles(*outputs[0].tensor()), std::vector<double>(40, -2.0));
+}
+
 TEST_F(Hostile, ChangedGraphsAreRefusedOrRun) {
   const std::vector<std::string> seeds = Seeds();
   int ran = 0;

@@ -181,11 +181,12 @@ BindResult BindSplit(const BindRequest& request) {
 // pads.
 bool JoinLast(PadPlan* plan) {
   constexpr size_t kMostNumbers = 1 << 14;
+  constexpr int64_t kShortRow = 1024;  // bytes; threads share rows, so that these stay many
   if (plan->axes.size() < 2) return false;
   const PadAxis last = plan->axes.back();
   const bool is_whole = last.first == 0 && last.size() == last.count &&
                         last.count == plan->in_strides[plan->axes.size() - 2];
-  if (!is_whole || last.count == 0) return false;
+  if (!is_whole || last.count == 0 || last.count * plan->element_bytes > kShortRow) return false;
   PadAxis& axis = plan->axes[plan->axes.size() - 2];
   const auto size = static_cast<size_t>(last.count);
   if ((axis.before.size() + axis.after.size()) > kMostNumbers / size) return false;

@@ -172,7 +172,7 @@ void Convolve(const Geometry& g, const Tensor& input, const Tensor& weights, Ten
   const Tensor x = ConvertedTo(input, type), w = ChannelsLast(g, ConvertedTo(weights, type));
   const int64_t bytes = ByteSize(type, 1), run = group_in * bytes, group_bytes = length * bytes;
   constexpr int64_t kPixels = 32;  // a batch of patches, so that weights are read once for many
-  std::vector<char> patches(g.groups * kPixels * group_bytes);
+  std::vector<char> patches(std::max<int64_t>(g.groups * kPixels * group_bytes, 1));
   Tensor sums(sum_type, {kPixels, cout});
   char* out = static_cast<char*>(y.raw());
   int64_t filled = 0;
@@ -194,7 +194,7 @@ void Convolve(const Geometry& g, const Tensor& input, const Tensor& weights, Ten
         char* to = patches.data() + (group * kPixels + filled) * group_bytes + t * run;
         if (in < 0) {
           std::memset(to, 0, run);
-        } else {
+        } else if (run > 0) {
           std::memcpy(to, image + (in * g.groups + group) * run, run);
         }
       }

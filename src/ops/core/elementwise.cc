@@ -26,10 +26,14 @@ bool IsSpecialCast(const Node& node) {
          node.attributes.String("round_mode", "up") != "up";
 }
 
+Expression FusedExpression(const Node& node, std::span<const DType>) {
+  const Expression* const expression = node.attributes.Expr("expression");
+  if (expression == nullptr) Fail(ErrorCode::kInternal, "fused: the expression is missing");
+  return *expression;
+}
+
+// Of a function; attributes of other operations, as a file may give it, count for nothing.
 Expression ExpressionOf(const Node& node, std::span<const DType> inputs) {
-  if (const Expression* fused_expression = node.attributes.Expr("expression")) {
-    return *fused_expression;
-  }
   const Fn fn = FnOf(*node.op);
   Expression result;
   if (fn == Fn::kCast && IsSpecialCast(node)) return result;
@@ -196,19 +200,18 @@ void InferScalarFunction(InferContext& context) {
 }
 
 void InferFused(InferContext& context) {
-  const Expression* expression = context.attributes().Expr("expression");
-  if (expression == nullptr) Fail(ErrorCode::kInternal, "fused: the expression is missing");
-  if (expression->inputs.size() != context.input_count()) {
-    context.Fail("the expression has {} inputs, the node {}", expression->inputs.size(),
+  const Expression expression = FusedExpression(context.node(), {});
+  if (expression.inputs.size() != context.input_count()) {
+    context.Fail("the expression has {} inputs, the node {}", expression.inputs.size(),
                  context.input_count());
   }
   for (size_t i = 0; i < context.input_count(); ++i) {
-    if (context.dtype(i) != expression->inputs[i]) {
-      context.Fail("input {} of the expression is {}, not {}", i, Name(expression->inputs[i]),
+    if (context.dtype(i) != expression.inputs[i]) {
+      context.Fail("input {} of the expression is {}, not {}", i, Name(expression.inputs[i]),
                    Name(context.dtype(i)));
     }
   }
-  context.Set(0, expression->ResultType(), BroadcastAll(context));
+  context.Set(0, expression.ResultType(), BroadcastAll(context));
 }
 
 void ComputeSpecialCast(ComputeContext& context) {
@@ -232,7 +235,8 @@ void Compute(ComputeContext& context) {
     operands.push_back(context.input(i));
     types.push_back(operands.back().dtype());
   }
-  const Expression expression = ExpressionOf(context.node(), types);
+  const Node& node = context.node();
+  const Expression expression = node.op->expression(node, types);
   if (expression.inputs.empty() && !operands.empty()) return ComputeSpecialCast(context);
   Interpret(expression, operands, context.Allocate(0));
 }
@@ -254,7 +258,7 @@ const CoreOp fused = {.name = "fused",
                       .inputs = "t*",
                       .infer = InferFused,
                       .reference = Compute,
-                      .expression = ExpressionOf};
+                      .expression = FusedExpression};
 
 const CoreOp& Elementwise(Fn fn) { return kOps[static_cast<size_t>(fn)]; }
 
