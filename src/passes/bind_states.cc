@@ -16,15 +16,13 @@ Rewrite BindStates(Node& node, PassContext& context) {
   const LoopParts parts(node);
   const Graph& body = *parts.body;
   std::vector<bool> is_bound(body.inputs.size());
-  const auto is_handed_on = [&](size_t state) {
-    return node.input(parts.first_state + state) != nullptr &&
-           body.outputs[parts.first_output + state] == body.inputs[parts.first_state + state];
+  const auto is_handed_on = [&](size_t formal) {
+    return node.input(formal) != nullptr && parts.NextOf(formal) == body.inputs[formal];
   };
   bool any = false;
   for (size_t i = 0; i < body.inputs.size(); ++i) {
-    const size_t state = i - parts.first_state;
     is_bound[i] =
-        parts.IsState(i) ? is_handed_on(state) : parts.IsCapture(i) && node.input(i)->is_constant();
+        parts.IsState(i) ? is_handed_on(i) : parts.IsCapture(i) && node.input(i)->is_constant();
     any |= is_bound[i];
   }
   if (!any) return NoMatch{};

@@ -103,15 +103,13 @@ const Node* MomentsOf(const Value* value, const Graph& graph) {
 Rewrite IntoFactor(Node& node, PassContext& context, const Value* normalised, const Node& moments,
                    Value* scale) {
   const Dim channels = moments.input(0)->fact.shape->back();
-  if (scale->fact.constant.size() != channels.value()) return NoMatch{};
+  if (!(channels == scale->fact.constant.size())) return NoMatch{};
   if (!HasOneUser(context.graph, normalised)) {
     return CheckFailed{"the normalised value is also used without the factor"};
   }
   PatchMaker maker(context, node);
   Val factor = Reshape(maker.Wrap(scale), std::vector<int64_t>{-1});
-  if (moments.inputs.size() > 1 && moments.input(1) != nullptr) {
-    factor = maker.Wrap(moments.input(1)) * factor;
-  }
+  if (moments.input(1) != nullptr) factor = maker.Wrap(moments.input(1)) * factor;
   const Val x = maker.Wrap(normalised->producer->input(0)->producer->input(0));
   const std::vector<Val> made = maker.builder().MakeMany(
       core::group_moments, {maker.Wrap(moments.input(0)), factor}, moments.attributes, 2);

@@ -8,7 +8,6 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "ops/control/body.h"
 #include "passes/loops.h"
 #include "passes/passes.h"
 
@@ -49,13 +48,10 @@ Rewrite HoistInvariants(Node& node, PassContext& context) {
   const LoopParts parts(node);
   if (Invariants(parts, *parts.body).empty()) return NoMatch{};
   PatchMaker maker(context, node);
-  std::vector<Val> none, inputs;
-  const std::shared_ptr<Graph> body =
-      ops::Bind(*parts.body, std::vector<Val>(parts.body->inputs.size()), &none);
+  const std::shared_ptr<Graph> body = CopyOf(*parts.body);
   std::unordered_map<const Value*, Val> outside;
   for (size_t i = 0; i < node.inputs.size(); ++i) {
-    inputs.push_back(maker.Wrap(node.inputs[i]));
-    outside[body->inputs[i]] = inputs.back();
+    outside[body->inputs[i]] = maker.Wrap(node.inputs[i]);
   }
   const std::vector<Node*> invariants = Invariants(parts, *body);
   std::vector<Value*> results;
@@ -77,6 +73,7 @@ Rewrite HoistInvariants(Node& node, PassContext& context) {
   }
   maker.builder().SetOrigin(node.origin);
   const std::unordered_set<const Node*> hoisted(invariants.begin(), invariants.end());
+  std::vector<Val> captures;
   for (Value* result : results) {
     const bool is_read =
         body->IsOutput(result) || std::ranges::any_of(result->users, [&](const Node* user) {
@@ -84,14 +81,11 @@ Rewrite HoistInvariants(Node& node, PassContext& context) {
         });
     if (!is_read) continue;
     const Val value = outside[result];
-    body->ReplaceUses(result, body->AddInput("", CaptureOf(value)));
-    inputs.push_back(value);
+    body->ReplaceUses(result, AddCapture(*body, value));
+    captures.push_back(value);
   }
   body->SortAndSweep();
-  const size_t count = inputs.size();
-  return maker.Replace(
-      node, maker.builder().MakeMany(*node.op, inputs, parts.With(node, body, parts.states, count),
-                                     static_cast<int>(node.outputs.size())));
+  return WithCaptures(maker, node, parts, body, captures);
 }
 
 }  // namespace sardonyx::passes

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 
-#include "ops/control/body.h"
 #include "passes/loops.h"
 #include "passes/passes.h"
 
@@ -69,9 +68,7 @@ Rewrite HoistProducts(Node& node, PassContext& context) {
   const LoopParts parts(node);
   if (ProductOfRows(parts, *parts.body) == nullptr) return NoMatch{};
   PatchMaker maker(context, node);
-  std::vector<Val> none;
-  const std::shared_ptr<Graph> body =
-      ops::Bind(*parts.body, std::vector<Val>(parts.body->inputs.size()), &none);
+  const std::shared_ptr<Graph> body = CopyOf(*parts.body);
   Node& product = *ProductOfRows(parts, *body);
   const Node& row = *product.input(0)->producer;
   const auto outside = [&](const Value* value) {
@@ -83,20 +80,13 @@ Rewrite HoistProducts(Node& node, PassContext& context) {
       core::matmul, {outside(row.input(0)), outside(product.input(1))}, product.attributes);
   maker.builder().SetOrigin(node.origin);
   std::vector<std::unique_ptr<Node>> made;
-  made.push_back(body->MakeNode(core::gather,
-                                {body->AddInput("", CaptureOf(products)), row.input(1)},
+  made.push_back(body->MakeNode(core::gather, {AddCapture(*body, products), row.input(1)},
                                 row.attributes, 1, row.origin));
   Value* const one = made[0]->outputs[0];
   body->Splice(std::move(made));
   body->ReplaceUses(product.output(), one);
   body->SortAndSweep();
-  std::vector<Val> inputs;
-  for (Value* input : node.inputs) inputs.push_back(maker.Wrap(input));
-  inputs.push_back(products);
-  const size_t count = inputs.size();
-  return maker.Replace(node, maker.builder().MakeMany(core::loop, inputs,
-                                                      parts.With(node, body, parts.states, count),
-                                                      static_cast<int>(node.outputs.size())));
+  return WithCaptures(maker, node, parts, body, {products});
 }
 
 }  // namespace sardonyx::passes

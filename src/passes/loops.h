@@ -3,7 +3,10 @@
 
 #include <cstddef>
 #include <memory>
+#include <utility>
+#include <vector>
 
+#include "ops/control/body.h"
 #include "passes/passes.h"
 
 namespace sardonyx::passes {
@@ -40,6 +43,11 @@ struct LoopParts {
   }
   bool IsCapture(size_t formal) const { return formal >= first_capture; }
 
+  // What the body makes of a state for the next iteration.
+  const Value* NextOf(size_t state) const {
+    return body->outputs[first_output + state - first_state];
+  }
+
   // The node's attributes with another body of so many states and inputs, which scans the same.
   Attributes With(const Node& node, std::shared_ptr<Graph> other, size_t other_states,
                   size_t inputs) const {
@@ -55,11 +63,28 @@ struct LoopParts {
   }
 };
 
-// What a body may know of a value that it captures.
-inline Fact CaptureOf(const Val& value) {
+// A body like that, to be changed.
+inline std::shared_ptr<Graph> CopyOf(const Graph& body) {
+  std::vector<Val> captures;
+  return ops::Bind(body, std::vector<Val>(body.inputs.size()), &captures);
+}
+
+// A further input of the body, for what the node will capture.
+inline Value* AddCapture(Graph& body, const Val& value) {
   Fact fact = value.fact();
   fact.constant = Tensor();
-  return fact;
+  return body.AddInput("", std::move(fact));
+}
+
+// The node with that body in place of its own, which has inputs for these values behind the others.
+inline Rewrite WithCaptures(PatchMaker& maker, const Node& node, const LoopParts& parts,
+                            const std::shared_ptr<Graph>& body, const std::vector<Val>& captures) {
+  std::vector<Val> inputs;
+  for (Value* input : node.inputs) inputs.push_back(maker.Wrap(input));
+  inputs.insert(inputs.end(), captures.begin(), captures.end());
+  Attributes attributes = parts.With(node, body, parts.states, inputs.size());
+  return maker.Replace(node, maker.builder().MakeMany(*node.op, inputs, std::move(attributes),
+                                                      static_cast<int>(node.outputs.size())));
 }
 
 }  // namespace sardonyx::passes

@@ -383,7 +383,7 @@ Rewrite SinkThroughGroups(Node& node, PassContext& context) {
   std::optional<Val> parameters[2];  // scale, bias
   const double neutral[] = {1, 0};
   for (size_t i = 0; i < 2; ++i) {
-    Value* const given = norm.inputs.size() > 1 + i ? norm.input(1 + i) : nullptr;
+    Value* const given = norm.input(1 + i);
     if (given == nullptr || IsConstantOf(given, neutral[i])) continue;
     parameters[i] = OfChannels(maker, given, to, from[1].value());
     if (!parameters[i]) return CheckFailed{"its scale or bias is none of channels or groups"};

@@ -1,7 +1,9 @@
 """Bodies that use values from around them."""
 
 import numpy as np
-from onnx import TensorProto, helper
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import sardonyx
 
@@ -80,3 +82,71 @@ def test_scan_of_opset_8():
         y, ys = run(node, inputs, [info("y", None), info("ys", None)], values, 8)
         np.testing.assert_array_equal(ys, 1 + 3 * x.cumsum(1))
         np.testing.assert_array_equal(y, ys[:, -1])
+
+
+@pytest.mark.parametrize(("op_type", "opset"), [("Loop", 17), ("Scan", 17), ("Scan", 8)])
+def test_more_states_than_the_body_gives(op_type, opset):
+    loops = op_type == "Loop"
+    goes_on = helper.make_tensor_value_info("goes_on", TensorProto.BOOL, [])
+    count = helper.make_tensor_value_info("i", TensorProto.INT64, [])
+    states, x = [info("a", [2]), info("b", [2]), info("c", [2])], info("x", [2])
+    body = helper.make_graph(
+        [],
+        "body",
+        [count, goes_on, *states] if loops else [*states, x],
+        [goes_on, states[0]] if loops else states[:1],
+    )
+    before = ["", "goes_on"] if loops else [""] if opset == 8 else []
+    names = [*before, "s", "s", "s", *([] if loops else ["z"])]
+    scanned = {} if loops else {"num_scan_inputs": 1}
+    node = helper.make_node(op_type, names, ["y"], body=body, **scanned)
+    shape = [2, 2] if opset == 8 else [2]
+    inputs = [goes_on, info("s", shape)] if loops else [info("s", shape), info("z", [2, *shape])]
+    with pytest.raises(sardonyx.InvalidModelError, match="carries 3 values, but its body has"):
+        run(node, inputs, [info("y", None)], {}, opset)
+
+
+def test_states_that_are_handed_on(tmp_path):
+    """Also from an engine file."""
+    weights = np.float32([[1, 2], [3, 4]])
+    nodes = [
+        helper.make_node("MatMul", ["state", "w"], ["p"]),
+        helper.make_node("Add", ["p", "bias"], ["next"]),
+    ]
+    goes_on = helper.make_tensor_value_info("goes_on", TensorProto.BOOL, [])
+    count = helper.make_tensor_value_info("i", TensorProto.INT64, [])
+    states = [info("state", [1, 2]), info("w", [2, 2]), info("bias", [2])]
+    outputs = [goes_on, info("next", [1, 2]), *states[1:], info("p", [1, 2])]
+    body = helper.make_graph(nodes, "body", [count, goes_on, *states], outputs)
+    node = helper.make_node(
+        "Loop", ["trips", "", "first", "weights", "b"], ["y", "v", "c", "all"], body=body
+    )
+    graph = helper.make_graph(
+        [node],
+        "graph",
+        [
+            helper.make_tensor_value_info("trips", TensorProto.INT64, []),
+            info("first", [1, 2]),
+            info("b", [2]),
+        ],
+        [info(name, None) for name in ("y", "v", "c", "all")],
+        [numpy_helper.from_array(weights, "weights")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    session = sardonyx.load(model)
+    onnx.save(model, tmp_path / "loop.onnx")
+    sardonyx.compile(tmp_path / "loop.onnx", tmp_path / "loop.sdx")
+    first, bias = np.float32([[1, -1]]), np.float32([1, 0])
+    for loaded in (session, sardonyx.load(tmp_path / "loop.sdx")):
+        for trips in (0, 1, 3):
+            found = loaded.run({"trips": np.int64(trips), "first": first, "b": bias})
+            state, products = first, []
+            for _ in range(trips):
+                products.append(state @ weights)
+                state = products[-1] + bias
+            np.testing.assert_array_equal(found["y"], state)
+            np.testing.assert_array_equal(found["v"], weights)
+            np.testing.assert_array_equal(found["c"], bias)
+            np.testing.assert_array_equal(
+                found["all"].reshape(-1, 2), np.reshape(products, (-1, 2))
+            )

@@ -79,6 +79,11 @@ Outputs LowerScan(Lowering& op) {
   if (op.output_count() > body->outputs.size()) {
     op.Fail("has {} outputs, but its body gives {}", op.output_count(), body->outputs.size());
   }
+  const auto formals = static_cast<int64_t>(body->inputs.size());
+  const int64_t states = formals - op.Int("captures") - op.Int("num_scan_inputs");
+  if (states > static_cast<int64_t>(body->outputs.size())) {
+    op.Fail("carries {} values, but its body has {} outputs", states, body->outputs.size());
+  }
   if (op.version() == 8) return LowerBatchedScan(op, body);
   Attributes attributes;
   attributes.Set("body", body);
