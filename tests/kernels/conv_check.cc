@@ -21,13 +21,14 @@ std::string Text(const ConvShape& s) {
   return text;
 }
 
-// The sum and the sum of magnitudes of every output, [pixels, cout].
-struct Reference {
-  std::vector<double> sum, size;
-};
+constexpr Finish kFinishes[] = {
+    Finish::kNone, Finish::kBiasRelu,  Finish::kResidual,  Finish::kInterpreted,
+    Finish::kSilu, Finish::kHardSwish, Finish::kLargeBias, Finish::kSiluThenResidual};
 
-Reference Direct(const ConvShape& s, bool transposed, const float* x, const float* w) {
-  Reference r;
+}  // namespace
+
+ConvSums DirectConv(const ConvShape& s, bool transposed, const float* x, const float* w) {
+  ConvSums r;
   r.sum.assign(static_cast<size_t>(s.OutPixels() * s.cout), 0.0);
   r.size = r.sum;
   const int64_t cin_g = s.cin / s.groups, cout_g = s.cout / s.groups, taps = s.KernelSize();
@@ -69,11 +70,6 @@ Reference Direct(const ConvShape& s, bool transposed, const float* x, const floa
   return r;
 }
 
-constexpr Finish kFinishes[] = {
-    Finish::kNone, Finish::kBiasRelu,  Finish::kResidual,  Finish::kInterpreted,
-    Finish::kSilu, Finish::kHardSwish, Finish::kLargeBias, Finish::kSiluThenResidual};
-
-// [batch, pixels, cin] as [batch, cin, pixels].
 Floats AsPlanes(const ConvShape& s, const Floats& x) {
   Floats planes(s.InPixels() * s.cin);
   const int64_t pixels = s.InPixels() / s.batch;
@@ -83,8 +79,6 @@ Floats AsPlanes(const ConvShape& s, const Floats& x) {
   }
   return planes;
 }
-
-}  // namespace
 
 void CheckConv(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish, bool strided) {
   SCOPED_TRACE(Text(s) + (transposed ? " transposed" : " " + std::string(Name(algorithm))) +
@@ -100,7 +94,7 @@ void CheckConv(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish fin
     for (int64_t c = 0; c < s.cout; ++c) bias[c] += 700;
   }
   const Floats residual = Floats::Random(s.OutPixels() * (s.cout + 1), 4);
-  const Reference reference = Direct(s, transposed, x.get(), w.get());
+  const ConvSums reference = DirectConv(s, transposed, x.get(), w.get());
 
   const Expression expressions[] = {
       Expression(),

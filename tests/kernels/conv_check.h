@@ -2,8 +2,10 @@
 // Convolutions on each target beside loops in float64.
 
 #include <cstdint>
+#include <vector>
 
 #include "conv_shape.h"
+#include "each_target.h"
 #include "kernels/conv.h"
 
 namespace sardonyx {
@@ -19,6 +21,15 @@ enum class Finish {
   kLargeBias,
   kSiluThenResidual
 };
+
+// The sum and the sum of magnitudes of every output, [pixels, cout], of x and weights of ONNX.
+struct ConvSums {
+  std::vector<double> sum, size;
+};
+ConvSums DirectConv(const ConvShape& s, bool transposed, const float* x, const float* w);
+
+// [batch, pixels, cin] as [batch, cin, pixels].
+Floats AsPlanes(const ConvShape& s, const Floats& x);
 
 // One algorithm, on one thread and on two. strided: pixels of x and y lie apart.
 void CheckConv(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish finish,

@@ -16,6 +16,10 @@ CASES = {
     "the widest of two taps": ([100, 100], [5, 1, 2, 2], {"group": 5, "dilations": [63, 63]}),
     "the longest stride": ([99, 120], [5, 1, 3, 3], {"group": 5, "strides": [4, 4]}),
     "one tap, dilated": ([30, 30], [5, 1, 1, 1], {"group": 5, "dilations": [99, 99]}),
+    "depthwise, of three axes": ([9, 20, 30], [5, 1, 3, 3, 3], {"group": 5, "pads": [1] * 6}),
+    "two results of a channel": ([20, 30], [10, 1, 3, 3], {"group": 5}),
+    "one group": ([20, 30], [3, 5, 3, 3], {"pads": [1] * 4}),
+    "one tap of each line": ([40, 30], [5, 1, 9, 1], {"group": 5, "strides": [2, 1]}),
     "depthwise, of one axis": ([700], [5, 1, 9], {"group": 5, "strides": [1], "pads": [4, 4]}),
 }
 
@@ -46,8 +50,8 @@ def test_agrees_with_float64_and_runs_on_a_kernel(case):
     with session.profile() as profile:
         y = session.run({"x": x})["y"]
     kernels = {step.implementation for step in profile.steps()}
-    assert kernels == ({"depthwise of planes"} if "group" in attributes else {"gemm"})
-    convolve = [torch.nn.functional.conv1d, torch.nn.functional.conv2d][len(spatial) - 1]
+    assert kernels == ({"gemm"} if "pointwise" in case else {"planes"})
+    convolve = getattr(torch.nn.functional, f"conv{len(spatial)}d")
     expected = convolve(
         torch.from_numpy(x).double(),
         torch.from_numpy(weights).double(),

@@ -301,7 +301,7 @@ constexpr Implementation kBy = {Name(kAlgorithm), Bind<kAlgorithm>};
 
 constexpr Implementation kConv[] = {kBy<ConvAlgorithm::kDepthwise>,
                                     kBy<ConvAlgorithm::kGroups>,
-                                    {"depthwise of planes", BindPlanes},
+                                    {"planes", BindPlanes},
                                     kBy<ConvAlgorithm::kPhases>,
                                     kBy<ConvAlgorithm::kStrips>,
                                     kBy<ConvAlgorithm::kLines>,
