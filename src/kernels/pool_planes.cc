@@ -24,6 +24,7 @@ inline int64_t PoolSpanOf(const PoolShape& shape, int axis) {
 inline int64_t PoolReach(const PoolShape& shape, int axis) {
   return shape.out[axis] - 1 + PoolSpanOf(shape, axis);
 }
+enum class PlaneForm : uint8_t { kAny, kSmall, kColumns };
 using PlaneRows = void (*)(const PoolShape& shape, const void* x, void* y, int64_t begin,
                            int64_t end);
 #endif
@@ -75,83 +76,186 @@ HWY_INLINE int64_t JoinVectorRows(D d, const Across& across, const T* from, T* t
   return c;
 }
 
-// to[c] = join of the window's rows at from + c, for c < count. What no whole vector has is taken
-// by a short one, which may begin before it.
-template <PlanePool kKind, bool kLong, typename T>
-HWY_INLINE void JoinRows(const Across& across, const T* from, T* to, int64_t count, T neutral) {
-  const hn::CappedTag<T, 16 / sizeof(T)> four;
-  const auto join = [&](auto d, int64_t c) HWY_ATTR {
-    return JoinVectorRows<kKind, kLong>(d, across, from, to, c, count, neutral);
-  };
-  int64_t c = join(four, join(hn::ScalableTag<T>(), 0));
-  if (const int64_t short_lanes = static_cast<int64_t>(hn::Lanes(four));
-      c < count && count >= short_lanes) {
-    c = join(four, count - short_lanes);
+// The same of one to three rows, times `scale` if means are wanted.
+template <PlanePool kKind, int kRows, bool kScales, class D, typename T>
+HWY_INLINE int64_t JoinFewRows(D d, const T* const (&rows)[3], T* to, int64_t c, int64_t count,
+                               T scale) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  for (; c + lanes <= count; c += lanes) {
+    auto acc = hn::LoadU(d, rows[0] + c);
+    if constexpr (kRows > 1) acc = JoinVectors<kKind>(acc, hn::LoadU(d, rows[1] + c));
+    if constexpr (kRows > 2) acc = JoinVectors<kKind>(acc, hn::LoadU(d, rows[2] + c));
+    if constexpr (kScales) acc = hn::Mul(acc, hn::Set(d, scale));
+    hn::StoreU(acc, d, to + c);
   }
-  join(hn::CappedTag<T, 1>(), c);
+  return c;
 }
 
-// to[o] = join of columns[o * stride + k * dilation] over k. Reads whole vectors, at most two
-// beyond the last column that is needed, and writes whole vectors to `to`.
+// Runs `join`(vectors, first) over `count` columns: it returns how far vectors went. What no whole
+// vector has is taken by one that begins before it, or by short ones.
+template <typename T, class F>
+HWY_INLINE void OverColumns(int64_t count, const F& join) {
+  const hn::ScalableTag<T> d;
+  const hn::CappedTag<T, 16 / sizeof(T)> four;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t short_lanes = static_cast<int64_t>(hn::Lanes(four));
+  int64_t c = 0;
+  if (count >= lanes) {
+    c = join(d, c);
+    if (c < count) join(d, count - lanes);
+    return;
+  }
+  c = join(four, c);
+  if (c < count && count >= short_lanes) c = join(four, count - short_lanes);
+  if (c < count) join(hn::CappedTag<T, 1>(), c);
+}
+
+// Of up to three rows: to[c] = join of the window's rows at from + c, for c < count.
+template <PlanePool kKind, bool kScales, typename T>
+HWY_INLINE void JoinFew(const Across& across, const T* from, T* to, int64_t count, T scale) {
+  const int64_t rows = across.count[0] * across.count[1];
+  const T* at[3] = {from, from, from};
+  for (int64_t i = 0; i < rows; ++i) {
+    at[i] = from + i / across.count[1] * across.step[0] + i % across.count[1] * across.step[1];
+  }
+  OverColumns<T>(count, [&](auto d, int64_t c) HWY_ATTR {
+    return rows == 1   ? JoinFewRows<kKind, 1, kScales>(d, at, to, c, count, scale)
+           : rows == 2 ? JoinFewRows<kKind, 2, kScales>(d, at, to, c, count, scale)
+                       : JoinFewRows<kKind, 3, kScales>(d, at, to, c, count, scale);
+  });
+}
+
+// Of any.
 template <PlanePool kKind, typename T>
-HWY_INLINE void JoinColumns(const PoolShape& shape, const T* columns, T* to, int64_t count) {
+HWY_INLINE void JoinRows(const Across& across, const T* from, T* to, int64_t count, T neutral) {
+  const int64_t rows = across.count[0] * across.count[1];
+  if (kKind != PlanePool::kMax && rows > kOneChain) {
+    return OverColumns<T>(count, [&](auto d, int64_t c) HWY_ATTR {
+      return JoinVectorRows<kKind, true>(d, across, from, to, c, count, neutral);
+    });
+  }
+  if (rows == 0 || rows > 3) {
+    return OverColumns<T>(count, [&](auto d, int64_t c) HWY_ATTR {
+      return JoinVectorRows<kKind, false>(d, across, from, to, c, count, neutral);
+    });
+  }
+  JoinFew<kKind, false>(across, from, to, count, T{1});
+}
+
+// Outputs of a row, or of rows behind each other: where they go, and what means are multiplied by.
+// `exceeds`: whole vectors may be written.
+template <typename T>
+struct PoolRow {
+  const T* inverse;
+  T* to;
+  int64_t count;
+  bool exceeds;
+};
+
+// kS columns of each of a vector's outputs, kS apart.
+template <int kS, class D, typename T>
+HWY_INLINE void LoadSteps(D d, const T* from, hn::Vec<D> (&of)[kS]) {
+  if constexpr (kS == 1) of[0] = hn::LoadU(d, from);
+  if constexpr (kS == 2) hn::LoadInterleaved2(d, from, of[0], of[1]);
+  if constexpr (kS == 3) hn::LoadInterleaved3(d, from, of[0], of[1], of[2]);
+  if constexpr (kS == 4) hn::LoadInterleaved4(d, from, of[0], of[1], of[2], of[3]);
+}
+
+// Joins the columns of a vector's outputs: kTaps neighbours, or as many as the window has. Reads
+// whole vectors, at most kS + 1 beyond the last column that is needed.
+template <PlanePool kKind, int kS, int kTaps, class D, typename T>
+HWY_INLINE hn::Vec<D> JoinTaps(D d, const T* from, int64_t kernel, int64_t step) {
+  hn::Vec<D> of[kS];
+  LoadSteps<kS>(d, from, of);
+  auto acc = of[0];
+  if constexpr (kTaps > 0) {
+#pragma GCC unroll 3
+    for (int k = 1; k < kTaps; ++k) {
+      if (k % kS == 0) LoadSteps<kS>(d, from + k, of);
+      acc = JoinVectors<kKind>(acc, of[k % kS]);
+    }
+    return acc;
+  }
+  for (int64_t k = 0;;) {
+    // Of neighbouring taps one load has kS.
+    const int64_t taken = step == 1 ? std::min<int64_t>(kS, kernel - k) : 1;
+#pragma GCC unroll 3
+    for (int i = 1; i < kS; ++i) {
+      if (i < taken) acc = JoinVectors<kKind>(acc, of[i]);
+    }
+    k += taken;
+    if (k == kernel) return acc;
+    LoadSteps<kS>(d, from + k * step, of);
+    acc = JoinVectors<kKind>(acc, of[0]);
+  }
+}
+
+// row.to[o] = join of columns[o * kS + k * dilation] over k.
+template <PlanePool kKind, int kS, int kTaps, typename T>
+void JoinColumns(const PoolShape& shape, const T* columns, const PoolRow<T>& row) {
+  const hn::ScalableTag<T> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), count = row.count;
+  const auto joined = [&](int64_t o) HWY_ATTR {
+    auto acc = JoinTaps<kKind, kS, kTaps>(d, columns + o * kS, shape.kernel[2], shape.dilation[2]);
+    if constexpr (kKind != PlanePool::kMax) acc = hn::Mul(acc, hn::LoadU(d, row.inverse + o));
+    return acc;
+  };
+  int64_t o = 0;
+  for (const int64_t end = row.exceeds ? count : count - lanes + 1; o < end; o += lanes) {
+    hn::StoreU(joined(o), d, row.to + o);
+  }
+  if (o >= count) return;
+  if (count >= lanes) {
+    hn::StoreU(joined(count - lanes), d, row.to + count - lanes);  // some of them again
+  } else {
+    StorePart(joined(o), d, row.to + o, count - o);
+  }
+}
+
+// As JoinColumns, of long steps.
+template <PlanePool kKind, typename T>
+void JoinFarColumns(const PoolShape& shape, const T* columns, const PoolRow<T>& row) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t kernel = shape.kernel[2], stride = shape.stride[2], step = shape.dilation[2];
-  if (stride > 2) {
-    for (int64_t o = 0; o < count; ++o) {
-      T acc = columns[o * stride];
-      for (int64_t k = 1; k < kernel; ++k) {
-        acc = Join<kKind>(acc, columns[o * stride + k * step]);
-      }
-      to[o] = acc;
-    }
-    return;
-  }
-  for (int64_t o = 0; o < count; o += lanes) {
-    const T* from = columns + o * stride;
-    hn::Vec<decltype(d)> acc, next;
-    if (stride == 1) {
-      acc = hn::LoadU(d, from);
-      for (int64_t k = 1; k < kernel; ++k) {
-        acc = JoinVectors<kKind>(acc, hn::LoadU(d, from + k * step));
-      }
-    } else {
-      hn::LoadInterleaved2(d, from, acc, next);
-      // One load has two neighbouring taps.
-      int64_t k = 1;
-      if (step == 1 && kernel > 1) {
-        acc = JoinVectors<kKind>(acc, next);
-        ++k;
-      }
-      for (; k < kernel; ++k) {
-        hn::Vec<decltype(d)> even, odd;
-        hn::LoadInterleaved2(d, from + k * step, even, odd);
-        acc = JoinVectors<kKind>(acc, even);
-        if (step != 1 || k + 1 == kernel) continue;
-        acc = JoinVectors<kKind>(acc, odd);
-        ++k;
+  for (int64_t o = 0; o < row.count; ++o) {
+    const T* const from = columns + o * stride;
+    T acc = from[0];
+    int64_t k = 1;
+    if constexpr (sizeof(T) >= sizeof(float)) {
+      if (step == 1 && kernel >= 2 * lanes) {
+        auto sums = hn::LoadU(d, from);
+        for (k = lanes; k + lanes <= kernel; k += lanes) {
+          sums = JoinVectors<kKind>(sums, hn::LoadU(d, from + k));
+        }
+        acc = hn::GetLane(kKind == PlanePool::kMax ? hn::MaxOfLanes(d, sums)
+                                                   : hn::SumOfLanes(d, sums));
       }
     }
-    hn::StoreU(acc, d, to + o);
+    for (; k < kernel; ++k) acc = Join<kKind>(acc, from[k * step]);
+    row.to[o] = kKind == PlanePool::kMax ? acc : static_cast<T>(acc * row.inverse[o]);
   }
 }
 
-// to[o] = sums[o] / (rows * counts[o]), or 0 for a window of nothing. Reads whole vectors, and
-// writes them if it may exceed `count`.
-template <typename T>
-HWY_INLINE void Divide(const T* sums, T rows, const T* counts, int64_t count, bool exceeds, T* to) {
-  const hn::ScalableTag<T> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto mean = [&](int64_t o) HWY_ATTR {
-    const auto total = hn::Mul(hn::Set(d, rows), hn::LoadU(d, counts + o));
-    return hn::IfThenElseZero(hn::Gt(total, hn::Zero(d)), hn::Div(hn::LoadU(d, sums + o), total));
-  };
-  int64_t o = 0;
-  for (const int64_t end = exceeds ? count : count - lanes + 1; o < end; o += lanes) {
-    hn::StoreU(mean(o), d, to + o);
+template <PlanePool kKind, typename T>
+using Joining = void (*)(const PoolShape&, const T*, const PoolRow<T>&);
+template <PlanePool kKind, int kS, typename T>
+Joining<kKind, T> JoiningOf(const PoolShape& shape) {
+  if constexpr (kS <= 2 && sizeof(T) == sizeof(float)) {
+    if (shape.dilation[2] == 1 && shape.kernel[2] == 2) return JoinColumns<kKind, kS, 2, T>;
+    if (shape.dilation[2] == 1 && shape.kernel[2] == 3) return JoinColumns<kKind, kS, 3, T>;
   }
-  if (o < count) StorePart(mean(o), d, to + o, count - o);
+  return JoinColumns<kKind, kS, 0, T>;
+}
+template <PlanePool kKind, typename T>
+Joining<kKind, T> JoiningOf(const PoolShape& shape) {
+  switch (shape.stride[2]) {
+    case 1: return JoiningOf<kKind, 1, T>(shape);
+    case 2: return JoiningOf<kKind, 2, T>(shape);
+    case 3: return JoiningOf<kKind, 3, T>(shape);
+    case 4: return JoiningOf<kKind, 4, T>(shape);
+    default: return JoinFarColumns<kKind, T>;
+  }
 }
 
 // What no maximum sees.
@@ -159,64 +263,133 @@ template <typename T>
 constexpr T kLeast = std::numeric_limits<T>::has_infinity ? -std::numeric_limits<T>::infinity()
                                                           : std::numeric_limits<T>::lowest();
 
-// Rows [begin, end) of y: the rows of a window are joined first, then its columns.
+// The means' factors of a row of windows: 1 / (rows * counts[o]), 0 for a window of nothing. Whole
+// vectors.
+template <typename T>
+HWY_INLINE void Invert(T rows, const T* counts, int64_t count, T* inverse) {
+  const hn::ScalableTag<T> d;
+  for (int64_t o = 0; o < count; o += static_cast<int64_t>(hn::Lanes(d))) {
+    const auto all = hn::Mul(hn::Set(d, rows), hn::LoadU(d, counts + o));
+    const auto one = hn::Set(d, T{1});
+    hn::StoreU(hn::IfThenElseZero(hn::Gt(all, hn::Zero(d)), hn::Div(one, all)), d, inverse + o);
+  }
+}
+
+// Rows [begin, end) of y: the rows of a window are joined first, then its columns. Each is done for
+// several rows of y, for one is short, and what has just been stored is slow to load otherwise.
 template <PlanePool kKind, typename T>
 void Rows(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, int64_t end) {
-  constexpr int64_t kSlack = 2 * HWY_MAX_BYTES / sizeof(T), kShortRow = 192 / sizeof(T);
+  constexpr int64_t kSlack = 6 * HWY_MAX_BYTES / sizeof(T), kMostRows = 32;
   const T* x = static_cast<const T*>(x_in);
+  const int64_t in = shape.in[2], plane = shape.in[1] * in;
+  const T* const x_end = x + shape.batch * shape.in[0] * plane;
   constexpr T kNeutral = kKind == PlanePool::kMax ? kLeast<T> : T{0};
   const int64_t stride = shape.stride[2], span = PoolSpanOf(shape, 2), width = shape.out[2];
-  const int64_t step[2] = {shape.in[1] * shape.in[2] * shape.dilation[0],
-                           shape.in[2] * shape.dilation[1]};
+  const int64_t step[2] = {plane * shape.dilation[0], in * shape.dilation[1]};
   const int64_t most = std::min(kPoolOutputs, (kPoolColumns - span) / stride + 1);
   constexpr bool kPadded = kKind == PlanePool::kAverageWithPad;
-  T columns[kPoolColumns + kSlack], counts[kPoolOutputs + kSlack], made[kPoolOutputs + kSlack];
+  const Joining<kKind, T> join_columns = JoiningOf<kKind, T>(shape);
+  HWY_ALIGN T columns[kPoolColumns + kSlack];
+  T counts[kPoolOutputs + kSlack] = {}, inverse[kPoolOutputs + kSlack] = {};
   std::fill_n(columns, kPoolColumns + kSlack, kNeutral);
   for (int64_t first = 0; first < width; first += most) {
     const int64_t count = std::min(most, width - first);
+    bool is_even = true;  // all windows count as many columns
     if constexpr (kKind != PlanePool::kMax) {
       for (int64_t o = 0; o < count; ++o) {
         const PoolSpan along(shape, 2, first + o);
         counts[o] = static_cast<T>(kPadded ? along.padded : along.count);
+        is_even = is_even && counts[o] == counts[0];
       }
-      std::fill_n(counts + count, kSlack, T{0});
     }
     const int64_t start = first * stride - shape.pad_begin[2];
     const int64_t needed = (count - 1) * stride + span;
     const int64_t low = std::clamp<int64_t>(-start, 0, needed);
-    const int64_t high = std::clamp<int64_t>(shape.in[2] - start, low, needed);
-    std::fill_n(columns, low, kNeutral);
-    std::fill_n(columns + high, needed - high, kNeutral);
+    const int64_t high = std::clamp<int64_t>(in - start, low, needed);
+    // Windows that do not overlap make one row of several, which begin `pitch` columns apart. Else
+    // what is joined begins at a whole vector: stores into two lines of the cache take long.
+    constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(hn::ScalableTag<T>()));
+    const bool joins = count == width && span <= stride && is_even;
+    const int64_t lead = joins ? 0 : RoundUp(low, kLanes) - low;
+    const int64_t pitch = joins ? stride * width : RoundUp(lead + needed, kLanes);
+    const int64_t fitting =
+        std::min({kMostRows, kPoolColumns / pitch, joins ? kPoolOutputs / width : kMostRows});
+    const int64_t together = std::max<int64_t>(1, fitting);
+    for (int64_t i = 0; i < together; ++i) {
+      std::fill_n(columns + i * pitch + lead, low, kNeutral);
+      std::fill_n(columns + i * pitch + lead + high, needed - high, kNeutral);
+    }
     std::array<int64_t, 2> out = {begin / shape.out[1] % shape.out[0], begin % shape.out[1]};
     int64_t image = begin / (shape.out[0] * shape.out[1]) * shape.in[0];
     PoolSpan top(shape, 0, out[0]);
-    for (int64_t row = begin; row < end; ++row) {
-      const PoolSpan left(shape, 1, out[1]);
-      const Across across = {{top.count, left.count}, {step[0], step[1]}};
-      const T* from =
-          x + ((image + top.first) * shape.in[1] + left.first) * shape.in[2] + start + low;
-      if (kKind != PlanePool::kMax && top.count * left.count > kOneChain) {
-        JoinRows<kKind, true>(across, from, columns + low, high - low, kNeutral);
-      } else {
-        JoinRows<kKind, false>(across, from, columns + low, high - low, kNeutral);
+    T inverse_of{0};  // rows that `inverse` is of
+    for (int64_t row = begin, rows; row < end; row += rows) {
+      rows = std::min(together, end - row);
+      const T* source[kMostRows];
+      T counted[kMostRows];
+      bool is_one = joins;  // rows lie behind each other, and their windows count as many
+      for (int64_t i = 0; i < rows; ++i) {
+        const PoolSpan left(shape, 1, out[1]);
+        const Across across = {{top.count, left.count}, {step[0], step[1]}};
+        const T* const from = x + (image + top.first) * plane + left.first * in + start;
+        const bool is_whole = low == 0 && high == needed && top.count * left.count == 1;
+        if (is_whole && x_end - from >= needed + kSlack) {
+          source[i] = from;
+        } else {
+          T* const to = columns + i * pitch + lead;
+          JoinRows<kKind>(across, from + low, to + low, high - low, kNeutral);
+          source[i] = to;
+        }
+        counted[i] = static_cast<T>(kPadded ? top.padded * left.padded : top.count * left.count);
+        is_one = is_one && source[i] == source[0] + i * pitch &&
+                 (kKind == PlanePool::kMax || counted[i] == counted[0]);
+        if (++out[1] < shape.out[1]) continue;
+        out[1] = 0;
+        if (++out[0] == shape.out[0]) out[0] = 0, image += shape.in[0];
+        top = PoolSpan(shape, 0, out[0]);
       }
-      T* to = static_cast<T*>(y_in) + row * width + first;
-      // To copy a short row takes long; what goes beyond it is written over by the rows behind it.
-      const bool straight =
-          width <= kShortRow && count == width && (end - row - 1) * width >= kSlack;
-      if constexpr (kKind == PlanePool::kMax) {
-        JoinColumns<kKind>(shape, columns, straight ? to : made, count);
-        if (!straight) std::copy_n(made, count, to);
-      } else {
-        JoinColumns<kKind>(shape, columns, made, count);
-        const T rows = static_cast<T>(kPadded ? top.padded * left.padded : top.count * left.count);
-        Divide(made, rows, counts, count, straight, to);
+      T* const y = static_cast<T*>(y_in) + row * width + first;
+      for (int64_t i = 0; i < (is_one ? 1 : rows); ++i) {
+        if constexpr (kKind != PlanePool::kMax) {
+          if (counted[i] != inverse_of) {
+            inverse_of = counted[i];
+            Invert(inverse_of, counts, count, inverse);
+            if (joins) std::fill_n(inverse + count, kPoolOutputs - count, inverse[0]);
+          }
+        }
+        // What goes beyond a row is written over by the rows behind it.
+        const bool exceeds =
+            count == width && (is_one ? end - row - rows : end - row - i - 1) * width >= kSlack;
+        join_columns(shape, source[i],
+                     {inverse, y + i * width, is_one ? rows * count : count, exceeds});
       }
-      if (++out[1] < shape.out[1]) continue;
-      out[1] = 0;
-      if (++out[0] == shape.out[0]) out[0] = 0, image += shape.in[0];
-      top = PoolSpan(shape, 0, out[0]);
     }
+  }
+}
+
+// As Rows, of windows of up to three rows of one column: all that lie inside of a plane are one
+// row.
+template <PlanePool kKind, typename T>
+void Columns(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, int64_t end) {
+  const int64_t width = shape.in[2], reach = PoolSpanOf(shape, 1);
+  const T* const x = static_cast<const T*>(x_in);
+  for (int64_t row = begin, rows; row < end; row += rows) {
+    const int64_t image = row / shape.out[1], o = row % shape.out[1];
+    const PoolSpan left(shape, 1, o);
+    rows = 1;
+    if (left.count == shape.kernel[1] && shape.stride[1] == 1) {
+      rows = std::min({end - row, shape.out[1] - o, shape.in[1] - reach - left.first + 1});
+    }
+    const int64_t counted = kKind == PlanePool::kAverageWithPad ? left.padded : left.count;
+    T* const to = static_cast<T*>(y_in) + row * width;
+    if (left.count == 0) {
+      std::fill_n(to, width, kKind == PlanePool::kMax ? kLeast<T> : T{0});
+      continue;
+    }
+    JoinFew<kKind, kKind != PlanePool::kMax>({{1, left.count}, {0, shape.dilation[1] * width}},
+                                             x + (image * shape.in[1] + left.first) * width, to,
+                                             rows * width,
+                                             static_cast<T>(1 / static_cast<double>(counted)));
   }
 }
 
@@ -300,13 +473,21 @@ void SmallPlanes(const PoolShape& shape, const void* x_in, void* y_in, int64_t b
   }
 }
 
-PlaneRows Find(PlanePool kind, DType type, bool is_small) {
+template <PlanePool kKind, typename T>
+PlaneRows FindOf(PlaneForm form) {
+  if constexpr (kKind == PlanePool::kMax) {
+    if (form == PlaneForm::kSmall) return SmallPlanes<T>;
+  }
+  return form == PlaneForm::kColumns ? Columns<kKind, T> : Rows<kKind, T>;
+}
+
+PlaneRows Find(PlanePool kind, DType type, PlaneForm form) {
   const auto any = [&](auto tag) -> PlaneRows {
     using T = typename decltype(tag)::type;
-    if (kind == PlanePool::kMax) return is_small ? SmallPlanes<T> : Rows<PlanePool::kMax, T>;
+    if (kind == PlanePool::kMax) return FindOf<PlanePool::kMax, T>(form);
     if constexpr (std::is_floating_point_v<T>) {
-      return kind == PlanePool::kAverage ? Rows<PlanePool::kAverage, T>
-                                         : Rows<PlanePool::kAverageWithPad, T>;
+      return kind == PlanePool::kAverage ? FindOf<PlanePool::kAverage, T>(form)
+                                         : FindOf<PlanePool::kAverageWithPad, T>(form);
     }
     return nullptr;
   };
@@ -330,7 +511,7 @@ HWY_EXPORT(Find);
 
 bool CanPoolPlanes(const PoolShape& shape, PlanePool kind, DType type) {
   return shape.channels == 1 && PoolSpanOf(shape, 2) <= kPoolColumns / 2 &&
-         HWY_DYNAMIC_DISPATCH(Find)(kind, type, false) != nullptr;
+         HWY_DYNAMIC_DISPATCH(Find)(kind, type, PlaneForm::kAny) != nullptr;
 }
 
 void PoolPlanes(const PoolShape& shape, PlanePool kind, DType type, const void* x, void* y,
@@ -341,7 +522,13 @@ void PoolPlanes(const PoolShape& shape, PlanePool kind, DType type, const void* 
   };
   const bool is_small = kind == PlanePool::kMax && shape.in[0] * shape.out[0] == 1 && fits(1) &&
                         fits(2) && PoolReach(shape, 1) * PoolReach(shape, 2) <= kPoolColumns;
-  const PlaneRows run = HWY_DYNAMIC_DISPATCH(Find)(kind, type, is_small);
+  const bool is_columns = shape.kernel[2] == 1 && shape.stride[2] == 1 && shape.pad_begin[2] == 0 &&
+                          shape.out[2] == shape.in[2] && shape.kernel[1] <= 3 &&
+                          shape.in[0] * shape.out[0] * shape.kernel[0] == 1;
+  const PlaneForm form = is_small     ? PlaneForm::kSmall
+                         : is_columns ? PlaneForm::kColumns
+                                      : PlaneForm::kAny;
+  const PlaneRows run = HWY_DYNAMIC_DISPATCH(Find)(kind, type, form);
   const int64_t lines = is_small ? shape.batch : shape.batch * shape.out[0] * shape.out[1];
   const int64_t taps = shape.kernel[0] * shape.kernel[1] * shape.stride[2] + shape.kernel[2];
   const int64_t outputs = is_small ? shape.out[1] * shape.out[2] : shape.out[2];

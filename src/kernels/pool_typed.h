@@ -27,6 +27,11 @@ struct PoolSpan {
   PoolSpan(const PoolShape& shape, int axis, int64_t o) {
     const int64_t start = o * shape.stride[axis] - shape.pad_begin[axis];
     const int64_t step = shape.dilation[axis], kernel = shape.kernel[axis];
+    if (start >= 0 && start + (kernel - 1) * step < shape.in[axis]) {
+      first = start;
+      count = padded = kernel;
+      return;
+    }
     // Kernel positions from the first at or beyond `from` to the last before `to`.
     const auto position = [&](int64_t limit) {
       const int64_t apart = limit - start + step - 1;

@@ -1,5 +1,6 @@
 #include "kernels/pool.h"
 
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include "kernels/pool_planes.h"
@@ -270,8 +271,53 @@ TEST(PoolPlanes, AgreesWithChannelsLast) {
                .kernel = {1, 3, 3},
                .pad_begin = {0, 1, 1},
                .pad_end = {0, 1, 1}};
+  // Steps of each size, windows that overlap and such that do not, with and without padding, of one
+  // row and of several; rows shorter than a vector, and several blocks of columns.
+  for (const int64_t stride : {1, 2, 3, 4, 5}) {
+    for (const int64_t kernel : {1, 2, 3, 4, 7}) {
+      for (const int64_t pad : {int64_t{0}, kernel / 2}) {
+        for (const int64_t width : {int64_t{8}, int64_t{57}, int64_t{2100}}) {
+          const int64_t out = (width + 2 * pad - kernel) / stride + 1;
+          shapes.push_back({.batch = 2,
+                            .in = {1, 6, width},
+                            .out = {1, pad > 0 ? 3 : 6, out},
+                            .kernel = {1, pad > 0 ? 3 : 1, kernel},
+                            .stride = {1, pad > 0 ? 2 : 1, stride},
+                            .pad_begin = {0, pad > 0 ? 1 : 0, pad},
+                            .pad_end = {0, pad > 0 ? 1 : 0, pad}});
+        }
+      }
+    }
+  }
+  // One column: rows inside of the planes and beyond them.
+  for (const int64_t kernel : {1, 2, 3}) {
+    for (const int64_t pad : {int64_t{0}, kernel - 1, kernel + 2}) {
+      for (const int64_t stride : {1, 2}) {
+        for (const int64_t dilation : {1, 2}) {
+          const int64_t out = (9 + 2 * pad - (kernel - 1) * dilation - 1) / stride + 1;
+          shapes.push_back({.batch = 3,
+                            .in = {1, 9, 21},
+                            .out = {1, out, 21},
+                            .kernel = {1, kernel, 1},
+                            .stride = {1, stride, 1},
+                            .dilation = {1, dilation, 1},
+                            .pad_begin = {0, pad, 0},
+                            .pad_end = {0, pad, 0}});
+        }
+      }
+    }
+  }
+  shapes.push_back({.batch = 3,
+                    .in = {1, 1, 4000},
+                    .out = {1, 1, 24},
+                    .kernel = {1, 1, 397},
+                    .stride = {1, 1, 160},
+                    .pad_begin = {0, 0, 30},
+                    .pad_end = {0, 0, 60}});
   test::ForEachTarget([&] {
     for (const PoolShape& shape : shapes) {
+      SCOPED_TRACE(fmt::format("in {} kernel {} stride {}", fmt::join(shape.in, "x"),
+                               fmt::join(shape.kernel, "x"), fmt::join(shape.stride, "x")));
       CheckPlanes<float>(shape, DType::kFloat32);
       CheckPlanes<double>(shape, DType::kFloat64);
       CheckPlanes<int8_t>(shape, DType::kInt8);
