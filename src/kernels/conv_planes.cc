@@ -13,6 +13,7 @@
 #include "kernels/chain_sums-inl.h"
 #include "kernels/chains.h"
 #include "kernels/gemm_epilogue.h"
+#include "kernels/line_copy-inl.h"
 #include "kernels/slices.h"
 #include "kernels/tile_store-inl.h"
 
@@ -115,27 +116,6 @@ constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Tag()));
 // Sums at a time: as many as hide how long an addition takes.
 constexpr int kSums = 8;
 
-// Zeros from `to` up to `end`, or a vector further. These loops are not to be calls of memset and
-// memcpy, which take as long as a line.
-HWY_INLINE void Clear(float* to, const float* end) {
-  const Tag d;
-  for (; to < end; to = Kept(to + kLanes)) hn::StoreU(hn::Zero(d), d, to);
-}
-
-HWY_INLINE void Copy(const float* from, int64_t count, float* to) {
-  const Tag d;
-  if (count < kLanes) {
-    for (; count > 0; --count) *to++ = *from++;
-    return;
-  }
-  const float* const last = from + count - kLanes;
-  float* const last_to = to + count - kLanes;
-  for (; from < last; from = Kept(from + kLanes), to += kLanes) {
-    hn::StoreU(hn::LoadU(d, from), d, to);
-  }
-  hn::StoreU(hn::LoadU(d, last), d, last_to);
-}
-
 // One line of the input from column `start` on, which may lie in the padding: `count` columns as
 // phases of the stride. Without `x` all are zeros.
 HWY_INLINE void FillLine(const ConvShape& s, const float* x, int64_t start, int64_t count,
@@ -143,16 +123,16 @@ HWY_INLINE void FillLine(const ConvShape& s, const float* x, int64_t start, int6
   const Tag d;
   const int64_t stride = s.stride[2];
   if (x == nullptr) {
-    Clear(to, to + blocks.line);
+    ClearLine(to, to + blocks.line);
     return;
   }
   const int64_t low = std::clamp<int64_t>(-start, 0, count);
   const int64_t high = std::clamp<int64_t>(s.in[2] - start, low, count);
   to += blocks.lead;
   float* const line = stride == 1 ? to : straight;
-  Clear(line, line + low);
-  Clear(line + high, line + blocks.line - blocks.lead * stride);
-  Copy(x + start + low, high - low, line + low);
+  ClearLine(line, line + low);
+  ClearLine(line + high, line + blocks.line - blocks.lead * stride);
+  CopyLine(x + start + low, high - low, line + low);
   if (stride == 2) {
     for (int64_t i = 0; i < blocks.phase - blocks.lead; i += kLanes) {
       hn::Vec<Tag> even, odd;

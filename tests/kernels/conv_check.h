@@ -39,4 +39,9 @@ void CheckConv(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish fin
 void CheckConv(const ConvShape& s);
 void CheckTransposed(const ConvShape& s);
 
+// A kernel of planes, with and without an epilogue.
+using ConvOfPlanes = void (*)(const ConvShape&, const float* x, const float* weights, float* y,
+                              const Epilogue&, const Parallel&);
+void CheckConvOfPlanes(const ConvShape& s, bool transposed, ConvOfPlanes run);
+
 }  // namespace sardonyx

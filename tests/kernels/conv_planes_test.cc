@@ -1,8 +1,5 @@
 #include "kernels/conv_planes.h"
 
-#include <fmt/ranges.h>
-
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -14,39 +11,7 @@ namespace {
 void Check(int64_t batch, int64_t cin, int64_t cout, int64_t groups, std::vector<Axis> axes) {
   const ConvShape s = Shape(batch, cin, cout, axes, groups);
   ASSERT_EQ(ConvPlanesRefusal(s), "");
-  const int64_t pixels = s.OutPixels() / batch, count = batch * cout * pixels;
-  SCOPED_TRACE(fmt::format("{}->{} groups {} in {} kernel {}", cin, cout, groups,
-                           fmt::join(s.in, "x"), fmt::join(s.kernel, "x")));
-  const Floats x = Floats::Random(s.InPixels() * cin, 1), planes = AsPlanes(s, x);
-  const Floats w = Floats::Random(cout * cin / groups * s.KernelSize(), 2);
-  const Floats bias = Floats::Random(cout, 3), residual = Floats::Random(count, 4);
-  const ConvSums sums = DirectConv(s, false, x.get(), w.get());
-  const Expression sum_up =
-      Expression::Parse("(float, float, float) add(0,1):float add(3,2):float relu(4):float");
-  const EpilogueOperand operands[2] = {
-      {bias.get(), DType::kFloat32, 1, 0, {0, 0}},
-      {residual.get(), DType::kFloat32, pixels, 1, {cout * pixels, 0}}};
-  ForEachTarget([&] {
-    for (const bool fused : {false, true}) {
-      const Epilogue epilogue = fused ? Epilogue{&sum_up, operands} : Epilogue{};
-      std::vector<Floats> results;
-      for (const Parallel& par : {OneThread(), TwoThreads()}) {
-        Floats y(count);
-        ConvPlanes(s, planes.get(), w.get(), y.get(), epilogue, par);
-        ASSERT_TRUE(y.Intact());
-        for (int64_t i = 0; i < count; ++i) {
-          const int64_t image = i / (cout * pixels), channel = i / pixels % cout;
-          const int64_t at = (image * pixels + i % pixels) * cout + channel;
-          double expected = sums.sum[at];
-          if (fused) expected += bias[channel] + residual[i];
-          if (fused) expected = std::max(expected, 0.0);
-          ASSERT_NEAR(y[i], expected, 1e-6 + 4e-7 * sums.size[at]) << "element " << i;
-        }
-        results.push_back(std::move(y));
-      }
-      ASSERT_TRUE(results[0].SameBits(results[1]));
-    }
-  });
+  CheckConvOfPlanes(s, false, ConvPlanes);
 }
 
 // Depthwise.

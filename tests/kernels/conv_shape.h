@@ -35,4 +35,13 @@ inline ConvShape Shape(int64_t batch, int64_t cin, int64_t cout, std::vector<Axi
   return s;
 }
 
+inline ConvShape Transposed(ConvShape s, std::vector<Axis> axes) {
+  for (size_t i = 0; i < axes.size(); ++i) {
+    const Axis& a = axes[i];  // pad_end less output_padding
+    s.out[3 - axes.size() + i] =
+        (a.in - 1) * a.stride + (a.kernel - 1) * a.dilation + 1 - a.pad_begin - a.pad_end;
+  }
+  return s;
+}
+
 }  // namespace sardonyx

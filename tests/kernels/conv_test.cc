@@ -12,15 +12,6 @@
 namespace sardonyx {
 namespace {
 
-ConvShape Transposed(ConvShape s, std::vector<Axis> axes) {
-  for (size_t i = 0; i < axes.size(); ++i) {
-    const Axis& a = axes[i];  // pad_end less output_padding
-    s.out[3 - axes.size() + i] =
-        (a.in - 1) * a.stride + (a.kernel - 1) * a.dilation + 1 - a.pad_begin - a.pad_end;
-  }
-  return s;
-}
-
 TEST(Conv, Pointwise) {
   for (const int64_t c : {20, 960}) CheckConv(Shape(1, c, c == 20 ? 30 : 90, {{7}, {9}}));
   CheckConv(Shape(2, 8, 24, {{14}, {14}}));

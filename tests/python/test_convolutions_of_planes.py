@@ -62,3 +62,43 @@ def test_agrees_with_float64_and_runs_on_a_kernel(case):
         groups=attributes.get("group", 1),
     ).relu()
     np.testing.assert_allclose(y, expected.numpy(), rtol=1e-5, atol=1e-4)
+
+
+TRANSPOSED = {
+    "depthwise": ([20, 30], [5, 1, 4, 4], {"group": 5, "strides": [2, 2], "pads": [1] * 4}),
+    "long steps": ([6, 7], [5, 1, 32, 32], {"group": 5, "strides": [16, 16], "pads": [8] * 4}),
+    "groups": ([20, 30], [10, 3, 3, 3], {"group": 5, "strides": [2, 3]}),
+    "three axes": ([6, 7, 20], [5, 2, 2, 2, 2], {"strides": [2, 2, 2]}),
+    "of one axis": ([300], [5, 1, 9], {"group": 5, "strides": [4]}),
+}
+
+
+@pytest.mark.parametrize("case", TRANSPOSED)
+def test_transposed_agrees_with_float64_and_runs_on_a_kernel(case):
+    spatial, dims, attributes = TRANSPOSED[case]
+    random = np.random.default_rng(0)
+    weights = random.standard_normal(dims).astype(np.float32)
+    x = random.standard_normal((2, dims[0], *spatial)).astype(np.float32)
+    model = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("ConvTranspose", ["x", "w"], ["y"], **attributes)],
+            "planes",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, [None] * len(dims))],
+            [numpy_helper.from_array(weights, "w")],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+    )
+    session = sardonyx.load(model)
+    with session.profile() as profile:
+        y = session.run({"x": x})["y"]
+    assert {step.implementation for step in profile.steps()} == {"planes"}
+    convolve = getattr(torch.nn.functional, f"conv_transpose{len(spatial)}d")
+    expected = convolve(
+        torch.from_numpy(x).double(),
+        torch.from_numpy(weights).double(),
+        stride=attributes["strides"],
+        padding=attributes.get("pads", [0])[0],
+        groups=attributes.get("group", 1),
+    )
+    np.testing.assert_allclose(y, expected.numpy(), rtol=1e-5, atol=1e-4)

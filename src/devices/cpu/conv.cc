@@ -4,6 +4,7 @@
 #include "devices/cpu/epilogue_binding.h"
 #include "devices/cpu/families.h"
 #include "kernels/conv_planes.h"
+#include "kernels/conv_transpose_planes.h"
 #include "kernels/conv_typed.h"
 #include "ops/core/window.h"
 
@@ -227,6 +228,7 @@ BindResult BindTransposed(const BindRequest& request) {
        .run = ConvTranspose});
 }
 
+template <bool kTransposed>
 BindResult BindPlanes(const BindRequest& request) {
   const Attributes& attributes = request.node.attributes;
   const Operand &x = request.inputs[0], &weights = request.inputs[1];
@@ -237,8 +239,9 @@ BindResult BindPlanes(const BindRequest& request) {
     return Refuse("element types are {} and {}", Name(x.dtype), Name(weights.dtype));
   }
   ConvShape shape;
-  if (std::string why = ConvShapeOf(request, false, &shape); !why.empty()) return why;
-  if (std::string_view why = ConvPlanesRefusal(shape); !why.empty()) return std::string(why);
+  if (std::string why = ConvShapeOf(request, kTransposed, &shape); !why.empty()) return why;
+  const auto refusal = kTransposed ? ConvTransposePlanesRefusal : ConvPlanesRefusal;
+  if (std::string_view why = refusal(shape); !why.empty()) return std::string(why);
   EpilogueBinding::Layout layout;
   layout.batch[0] = {0, 1};
   layout.rows = {1, 2};
@@ -247,9 +250,9 @@ BindResult BindPlanes(const BindRequest& request) {
   Bound bound;
   bound.run = [shape, epilogue](const StepArgs& args) {
     epilogue->With(args, [&](const Epilogue& fused) {
-      ConvPlanes(shape, static_cast<const float*>(args.in[0]),
-                 static_cast<const float*>(args.in[1]), static_cast<float*>(args.out[0]), fused,
-                 args.parallel);
+      (kTransposed ? ConvTransposePlanes : ConvPlanes)(
+          shape, static_cast<const float*>(args.in[0]), static_cast<const float*>(args.in[1]),
+          static_cast<float*>(args.out[0]), fused, args.parallel);
     });
     epilogue->Finish(args);
   };
@@ -301,7 +304,7 @@ constexpr Implementation kBy = {Name(kAlgorithm), Bind<kAlgorithm>};
 
 constexpr Implementation kConv[] = {kBy<ConvAlgorithm::kDepthwise>,
                                     kBy<ConvAlgorithm::kGroups>,
-                                    {"planes", BindPlanes},
+                                    {"planes", BindPlanes<false>},
                                     kBy<ConvAlgorithm::kPhases>,
                                     kBy<ConvAlgorithm::kStrips>,
                                     kBy<ConvAlgorithm::kLines>,
@@ -310,7 +313,7 @@ constexpr Implementation kConv[] = {kBy<ConvAlgorithm::kDepthwise>,
 #undef SARDONYX_ROW
                                         kBy<ConvAlgorithm::kGemm>,
                                     {"gemm, typed", BindTyped}};
-constexpr Implementation kTransposed[] = {{"gemm", BindTransposed}};
+constexpr Implementation kTransposed[] = {{"planes", BindPlanes<true>}, {"gemm", BindTransposed}};
 
 }  // namespace
 
