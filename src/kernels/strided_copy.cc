@@ -10,6 +10,7 @@
 #include <numeric>
 #include <type_traits>
 
+#include "base/round.h"
 #include "kernels/slices.h"
 #include "kernels/strided_copy.h"
 #include "kernels/transpose.h"
@@ -291,14 +292,17 @@ StridedCopyPlan PrepareStridedCopy(std::span<const int64_t> dims,
   const int64_t size = plan.dims[std::max(0, plan.rank - 2)].size;
   plan.chunk = std::clamp<int64_t>(kChunkBytes / row_bytes, 1, size);
   if (plan.method == Method::kTranspose) {
-    plan.chunk = std::min<int64_t>(size, plan.dims[plan.rank - 1].size <= 8 ? 256 : 64);
+    const int64_t most = plan.dims[plan.rank - 1].size <= 8 ? 256 : 64;
+    plan.chunk = CeilDiv(size, CeilDiv(size, most));
   }
   const int64_t tasks = TasksForBytes(bytes);
   int64_t outer = 1;
   for (int i = 0; i + 2 < plan.rank; ++i) outer *= plan.dims[i].size;
   const auto chunks = [&] { return (size + plan.chunk - 1) / plan.chunk; };
-  // Few planes of few rows: narrower ones, for more tasks.
-  while (plan.method == Method::kTranspose && plan.chunk > 16 && outer * chunks() < tasks) {
+  // Few planes of few rows: narrower ones, for more tasks, but as many as 16 bytes have.
+  const int64_t least = std::max<int64_t>(8, 16 / plan.element_bytes);
+  while (plan.method == Method::kTranspose && plan.chunk >= 2 * least &&
+         outer * chunks() < tasks) {
     plan.chunk = (plan.chunk + 1) / 2;
   }
   plan.chunks = chunks();

@@ -148,6 +148,59 @@ HWY_INLINE bool TransposeTiles(D d, const T* in, int64_t in_stride, T* out, int6
   return true;
 }
 
+// Matrices of fewer rows or columns than 128 bits have elements: blocks that reach beyond them.
+// False for others.
+template <typename T>
+HWY_INLINE bool TransposeNarrow(const T* in, int64_t in_stride, T* out, int64_t out_stride,
+                                int64_t rows, int64_t cols) {
+  constexpr int64_t kStrip = 16 / sizeof(T);
+  const hn::CappedTag<T, kStrip> d;
+  if (static_cast<int64_t>(hn::Lanes(d)) < kStrip) return false;
+  HWY_ALIGN T block[kStrip * kStrip];
+  hn::Vec<decltype(d)> v[kStrip];
+  if (rows < kStrip && cols >= kStrip) {
+    const int64_t in_end = (cols - 1) * in_stride + rows;
+    for (int64_t next = 0; next < cols; next += kStrip) {
+      const int64_t j = std::min(next, cols - kStrip);
+      const T* from = in + j * in_stride;
+      int64_t stride = in_stride;
+      if ((j + kStrip - 1) * in_stride + kStrip > in_end) {
+        for (int64_t k = 0; k < kStrip; ++k) std::copy_n(from + k * stride, rows, block + k * kStrip);
+        from = block;
+        stride = kStrip;
+      }
+#pragma GCC unroll 16
+      for (int64_t k = 0; k < kStrip; ++k) v[k] = hn::LoadU(d, from + k * stride);
+      TransposeRows(d, v);
+#pragma GCC unroll 16
+      for (int64_t k = 0; k < kStrip; ++k) {
+        if (k < rows) hn::StoreU(v[k], d, out + k * out_stride + j);
+      }
+    }
+    return true;
+  }
+  if (cols >= kStrip || rows < kStrip) return false;
+  for (int64_t next = 0; next < rows; next += kStrip) {
+    const int64_t i = std::min(next, rows - kStrip);
+#pragma GCC unroll 16
+    for (int64_t k = 0; k < kStrip; ++k) {
+      v[k] = hn::LoadU(d, in + std::min(k, cols - 1) * in_stride + i);
+    }
+    TransposeRows(d, v);
+    // What goes beyond a row is written over by the rows behind it.
+    T* const to = out + i * out_stride;
+    if (out_stride == cols && (i + kStrip - 1) * cols + kStrip <= rows * cols) {
+#pragma GCC unroll 16
+      for (int64_t k = 0; k < kStrip; ++k) hn::StoreU(v[k], d, to + k * cols);
+      continue;
+    }
+#pragma GCC unroll 16
+    for (int64_t k = 0; k < kStrip; ++k) hn::Store(v[k], d, block + k * kStrip);
+    for (int64_t k = 0; k < kStrip; ++k) std::copy_n(block + k * kStrip, cols, to + k * out_stride);
+  }
+  return true;
+}
+
 template <typename T>
 HWY_INLINE void TransposeOf(const void* in_matrix, int64_t in_stride, void* out_matrix,
                             int64_t out_stride, int64_t rows, int64_t cols) {
@@ -169,6 +222,7 @@ HWY_INLINE void TransposeOf(const void* in_matrix, int64_t in_stride, void* out_
       tiles(hn::CappedTag<T, 16 / sizeof(T)>())) {
     return;
   }
+  if (sizeof(T) <= 2 && TransposeNarrow(in, in_stride, out, out_stride, rows, cols)) return;
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < cols; ++j) {
       // An element may be several narrower ones, aligned as these are.

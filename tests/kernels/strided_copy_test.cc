@@ -73,9 +73,12 @@ constexpr int kWidths[] = {1, 2, 4, 8, 16};
 TEST(StridedCopy, Transposes) {
   test::ForEachTarget([] {
     for (int bytes : kWidths) {
-      for (int64_t rows : {1, 2, 3, 4, 8, 13, 34, 70}) {
+      for (int64_t rows : {1, 2, 3, 4, 8, 13, 24, 34, 70}) {
         for (int64_t cols : {1, 2, 3, 4, 7, 8, 16, 65, 131}) {
           CheckTranspose({rows, cols}, {1, 0}, bytes);
+          // Rows that lie apart, of the input or of the output.
+          Check({cols, rows}, {1, cols + 3}, {rows, 1}, bytes);
+          Check({cols, rows}, {1, cols}, {rows + 3, 1}, bytes);
           CheckTranspose({2, rows, cols}, {0, 2, 1}, bytes);
         }
       }
@@ -84,6 +87,10 @@ TEST(StridedCopy, Transposes) {
       CheckTranspose({3, 4, 5, 6, 2}, {4, 3, 2, 1, 0}, bytes);
       CheckTranspose({2, 3, 1, 6, 2}, {2, 0, 3, 1, 4}, bytes);
       CheckTranspose({300, 256}, {1, 0}, bytes);
+      for (int64_t channels : {8, 20, 24, 72}) {  // of several tasks
+        CheckTranspose({3136, channels}, {1, 0}, bytes);
+        CheckTranspose({channels, 3136}, {1, 0}, bytes);
+      }
     }
   });
 }
