@@ -195,11 +195,23 @@ void LogSumExpColumns(const float* x, float* y, int64_t n, int64_t inner, int64_
   }
 }
 
+// The joins of two vectors are lanes next to each other: the joins of these.
+template <ReduceKind kKind>
+HWY_INLINE V JoinPairs(V first, V second) {
+  const D d;
+  const V even = hn::ConcatEven(d, second, first), odd = hn::ConcatOdd(d, second, first);
+  if constexpr (kKind == ReduceKind::kL1 || kKind == ReduceKind::kSumSquare) {
+    return hn::Add(even, odd);
+  }
+  return Join<kKind>(even, odd);
+}
+
 // The join of a row of n elements in each lane; `places`: k n of lane k.
 template <ReduceKind kKind, class Places>
 HWY_INLINE V JoinShortRows(const float* x, int64_t n, Places places) {
   const D d;
   V acc = hn::Set(d, Neutral<kKind>()), a, b, c, e;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   switch (n) {  // in the order of the elements
     case 2: hn::LoadInterleaved2(d, x, a, b); return Join<kKind>(Join<kKind>(acc, a), b);
     case 3:
@@ -208,6 +220,10 @@ HWY_INLINE V JoinShortRows(const float* x, int64_t n, Places places) {
     case 4:
       hn::LoadInterleaved4(d, x, a, b, c, e);
       return Join<kKind>(Join<kKind>(Join<kKind>(Join<kKind>(acc, a), b), c), e);
+    case 6:  // halves
+    case 8:
+      return JoinPairs<kKind>(JoinShortRows<kKind>(x, n / 2, places),
+                              JoinShortRows<kKind>(x + lanes * n / 2, n / 2, places));
     default:
       for (int64_t k = 0; k < n; ++k) acc = Join<kKind>(acc, hn::GatherIndex(d, x + k, places));
       return acc;
@@ -400,7 +416,7 @@ double LongRow(ReduceKind kind, const float* x, int64_t n, const Parallel& par) 
   return total;
 }
 
-constexpr int64_t kLongRow = 262144;
+constexpr int64_t kLongRow = 262144, kShortRow = 8;
 
 void ReduceLastAxis(ReduceKind kind, const float* x, float* y, int64_t rows, int64_t n,
                     const Parallel& par) {
@@ -410,7 +426,6 @@ void ReduceLastAxis(ReduceKind kind, const float* x, float* y, int64_t rows, int
     }
     return;
   }
-  constexpr int64_t kShortRow = 8;
   const Slices slices = Slice(rows, n / 4 + 4);
   if (n <= kShortRow && rows > 1 && kind != ReduceKind::kLogSumExp) {
     par.For(slices.tasks, [&](int64_t task) {
@@ -484,6 +499,44 @@ void ReduceMiddleAxis(ReduceKind kind, const float* x, float* y, int64_t outer, 
   });
 }
 
+// Rows of n2 elements, `inner` of them n times: those that lie under each other are columns, and
+// what these are joined to is short rows.
+constexpr int64_t kJoinedRow = 64, kJoinedFloats = 4096;
+
+void ReduceTwoAxes(ReduceKind kind, const float* x, float* y, const ReduceShape& shape,
+                   const Parallel& par) {
+  const auto [outer, n, inner, n2] = shape;
+  const ReduceKind accumulated = Accumulated(kind);
+  const bool is_prepared = accumulated == ReduceKind::kL1 || accumulated == ReduceKind::kSumSquare;
+  const ReduceKind joined = is_prepared ? ReduceKind::kSum : accumulated;
+  const int64_t step = kJoinedFloats / n2, blocks = CeilDiv(inner, step);
+  const Slices slices = Slice(outer * blocks, n * std::min(step, inner) * n2 / 4 + 4);
+  par.For(slices.tasks, [&](int64_t task) {
+    for (int64_t i = slices.Begin(task); i < slices.End(task, outer * blocks); ++i) {
+      float columns[kJoinedFloats];
+      const int64_t first = i % blocks * step, rows = std::min(step, inner - first);
+      HWY_DYNAMIC_DISPATCH(ReduceColumns)
+      (accumulated, x + (i / blocks * n * inner + first) * n2, columns, n, inner * n2, rows * n2);
+      float* const to = y + i / blocks * inner + first;
+      if (n2 <= kShortRow) {
+        HWY_DYNAMIC_DISPATCH(ShortRows)(joined, columns, to, rows, n2);
+        for (int64_t r = 0; kind != joined && r < rows; ++r) {
+          to[r] = FinishReduce<float>(kind, double{to[r]}, n * n2);
+        }
+        continue;
+      }
+      for (int64_t row = 0; row < rows; row += kRowsAtOnce) {
+        double totals[kRowsAtOnce];
+        const int64_t count = std::min(kRowsAtOnce, rows - row);
+        HWY_DYNAMIC_DISPATCH(ReduceRows)(joined, columns + row * n2, n2, n2, count, totals);
+        for (int64_t r = 0; r < count; ++r) {
+          to[row + r] = FinishReduce<float>(kind, totals[r], n * n2);
+        }
+      }
+    }
+  });
+}
+
 }  // namespace
 
 FloatRange Range(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(RangeOf)(x, n); }
@@ -518,7 +571,9 @@ void Reduce<float>(ReduceKind kind, const float* x, float* y, const ReduceShape&
     ReduceMiddleAxis(kind, x, y, outer, n, inner, par);
   } else if (n == 1 && n2 > 0) {
     ReduceLastAxis(kind, x, y, outer * inner, n2, par);
-  } else if (n2 >= 8 && n > 0 && kind != ReduceKind::kLogSumExp) {
+  } else if (n > 0 && n2 > 0 && n2 < kJoinedRow && kind != ReduceKind::kLogSumExp) {
+    ReduceTwoAxes(kind, x, y, shape, par);
+  } else if (n2 > 0 && n > 0 && kind != ReduceKind::kLogSumExp) {
     // Rows of n2 joined in double over n.
     const ReduceKind accumulated = Accumulated(kind);
     const Slices slices = Slice(outer * inner, n * (n2 / 4 + 4));

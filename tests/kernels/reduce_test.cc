@@ -85,8 +85,10 @@ void CheckFloat(const ReduceShape& shape) {
 
 TEST(Reduce, FloatAgreesWithDouble) {
   test::ForEachTarget([] {
-    for (int64_t n : {1, 2, 7, 16, 49, 100, 1000}) {
+    for (int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 16, 49, 100, 1000}) {
       CheckFloat({3, n, 1, 1});
+      CheckFloat({37, n, 1, 1});
+      if (n <= 16) CheckFloat({2, 3, 1500, n});
       CheckFloat({2, n, 5, 1});
       CheckFloat({2, n, 70, 1});
       CheckFloat({2, n, 3, 1});
