@@ -301,8 +301,7 @@ StridedCopyPlan PrepareStridedCopy(std::span<const int64_t> dims,
   const auto chunks = [&] { return (size + plan.chunk - 1) / plan.chunk; };
   // Few planes of few rows: narrower ones, for more tasks, but as many as 16 bytes have.
   const int64_t least = std::max<int64_t>(8, 16 / plan.element_bytes);
-  while (plan.method == Method::kTranspose && plan.chunk >= 2 * least &&
-         outer * chunks() < tasks) {
+  while (plan.method == Method::kTranspose && plan.chunk >= 2 * least && outer * chunks() < tasks) {
     plan.chunk = (plan.chunk + 1) / 2;
   }
   plan.chunks = chunks();

@@ -134,11 +134,33 @@ struct Lanes2 {
   }
 };
 
-float FloorModulo(float a, float b) {
-  const float r = std::fmod(a, b);
-  if (r == 0.0f) return std::copysign(r, b);
-  return (r < 0.0f) != (b < 0.0f) ? r + b : r;
-}
+// What is left of x after whole multiples of y: exact where the quotient is an integer of float32,
+// for then the rest is a number of float32, and a fused multiplication does not round it.
+struct FModOf {
+  static HWY_INLINE V Do(D d, V x, V y) {
+#if HWY_NATIVE_FMA
+    const V quotient = hn::Trunc(hn::Div(x, y)), size = hn::Abs(y);
+    V rest = hn::NegMulAdd(quotient, y, x);
+    // The division may have been rounded up to the next integer.
+    const auto is_beyond = hn::Lt(hn::Mul(rest, hn::CopySign(hn::Set(d, 1.0f), x)), hn::Zero(d));
+    rest = hn::CopySign(hn::IfThenElse(is_beyond, hn::Sub(size, hn::Abs(rest)), rest), x);
+    const auto is_less = hn::Lt(hn::Abs(x), size);
+    const auto is_exact = hn::Lt(hn::Abs(quotient), hn::Set(d, 0x1p24f));
+    rest = hn::IfThenElse(is_less, x, rest);
+    if (HWY_LIKELY(hn::AllTrue(d, hn::Or(is_less, is_exact)))) return rest;
+#endif
+    return Lanes2<std::fmod>::Do(d, x, y);
+  }
+};
+// With the sign of y.
+struct ModOf {
+  static HWY_INLINE V Do(D d, V x, V y) {
+    const V rest = FModOf::Do(d, x, y), zero = hn::Zero(d);
+    const auto differ = hn::Xor(hn::Lt(rest, zero), hn::Lt(y, zero));
+    const V moved = hn::IfThenElse(differ, hn::Add(rest, y), rest);
+    return hn::IfThenElse(hn::Eq(rest, zero), hn::CopySign(zero, y), moved);
+  }
+};
 
 // The library's range reduction is good up to 39000.
 constexpr float kMostAngle = 39000.0f;
@@ -277,8 +299,8 @@ TileFn Find(TileOpcode op, unsigned uniform) {
       case kSub: return Map2<SubOf, 0>;
       case kMul: return Map2<MulOf, 0>;
       case kDiv: return Map2<DivOf, 0>;
-      case kMod: return Map2<Lanes2<FloorModulo>, 0>;
-      case kFMod: return Map2<Lanes2<std::fmod>, 0>;
+      case kMod: return Map2<ModOf, 0>;
+      case kFMod: return Map2<FModOf, 0>;
       case kMin: return Map2<MinOf, 0>;
       case kMax: return Map2<MaxOf, 0>;
       case kAddRelu: return Map2<AddReluOf, 0>;

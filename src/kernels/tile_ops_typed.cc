@@ -105,12 +105,30 @@ struct IntDivOf {
     }
   }
 };
-SARDONYX_FUNCTOR2(IntFMod, y == 0 || IsMinusOne(y) ? T{0} : static_cast<T>(x % y))
+struct IntFModOf {
+  template <typename T>
+  static HWY_INLINE T Do(T x, T y) {
+    if constexpr (sizeof(T) == 8) {
+      if (y == 0 || IsMinusOne(y)) return T{0};
+      // As numbers of float64 where the quotient cannot be rounded up to the next integer.
+      constexpr T kExact = T{1} << 51;
+      const bool is_small = x < kExact && y < kExact;
+      if (!is_small || (std::is_signed_v<T> && (x < 0 - kExact || y < 0 - kExact))) return x % y;
+      const double quotient = static_cast<double>(x) / static_cast<double>(y);
+      return static_cast<T>(x - static_cast<T>(static_cast<int64_t>(quotient)) * y);
+    } else {
+      using W = Wrapping<T>;
+      const W whole = static_cast<W>(static_cast<W>(IntDivOf::Do(x, y)) * static_cast<W>(y));
+      return y == 0 ? T{0} : static_cast<T>(static_cast<W>(static_cast<W>(x) - whole));
+    }
+  }
+};
 struct IntModOf {
   template <typename T>
   static HWY_INLINE T Do(T x, T y) {
     const T r = IntFModOf::Do(x, y);
-    return r != 0 && (r < 0) != (y < 0) ? static_cast<T>(r + y) : r;
+    const bool differ = (r != 0) & ((r < 0) != (y < 0));
+    return static_cast<T>(r + (differ ? y : T{0}));
   }
 };
 struct IntPowOf {

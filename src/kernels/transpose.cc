@@ -165,7 +165,8 @@ HWY_INLINE bool TransposeNarrow(const T* in, int64_t in_stride, T* out, int64_t 
       const T* from = in + j * in_stride;
       int64_t stride = in_stride;
       if ((j + kStrip - 1) * in_stride + kStrip > in_end) {
-        for (int64_t k = 0; k < kStrip; ++k) std::copy_n(from + k * stride, rows, block + k * kStrip);
+        for (int64_t k = 0; k < kStrip; ++k)
+          std::copy_n(from + k * stride, rows, block + k * kStrip);
         from = block;
         stride = kStrip;
       }

@@ -1,10 +1,13 @@
 // How far the functions of tiles are from the true ones.
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -229,6 +232,99 @@ TEST(ElementwiseAccuracy, ActivationsInAllSpellings) {
       }
     }
   });
+}
+
+// x[i] fn y[i] of any type.
+template <typename T>
+std::vector<T> Binary(const std::string& text, const std::vector<T>& x, const std::vector<T>& y) {
+  const std::vector<int64_t> dims = {static_cast<int64_t>(x.size())};
+  const int64_t strides[] = {1, 1};
+  std::vector<T> out(x.size());
+  const void* in[] = {x.data(), y.data()};
+  RunElementwise(PrepareElementwise(Expression::Parse(text), dims, strides), in, out.data(),
+                 Parallel{});
+  return out;
+}
+
+// Remainders are exact: of quotients of all sizes, small ones by multiples that are hard to tell.
+TEST(ElementwiseAccuracy, RemaindersOfFloats) {
+  std::mt19937 rng(3);
+  std::vector<float> x, y;
+  const float special[] = {0.0f, -0.0f, 1.0f, -3.0f, 1e-40f, 3e38f, INFINITY, -INFINITY, NAN};
+  for (const float a : special) {
+    for (const float b : special) x.push_back(a), y.push_back(b);
+  }
+  for (int i = 0; i < 200000; ++i) {
+    const int range = 1 + i % 30;  // of the exponents
+    const auto number = [&] {
+      const float value =
+          std::ldexp(1.0f + rng() % (1 << 23) * 0x1p-23f, rng() % range - range / 2);
+      return rng() % 2 == 0 ? value : -value;
+    };
+    y.push_back(number());
+    x.push_back(i % 2 == 0 ? number() : y.back() * static_cast<float>(rng() % 5000));
+    if (i % 4 == 1) x.back() = std::nextafter(x.back(), i % 8 == 1 ? 0.0f : INFINITY);
+  }
+  ForEachTarget([&] {
+    const std::vector<float> rest = Binary<float>("(float, float) fmod(0,1):float", x, y);
+    const std::vector<float> modulo = Binary<float>("(float, float) mod(0,1):float", x, y);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const float expected = std::fmod(x[i], y[i]);
+      SCOPED_TRACE(fmt::format("{} and {}", x[i], y[i]));
+      if (std::isnan(expected)) {
+        ASSERT_TRUE(std::isnan(rest[i]) && std::isnan(modulo[i]));
+        continue;
+      }
+      ASSERT_TRUE(rest[i] == expected && std::signbit(rest[i]) == std::signbit(expected));
+      const bool moves = expected != 0 && (expected < 0) != (y[i] < 0);
+      const float moved = moves ? expected + y[i] : expected;
+      ASSERT_TRUE(modulo[i] == moved &&
+                  (moved != 0 || std::signbit(modulo[i]) == std::signbit(y[i])));
+    }
+  });
+}
+
+template <typename T>
+void CheckIntegerRemainders(const std::string& type) {
+  std::mt19937_64 rng(5);
+  constexpr T kLeast = std::numeric_limits<T>::min(), kMost = std::numeric_limits<T>::max();
+  std::vector<T> x, y;
+  const T special[] = {0, 1, 2, 7, kLeast, kMost, kMost - 1, static_cast<T>(-1)};
+  for (const T a : special) {
+    for (const T b : special) x.push_back(a), y.push_back(b);
+  }
+  for (int i = 0; i < 100000; ++i) {
+    const auto number = [&] {
+      return static_cast<T>(static_cast<T>(rng()) >> rng() % (8 * sizeof(T)));
+    };
+    y.push_back(number());
+    x.push_back(i % 2 == 0 ? number() : static_cast<T>(y.back() * number() - rng() % 2));
+  }
+  ForEachTarget([&] {
+    const auto run = [&](const char* fn) {
+      return Binary<T>(fmt::format("({0}, {0}) {1}(0,1):{0}", type, fn), x, y);
+    };
+    const std::vector<T> rest = run("fmod"), modulo = run("mod");
+    for (size_t i = 0; i < x.size(); ++i) {
+      SCOPED_TRACE(fmt::format("{} and {}", x[i], y[i]));
+      const bool is_zero = y[i] == 0 || (std::is_signed_v<T> && y[i] == static_cast<T>(-1));
+      const T expected = is_zero ? T{0} : static_cast<T>(x[i] % y[i]);
+      ASSERT_EQ(rest[i], expected);
+      const bool moves = expected != 0 && (expected < 0) != (y[i] < 0);
+      ASSERT_EQ(modulo[i], moves ? static_cast<T>(expected + y[i]) : expected);
+    }
+  });
+}
+
+TEST(ElementwiseAccuracy, RemaindersOfIntegers) {
+  CheckIntegerRemainders<int8_t>("int8");
+  CheckIntegerRemainders<uint8_t>("uint8");
+  CheckIntegerRemainders<int16_t>("int16");
+  CheckIntegerRemainders<uint16_t>("uint16");
+  CheckIntegerRemainders<int32_t>("int32");
+  CheckIntegerRemainders<uint32_t>("uint32");
+  CheckIntegerRemainders<int64_t>("int64");
+  CheckIntegerRemainders<uint64_t>("uint64");
 }
 
 }  // namespace
