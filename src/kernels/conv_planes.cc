@@ -116,39 +116,66 @@ constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Tag()));
 // Sums at a time: as many as hide how long an addition takes.
 constexpr int kSums = 8;
 
+// `count` columns as kS phases, of which the first column is at phases[0], the next at phases[1].
+template <int kS>
+HWY_INLINE void Separate(const float* x, int64_t count, float* const (&phases)[kS]) {
+  const Tag d;
+  const int64_t whole = count / kS;
+  int64_t i = 0;
+  if (whole >= kLanes) {
+    for (int64_t next = 0; next < whole; next += kLanes) {
+      i = std::min(next, whole - kLanes);
+      hn::Vec<Tag> of[kS];
+      if constexpr (kS == 2) hn::LoadInterleaved2(d, x + kS * i, of[0], of[1]);
+      if constexpr (kS == 3) hn::LoadInterleaved3(d, x + kS * i, of[0], of[1], of[2]);
+      if constexpr (kS == 4) hn::LoadInterleaved4(d, x + kS * i, of[0], of[1], of[2], of[3]);
+#pragma GCC unroll 4
+      for (int p = 0; p < kS; ++p) hn::StoreU(of[p], d, phases[p] + i);
+    }
+    i = whole;
+  }
+  for (int64_t c = i * kS; c < count; ++c) phases[c % kS][c / kS] = x[c];
+}
+
+// As FillLine, of phases: columns [low, high) of the line are those at x. It goes from the input to
+// the phases at once, for what has just been stored is slow to load.
+template <int kS>
+HWY_INLINE void FillPhases(const float* x, int64_t low, int64_t high, const PlaneBlocks& blocks,
+                           float* to) {
+  float* phases[kS];
+#pragma GCC unroll 4
+  for (int p = 0; p < kS; ++p) {  // the phase of the column that is p behind the first
+    const int64_t column = low + p, phase = column % kS;
+    phases[p] = to + phase * blocks.phase + column / kS;
+  }
+  for (int p = 0; p < kS; ++p) {
+    float* const phase = to + p * blocks.phase;
+    ClearLine(phase, phase + (low - p + kS - 1) / kS);
+    ClearLine(phase + std::max<int64_t>(0, high - p + kS - 1) / kS,
+              phase + blocks.phase - blocks.lead);
+  }
+  Separate<kS>(x, high - low, phases);
+}
+
 // One line of the input from column `start` on, which may lie in the padding: `count` columns as
 // phases of the stride. Without `x` all are zeros.
 HWY_INLINE void FillLine(const ConvShape& s, const float* x, int64_t start, int64_t count,
                          const PlaneBlocks& blocks, float* straight, float* to) {
-  const Tag d;
   const int64_t stride = s.stride[2];
-  if (x == nullptr) {
-    ClearLine(to, to + blocks.line);
-    return;
-  }
+  if (x == nullptr) return ClearLine(to, to + blocks.line);
   const int64_t low = std::clamp<int64_t>(-start, 0, count);
   const int64_t high = std::clamp<int64_t>(s.in[2] - start, low, count);
   to += blocks.lead;
+  x += start + low;
+  if (stride == 2) return FillPhases<2>(x, low, high, blocks, to);
+  if (stride == 3) return FillPhases<3>(x, low, high, blocks, to);
+  if (stride == 4) return FillPhases<4>(x, low, high, blocks, to);
   float* const line = stride == 1 ? to : straight;
   ClearLine(line, line + low);
   ClearLine(line + high, line + blocks.line - blocks.lead * stride);
-  CopyLine(x + start + low, high - low, line + low);
-  if (stride == 2) {
-    for (int64_t i = 0; i < blocks.phase - blocks.lead; i += kLanes) {
-      hn::Vec<Tag> even, odd;
-      hn::LoadInterleaved2(d, line + 2 * i, even, odd);
-      hn::StoreU(even, d, to + i);
-      hn::StoreU(odd, d, to + blocks.phase + i);
-    }
-  } else if (stride == 4) {
-    for (int64_t i = 0; i < blocks.phase; i += kLanes) {
-      hn::Vec<Tag> of[4];
-      hn::LoadInterleaved4(d, line + 4 * i, of[0], of[1], of[2], of[3]);
-      for (int p = 0; p < 4; ++p) hn::StoreU(of[p], d, to + p * blocks.phase + i);
-    }
-  } else if (stride > 2) {
-    for (int64_t i = 0; i < count; ++i) to[i % stride * blocks.phase + i / stride] = line[i];
-  }
+  CopyLine(x, high - low, line + low);
+  if (stride == 1) return;
+  for (int64_t i = 0; i < count; ++i) to[i % stride * blocks.phase + i / stride] = line[i];
 }
 
 // Where sums go: the `columns` first of lines that are `ld` floats apart, added to what is there if
