@@ -1,5 +1,6 @@
 // Convolution of few channels, as networks begin with. At stride f, the f x f pixels of a step are
-// f^2 times as many channels of one: phases, of which the kernel has 3 or 4 taps an axis. Over
+// f^2 times as many channels of one: phases, of which the kernel has 3 or 4 taps an axis; the
+// depths that it sees of a third axis are more of them. Over
 // these Winograd's F(4 x 4, 3 x 3) or F(3 x 3, 4 x 4) takes 36 products for 16 or 9 sums: of 7 x 7
 // at stride 2 a third of the multiplications, of 11 x 11 at stride 4 less than that. To store the
 // products and to load them again would take as long as so short sums, so a column of positions is
@@ -26,23 +27,23 @@ namespace {
 
 constexpr int kSide = 6;               // positions of an axis, of both forms
 constexpr int kTogether = 16;          // channels of phases that a position has side by side
-constexpr int64_t kMostChannels = 64;  // of phases
+constexpr int64_t kMostChannels = 96;  // of phases
 constexpr int kShared = 4;             // tiles that share a vector of weights
 
-// Tiles of m x m output pixels over phases, whose channels are those of line 0, of line 1, ...; in
-// a dense input a line's are a run of floats.
+// Tiles of m x m output pixels over phases, whose channels are those of line 0, of line 1, ..., of
+// one depth after another; in a dense input a line's are a run of floats.
 struct PhaseTiles {
   explicit PhaseTiles(const ConvShape& shape)
       : s(shape),
         fold(shape.stride[2]),
         run(fold * shape.cin),
-        channels(fold * run),
+        channels(shape.kernel[0] * fold * run),
         taps(CeilDiv(shape.kernel[2], fold)),
         m(kSide + 1 - taps),
         rows(CeilDiv(shape.out[1], m)),
         columns(CeilDiv(shape.out[2], m)) {}
 
-  int64_t count() const { return s.batch * rows * columns; }
+  int64_t count() const { return s.batch * s.out[0] * rows * columns; }
   WinogradPlace At(int64_t tile) const {
     const int64_t h = tile / columns % rows * m, w = tile % columns * m;
     return {tile / (rows * columns), h, w, static_cast<int>(std::min(m, s.out[1] - h)),
@@ -83,23 +84,27 @@ constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Full()));
 constexpr int kRows = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_NEON ? kSide : kSide / 2;
 constexpr int64_t kBlock = kSide * kSide * kTogether;
 
-// Transforms what lies under a tile: `x` has its first pixel, lines are `line` floats apart. Up to
-// kLanes floats beyond the last pixel are read.
-HWY_INLINE void TransformTile(const PhaseTiles& tiles, const float* x, int64_t line, float* to) {
+// Transforms what lies under a tile: `x` has its first pixel, lines are `line` and depths `depth`
+// floats apart. Up to kLanes floats beyond the last pixel are read.
+HWY_INLINE void TransformTile(const PhaseTiles& tiles, const float* x, int64_t line, int64_t depth,
+                              float* to) {
   const Full d;
   using V = hn::Vec<Full>;
   using Input = Map<WinogradForm{4, 1}>;
   for (int64_t c = 0; c < tiles.channels; c += kLanes) {
     const int64_t first = c / tiles.run, last = std::min(c + kLanes, tiles.channels) - 1;
+    const auto phase_at = [&](int64_t phase) HWY_ATTR {
+      return x + phase / tiles.fold * depth + phase % tiles.fold * line;
+    };
     V half[kSide][kSide];
 #pragma GCC unroll 6
     for (int j = 0; j < kSide; ++j, x += tiles.run) {
       V column[kSide], mapped[kSide];
-      const float* from = x + first * line + c % tiles.run;
+      const float* from = phase_at(first) + c % tiles.run;
 #pragma GCC unroll 6
       for (int i = 0; i < kSide; ++i) column[i] = hn::LoadU(d, from + i * tiles.fold * line);
       for (int64_t phase = first + 1; phase <= last / tiles.run; ++phase) {
-        from += line - tiles.run;
+        from = phase_at(phase) - (phase * tiles.run - c);
         const auto before = hn::FirstN(d, static_cast<size_t>(phase * tiles.run - c));
 #pragma GCC unroll 6
         for (int i = 0; i < kSide; ++i) {
@@ -128,30 +133,38 @@ HWY_INLINE void TransformTile(const PhaseTiles& tiles, const float* x, int64_t l
 HWY_NOINLINE void InputTile(const PhaseTiles& tiles, const float* x, const WinogradPlace& place,
                             float* to) {
   const ConvShape& s = tiles.s;
+  const int64_t image = place.slice / s.out[0];
+  const int64_t d = place.slice % s.out[0] * s.stride[0] - s.pad_begin[0];
   const int64_t h = place.h * tiles.fold - s.pad_begin[1];
   const int64_t w = place.w * tiles.fold - s.pad_begin[2];
   const int64_t side = kSide * tiles.fold;
   const int64_t line = s.in[2] * s.x_stride, width = kSide * tiles.run;
-  const int64_t first = (place.slice * s.in[1] + h) * line + w * s.x_stride;
+  const int64_t depth = s.dilation[0] * s.in[1] * line, last = (s.kernel[0] - 1) * depth;
+  const int64_t first = ((image * s.in[0] + d) * s.in[1] + h) * line + w * s.x_stride;
   const bool is_dense = s.x_stride == s.cin;
-  if (h >= 0 && w >= 0 && h + side <= s.in[1] && w + side <= s.in[2] && is_dense &&
-      first + (side - 1) * line + width + kLanes <= s.InPixels() * s.cin) {
-    return TransformTile(tiles, x + first, line, to);
+  const bool has_depths = d >= 0 && d + (s.kernel[0] - 1) * s.dilation[0] < s.in[0];
+  if (has_depths && h >= 0 && w >= 0 && h + side <= s.in[1] && w + side <= s.in[2] && is_dense &&
+      first + last + (side - 1) * line + width + kLanes <= s.InPixels() * s.cin) {
+    return TransformTile(tiles, x + first, line, depth, to);
   }
   HWY_ALIGN float own[kSide * kSide * kMostChannels + kLanes];
-  std::fill_n(own, side * width, 0.0f);
+  std::fill_n(own, s.kernel[0] * side * width, 0.0f);
   const int64_t j0 = std::max<int64_t>(-w, 0), j1 = std::min(s.in[2] - w, side);
-  for (int64_t i = std::max<int64_t>(-h, 0); i < std::min(s.in[1] - h, side) && j0 < j1; ++i) {
-    const float* from = x + first + i * line + j0 * s.x_stride;
-    const float* const end = x + first + i * line + j1 * s.x_stride;
-    float* at = own + i * width + j0 * s.cin;
-    if (is_dense) {
-      std::copy(from, end, at);
-    } else {
-      for (; from < end; from += s.x_stride, at += s.cin) std::copy_n(from, s.cin, at);
+  for (int64_t k = 0; k < s.kernel[0] && j0 < j1; ++k) {
+    const int64_t at_depth = d + k * s.dilation[0];
+    if (at_depth < 0 || at_depth >= s.in[0]) continue;
+    for (int64_t i = std::max<int64_t>(-h, 0); i < std::min(s.in[1] - h, side); ++i) {
+      const float* from = x + first + k * depth + i * line + j0 * s.x_stride;
+      const float* const end = from + (j1 - j0) * s.x_stride;
+      float* at = own + (k * side + i) * width + j0 * s.cin;
+      if (is_dense) {
+        std::copy(from, end, at);
+      } else {
+        for (; from < end; from += s.x_stride, at += s.cin) std::copy_n(from, s.cin, at);
+      }
     }
   }
-  TransformTile(tiles, own, width, to);
+  TransformTile(tiles, own, width, side * width, to);
 }
 
 // kRows positions of a column, of kShared tiles, times a vector of columns.
@@ -280,13 +293,15 @@ HWY_NOINLINE void PackPanel(const PhaseTiles& tiles, const float* weights, int64
   const int64_t cin = s.cin, fold = tiles.fold;
   for (int64_t lane = 0; lane < kLanes; ++lane) {
     for (int64_t k = 0; k < tiles.channels; ++k) {
-      const int64_t h = k / tiles.run, w = k % tiles.run / cin, c = k % cin;
+      const int64_t d = k / tiles.run / fold, h = k / tiles.run % fold;
+      const int64_t w = k % tiles.run / cin, c = k % cin;
       double half[kSide][kTaps] = {};
       for (int a = 0; a < kTaps; ++a) {
         for (int b = 0; b < kTaps; ++b) {
           const int64_t kh = a * fold + h, kw = b * fold + w;
           if (kh >= s.kernel[1] || kw >= s.kernel[2] || n + lane >= s.cout) continue;
-          const float tap = weights[(((n + lane) * cin + c) * s.kernel[1] + kh) * s.kernel[2] + kw];
+          const int64_t line = (((n + lane) * cin + c) * s.kernel[0] + d) * s.kernel[1] + kh;
+          const float tap = weights[line * s.kernel[2] + kw];
           for (int i = 0; i < kSide; ++i) half[i][b] += static_cast<double>(kMap[i][a]) * tap;
         }
       }
@@ -326,14 +341,16 @@ PhaseKernels Kernels(int64_t taps) { return HWY_DYNAMIC_DISPATCH(KernelsFor)(tap
 
 std::string_view Refusal(const ConvShape& s) {
   if (s.groups > 1) return "has groups";
-  if (s.kernel[0] != 1 || s.in[0] != 1 || s.out[0] != 1) return "has three spatial dimensions";
   if (s.stride[1] != s.stride[2]) return "strides differ";
   const int64_t taps = CeilDiv(s.kernel[2], s.stride[2]);
   if ((taps != 3 && taps != 4) || CeilDiv(s.kernel[1], s.stride[1]) != taps) {
     return "kernel is not 3 or 4 steps";
   }
   if (s.dilation[1] != 1 || s.dilation[2] != 1) return "dilation is not 1";
-  if (s.cin > 16 || s.cin * s.stride[1] * s.stride[2] > kMostChannels) return "many channels";
+  const int64_t longest = std::max(s.stride[1], s.kernel[0]);
+  if (s.cin > 16 || longest > kMostChannels || PhaseTiles(s).channels > kMostChannels) {
+    return "many channels";
+  }
   return {};
 }
 

@@ -139,6 +139,15 @@ std::string_view TransposesRefusal(const Node& conv, const std::vector<int64_t>&
   return taps <= kMostTapsOfLarge ? "" : "its window is wide";
 }
 
+// Of float32, or of halves, which are computed in it.
+bool IsOfFloats(const Value* x, const Value* w) {
+  const auto is_float = [](const Value* value) {
+    return value->fact.type.is_tensor() && (value->fact.type.dtype == DType::kFloat32 ||
+                                            IsHalf(value->fact.type.dtype));
+  };
+  return is_float(x) && is_float(w);
+}
+
 // An operand of the epilogue that is one value for all, or one a channel.
 bool IsOfChannels(const Value* operand) {
   const Dims& shape = *operand->fact.shape;
@@ -231,9 +240,7 @@ Rewrite TurnFewChannels(Node& conv, PassContext& context) {
   const std::optional<std::string_view> refusal = RefusalOfFew(conv, sizes);
   if (!refusal.has_value()) return NoMatch{};
   if (!refusal->empty()) return CheckFailed{std::string(*refusal)};
-  if (x->fact.type != DType::kFloat32 || w->fact.type != DType::kFloat32) {
-    return CheckFailed{"it is not of float"};
-  }
+  if (!IsOfFloats(x, w)) return CheckFailed{"it is not of float"};
   if (!HasOperandsToTurn(conv)) return CheckFailed{"its epilogue reads pixels"};
   if (conv.output()->fact.ranked()) {
     const int64_t pixels = PixelsOf(*conv.output()->fact.shape);
@@ -271,14 +278,15 @@ Rewrite ConvPlanes(Node& node, PassContext& context) {
   const bool is_pointwise = IsProductOfChannels(conv);
   if (!is_depthwise && !is_pointwise) return NoMatch{};
   if (!HasOneUser(context.graph, y)) return CheckFailed{"the convolution has other users"};
-  if (x->fact.type != DType::kFloat32 || w->fact.type != DType::kFloat32) {
-    return CheckFailed{"it is not of float"};
-  }
+  if (!IsOfFloats(x, w)) return CheckFailed{"it is not of float"};
   if (!y->fact.ranked() || PixelsOf(*y->fact.shape) < kLeastPixels) {
     return CheckFailed{"its planes are small, or may be"};
   }
   if (!HasOperandsOfChannels(conv)) return CheckFailed{"its epilogue reads pixels"};
-  if (is_pointwise) return MakeProduct(node, conv, x, context);
+  if (is_pointwise) {
+    if (w->fact.type != DType::kFloat32) return CheckFailed{"it is not of float32"};
+    return MakeProduct(node, conv, x, context);
+  }
   if (std::string_view why = TransposesRefusal(conv, sizes, PixelsOf(*y->fact.shape) * sizes[0]);
       !why.empty()) {
     return CheckFailed{std::string(why)};

@@ -93,6 +93,18 @@ TEST(Conv, PhasesOfFewChannels) {
   CheckConv(Shape(1, 16, 16, {{13, 3, 1, 1, 1, 1}, {12, 3, 1, 1, 1, 1}}));
 }
 
+// Over three axes: the depths that a kernel sees are more channels.
+TEST(Conv, PhasesOfVolumes) {
+  const Axis seven = {23, 7, 2, 1, 3, 3}, three = {14, 3, 1, 1, 1, 1};
+  CheckConv(Shape(1, 3, 20, {{5, 3, 1, 1, 1, 1}, seven, {31, 7, 2, 1, 3, 2}}));
+  CheckConv(Shape(2, 3, 16, {{6, 5, 2, 1, 2, 2}, seven, seven}));
+  CheckConv(Shape(1, 2, 21, {{7, 3, 2, 2, 2, 1}, {13, 8, 2, 1, 3, 3}, {40, 8, 2, 1, 3, 3}}));
+  CheckConv(Shape(2, 1, 17, {{5, 3, 1, 1, 1, 1}, three, {33, 3, 1, 1, 1, 1}}));
+  CheckConv(Shape(1, 5, 16, {{4, 4, 1, 1, 3, 0}, three, three}));
+  CheckConv(Shape(1, 3, 33, {{3, 1, 2, 1, 0, 0}, seven, seven}));
+  CheckConv(Shape(1, 2, 9, {{2, 3, 1, 1, 4, 3}, {9, 3, 1, 1, 0, 0}, three}));  // depths of padding
+}
+
 // Kernels 3 or 4 pixels wide over few channels: runs of 32 strips and what is left, lines that
 // repeat, of which some are skipped, and that lie outside.
 TEST(Conv, StripsOfFewChannels) {

@@ -102,3 +102,28 @@ def test_transposed_agrees_with_float64_and_runs_on_a_kernel(case):
         groups=attributes.get("group", 1),
     )
     np.testing.assert_allclose(y, expected.numpy(), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("op", ["Conv", "ConvTranspose"])
+def test_halves_of_few_channels_run_on_the_same_kernel(op):
+    random = np.random.default_rng(0)
+    x = random.standard_normal((1, 3, 20, 30)).astype(np.float16)
+    weights = random.standard_normal((3, 1, 4, 4)).astype(np.float16)
+    model = helper.make_model(
+        helper.make_graph(
+            [helper.make_node(op, ["x", "w"], ["y"], group=3, strides=[2, 2])],
+            "halves",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT16, x.shape)],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT16, [None] * 4)],
+            [numpy_helper.from_array(weights, "w")],
+        ),
+        opset_imports=[helper.make_opsetid("", 17)],
+    )
+    session = sardonyx.load(model)
+    with session.profile() as profile:
+        y = session.run({"x": x})["y"]
+    assert "planes" in {step.implementation for step in profile.steps()}
+    convolve = {"Conv": torch.conv2d, "ConvTranspose": torch.conv_transpose2d}[op]
+    wide = [torch.from_numpy(a.astype(np.float64)) for a in (x, weights)]
+    expected = convolve(*wide, stride=2, groups=3).numpy()
+    np.testing.assert_allclose(y, expected, rtol=1e-3, atol=1e-3)

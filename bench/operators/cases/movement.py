@@ -24,6 +24,9 @@ def table() -> Iterator[Case]:
     for perm in PERMUTATIONS:
         yield from rows("Transpose", SIZES, [IMAGE], perm=perm)
     yield from rows("Transpose", SIZES + " bool f64", [A], perm=(1, 0))
+    for channels in (8, 24):
+        yield from rows("Transpose", "u8", [X(1, 224, 224, channels)], perm=(0, 3, 1, 2))
+        yield from rows("Transpose", "u8", [X(1, channels, 224, 224)], perm=(0, 2, 3, 1))
     yield from rows("Reshape", "f32 u8", [A, C([512, 2048])])
     yield from rows("Flatten", "f32", [IMAGE])
     yield from rows("Squeeze", "f32", [X(1, 1024, 1024), C([0])])

@@ -47,6 +47,12 @@ def table() -> Iterator[Case]:
         strides=[2, 2, 2],
     )
     yield from rows("MaxPool AveragePool", "f32", [X(2, 64, 10000)], kernel_shape=[3], strides=[2])
+    for kernel, strides in (([2, 1], [2, 1]), ([1, 2], [1, 2]), ([1, 4], [1, 4]), ([3, 3], [3, 3])):
+        pool = dict(kernel_shape=kernel, strides=strides)
+        yield from rows("MaxPool AveragePool", "f32", [X(1, 64, 56, 56)], **pool)
+    yield from rows(
+        "MaxPool AveragePool", "f32", [X(4, 1, 160000)], kernel_shape=[400], strides=[160]
+    )
     yield from rows("AveragePool", "f32", [IMAGE], count_include_pad=1, ceil_mode=1, **pools[1])
     for size, kernel in ((20, 5), (20, 13), (14, 3), (7, 3)):
         pool = dict(kernel_shape=[kernel] * 2, pads=[kernel // 2] * 4)
@@ -126,6 +132,18 @@ def table() -> Iterator[Case]:
     yield from rows("Conv", "f32", [X(1, 1, 480, 640), W(1, 1, 3, 3)], pads=[1] * 4)
     yield from rows("Conv", "f32", [X(1, 1, 43844), W(1, 1, 256)], strides=[2])
     yield from rows("Conv", "f32", [X(1, 1, 160000), W(402, 1, 400)], strides=[160])
+    yield from rows("Conv", "f32", [X(1, 2, 160, 160), W(32, 1, 3, 3)], group=2, **same)
+    yield from rows("Conv", "f32", [X(1, 40, 80, 80), W(40, 10, 3, 3)], group=4, **same)
+    yield from rows("Conv", "f32", [X(1, 48, 56, 56), W(48, 3, 3, 3)], group=16, **same)
+    yield from rows("Conv", "f32", [X(1, 64, 56, 56), W(32, 2, 3, 3)], group=32, **same)
+    # Depthwise: of steps, wide windows, and three axes.
+    yield from rows("Conv", "f32", [X(1, 144, 56, 56), W(144, 1, 3, 3)], group=144, **half)
+    yield from rows("Conv", "f32", [X(1, 72, 56, 56), W(72, 1, 5, 5)], group=72, **half)
+    yield from rows("Conv", "f32", [X(1, 96, 56, 56), W(96, 1, 7, 7)], group=96, pads=[3] * 4)
+    volume = {"pads": [1] * 6}
+    yield from rows("Conv", "f32", [X(1, 54, 13, 56, 56), W(54, 1, 3, 3, 3)], group=54, **volume)
+    yield from rows("Conv", "f32", [X(1, 5, 16, 40, 40), W(5, 1, 3, 3, 3)], group=5, **volume)
+    yield from rows("Conv", "f32", [X(1, 1, 48, 48, 48), W(16, 1, 3, 3, 3)], **volume)
     yield from rows("ConvTranspose", "f32", [X(1, 258, 1000), W(258, 1, 256)], strides=[64])
     yield from rows("ConvTranspose", "f32", [X(1, 64, 56, 56), W(64, 32, 2, 2)], strides=[2, 2])
     up = {"strides": [2, 2], "pads": [1] * 4}
@@ -134,6 +152,11 @@ def table() -> Iterator[Case]:
     yield from rows(
         "ConvTranspose", "f32", [X(1, 32, 64, 64), W(32, 1, 4, 4)], group=32, strides=[2, 2]
     )
+    yield from rows("ConvTranspose", "f32", [X(1, 3, 80, 80), W(3, 1, 4, 4)], group=3, **up)
+    bilinear = {"group": 21, "strides": [32, 32], "pads": [16] * 4}
+    yield from rows("ConvTranspose", "f32", [X(1, 21, 10, 10), W(21, 1, 64, 64)], **bilinear)
+    steps = {"strides": [2, 2, 2], "pads": [1] * 6}
+    yield from rows("ConvTranspose", "f32", [X(1, 8, 24, 24, 24), W(8, 1, 4, 4, 4)], **steps)
     for text, shapes in (
         ("ij,jk->ik", [X(256, 256), X(256, 256)]),
         ("bij,bjk->bik", [X(8, 128, 128), X(8, 128, 128)]),

@@ -31,6 +31,7 @@ def table() -> Iterator[Case]:
         [X(8, 56, 56, 64), C([1, 2])],
         [X(14, 4, 14, 4, 256), C([1, 3])],
     )
+    yield from rows("ReduceSum ReduceMax", "f32", [X(16, 16, 1024, 8), C([1, 3])])
     yield from rows("ReduceSum", "f32", [X(1000000, 3), C([1])], [X(3, 1000000), C([0])])
     for axis in range(3):
         yield from rows("ArgMax ArgMin", "f32 f64 i32 i8 u8", [B], axis=axis)

@@ -235,7 +235,8 @@ BindResult BindPlanes(const BindRequest& request) {
   if (attributes.Find("perm_x") == nullptr || attributes.Find("perm_y") == nullptr) {
     return Refuse("its channels are last");
   }
-  if (x.dtype != DType::kFloat32 || weights.dtype != DType::kFloat32) {
+  const bool are_halves = IsHalf(weights.dtype) && weights.constant != nullptr;
+  if (x.dtype != DType::kFloat32 || !(weights.dtype == DType::kFloat32 || are_halves)) {
     return Refuse("element types are {} and {}", Name(x.dtype), Name(weights.dtype));
   }
   ConvShape shape;
@@ -248,10 +249,22 @@ BindResult BindPlanes(const BindRequest& request) {
   layout.columns = {2, x.rank()};
   auto epilogue = std::make_shared<const EpilogueBinding>(request, 2, layout);
   Bound bound;
-  bound.run = [shape, epilogue](const StepArgs& args) {
+  std::shared_ptr<const void> wide;
+  if (are_halves) {
+    bound.packed = 1u << 1;
+    wide = request.packs.Get(*weights.constant, weights.id, "widened",
+                             weights.size() * static_cast<int64_t>(sizeof(float)),
+                             [](const Tensor& halves, void* to) {
+                               const Tensor floats = WidenedHalves(halves);
+                               std::copy_n(floats.data<float>(), floats.size(),
+                                           static_cast<float*>(to));
+                             });
+  }
+  bound.run = [shape, epilogue, wide](const StepArgs& args) {
+    const void* const given = wide != nullptr ? wide.get() : args.in[1];
     epilogue->With(args, [&](const Epilogue& fused) {
       (kTransposed ? ConvTransposePlanes : ConvPlanes)(
-          shape, static_cast<const float*>(args.in[0]), static_cast<const float*>(args.in[1]),
+          shape, static_cast<const float*>(args.in[0]), static_cast<const float*>(given),
           static_cast<float*>(args.out[0]), fused, args.parallel);
     });
     epilogue->Finish(args);
