@@ -142,8 +142,8 @@ std::string_view TransposesRefusal(const Node& conv, const std::vector<int64_t>&
 // Of float32, or of halves, which are computed in it.
 bool IsOfFloats(const Value* x, const Value* w) {
   const auto is_float = [](const Value* value) {
-    return value->fact.type.is_tensor() && (value->fact.type.dtype == DType::kFloat32 ||
-                                            IsHalf(value->fact.type.dtype));
+    return value->fact.type.is_tensor() &&
+           (value->fact.type.dtype == DType::kFloat32 || IsHalf(value->fact.type.dtype));
   };
   return is_float(x) && is_float(w);
 }

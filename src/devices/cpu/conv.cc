@@ -252,13 +252,12 @@ BindResult BindPlanes(const BindRequest& request) {
   std::shared_ptr<const void> wide;
   if (are_halves) {
     bound.packed = 1u << 1;
-    wide = request.packs.Get(*weights.constant, weights.id, "widened",
-                             weights.size() * static_cast<int64_t>(sizeof(float)),
-                             [](const Tensor& halves, void* to) {
-                               const Tensor floats = WidenedHalves(halves);
-                               std::copy_n(floats.data<float>(), floats.size(),
-                                           static_cast<float*>(to));
-                             });
+    wide = request.packs.Get(
+        *weights.constant, weights.id, "widened",
+        weights.size() * static_cast<int64_t>(sizeof(float)), [](const Tensor& halves, void* to) {
+          const Tensor floats = WidenedHalves(halves);
+          std::copy_n(floats.data<float>(), floats.size(), static_cast<float*>(to));
+        });
   }
   bound.run = [shape, epilogue, wide](const StepArgs& args) {
     const void* const given = wide != nullptr ? wide.get() : args.in[1];
