@@ -206,28 +206,36 @@ HWY_INLINE V JoinPairs(V first, V second) {
   return Join<kKind>(even, odd);
 }
 
-// The join of a row of n elements in each lane; `places`: k n of lane k.
+// The join of a row of kN elements, 2 to 4, in each lane, in the order of the elements.
+template <ReduceKind kKind, int kN>
+HWY_INLINE V JoinRowsOf(const float* x) {
+  const D d;
+  V of[4];
+  if constexpr (kN == 2) hn::LoadInterleaved2(d, x, of[0], of[1]);
+  if constexpr (kN == 3) hn::LoadInterleaved3(d, x, of[0], of[1], of[2]);
+  if constexpr (kN == 4) hn::LoadInterleaved4(d, x, of[0], of[1], of[2], of[3]);
+  V acc = hn::Set(d, Neutral<kKind>());
+#pragma GCC unroll 4
+  for (int k = 0; k < kN; ++k) acc = Join<kKind>(acc, of[k]);
+  return acc;
+}
+
+// The same of n elements; `places`: k n of lane k.
 template <ReduceKind kKind, class Places>
 HWY_INLINE V JoinShortRows(const float* x, int64_t n, Places places) {
   const D d;
-  V acc = hn::Set(d, Neutral<kKind>()), a, b, c, e;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  switch (n) {  // in the order of the elements
-    case 2: hn::LoadInterleaved2(d, x, a, b); return Join<kKind>(Join<kKind>(acc, a), b);
-    case 3:
-      hn::LoadInterleaved3(d, x, a, b, c);
-      return Join<kKind>(Join<kKind>(Join<kKind>(acc, a), b), c);
-    case 4:
-      hn::LoadInterleaved4(d, x, a, b, c, e);
-      return Join<kKind>(Join<kKind>(Join<kKind>(Join<kKind>(acc, a), b), c), e);
-    case 6:  // halves
-    case 8:
-      return JoinPairs<kKind>(JoinShortRows<kKind>(x, n / 2, places),
-                              JoinShortRows<kKind>(x + lanes * n / 2, n / 2, places));
-    default:
-      for (int64_t k = 0; k < n; ++k) acc = Join<kKind>(acc, hn::GatherIndex(d, x + k, places));
-      return acc;
+  const int64_t half = static_cast<int64_t>(hn::Lanes(d)) * n / 2;  // of the rows
+  switch (n) {
+    case 2: return JoinRowsOf<kKind, 2>(x);
+    case 3: return JoinRowsOf<kKind, 3>(x);
+    case 4: return JoinRowsOf<kKind, 4>(x);
+    case 6: return JoinPairs<kKind>(JoinRowsOf<kKind, 3>(x), JoinRowsOf<kKind, 3>(x + half));
+    case 8: return JoinPairs<kKind>(JoinRowsOf<kKind, 4>(x), JoinRowsOf<kKind, 4>(x + half));
+    default: break;
   }
+  V acc = hn::Set(d, Neutral<kKind>());
+  for (int64_t k = 0; k < n; ++k) acc = Join<kKind>(acc, hn::GatherIndex(d, x + k, places));
+  return acc;
 }
 
 // Rows of few elements, a lane each: y[row] = join of x [rows, n].

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_set>
 
 #include "onnx/differentiated.h"
 #include "onnx/node_order.h"
@@ -79,6 +80,7 @@ class Importer {
       AddOutput(std::string(output.name.Get()), scope, &result);
     }
     for (const std::string& name : options.extra_outputs) AddOutput(name, scope, &result);
+    KeepNamesApart(graph);
     return result;
   }
 
@@ -372,10 +374,27 @@ class Importer {
           body.graph->AddInput(outer->name, WithoutConstant(outer->fact));
         }
       }
+      KeepNamesApart(*body.graph);
       attributes->Set(graphs[i]->name.Get(), body.graph);
     }
     attributes->Set("captures", static_cast<int64_t>(captured.size()));
     for (Value* outer : captured) inputs->push_back(builder.Wrap(outer));
+  }
+
+  // A function that is called several times gives the same names, and those within it may be names
+  // of the model: the first value keeps one, outputs before all others.
+  static void KeepNamesApart(Graph& graph) {
+    std::unordered_set<std::string_view> names;
+    std::unordered_set<const Value*> kept;
+    const auto keep = [&](Value* value) {
+      if (value->is_constant() || value->name.empty() || !kept.insert(value).second) return;
+      if (!names.insert(value->name).second) value->name.clear();
+    };
+    for (Value* input : graph.inputs) keep(input);
+    for (Value* output : graph.outputs) keep(output);
+    for (const auto& node : graph.nodes()) {
+      for (Value* output : node->outputs) keep(output);
+    }
   }
 
   static Fact WithoutConstant(Fact fact) {

@@ -2,6 +2,7 @@
 // What a device offers: for each core operation an ordered list of implementations, best first. The
 // first that accepts a node's types and shapes is bound to them and becomes a step of a plan.
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -43,6 +44,14 @@ struct Operand {
     return count;
   }
 };
+
+// What runs where results have no elements, whatever the operation: nothing.
+inline constexpr std::string_view kNothingToDo = "nothing";
+inline bool HasNoElements(std::span<const Operand> results) {
+  return !results.empty() && std::all_of(results.begin(), results.end(), [](const Operand& result) {
+    return result.present() && result.size() == 0;
+  });
+}
 
 // Where the operands of one run of a step are. Inputs and outputs are row-major, dense but for the
 // rows that BindRequest said to lie apart, aligned to the element at least (see Bound::unaligned);

@@ -360,6 +360,15 @@ std::string_view Executor::RunLateBound(const Step& step, std::span<const Datum>
     results.push_back({inferred[i].type.dtype, DimsOf(inferred[i])});
     if (inferred[i].static_shape()) place(i, results[i].dims);
   }
+  const auto store = [&] {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      Store(step.outputs[i], std::move(tensors[i]), step);
+    }
+  };
+  if (!finds_sizes && HasNoElements(results)) {
+    store();
+    return kNothingToDo;
+  }
   const ProgramOptions& options = program_.options();
   const BindRequest request{*step.node,       operands,        results,
                             program_.packs(), options.threads, options.winograd};
@@ -374,9 +383,7 @@ std::string_view Executor::RunLateBound(const Step& step, std::span<const Datum>
                 .scratch = scratch.raw(),
                 .parallel = parallel_,
                 .place = &place});
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      Store(step.outputs[i], std::move(tensors[i]), step);
-    }
+    store();
     return candidate.name;
   }
   return {};

@@ -303,6 +303,13 @@ class PlanMaker {
     BindRequest request = RequestOf(*step.node);
     request.wanted = choice->measured;
     auto binding = std::make_shared<Binding>();
+    if (HasNoElements(outputs_)) {
+      choice->kind = Step::Kind::kBound;
+      binding->implementation = kNothingToDo;
+      binding->bound.run = [](const StepArgs&) {};
+      choice->binding = std::move(binding);
+      return;
+    }
     choice->kind = Step::Kind::kReference;
     binding->implementation = "reference";
     for (const Implementation& candidate : program_.device().Implementations(*step.node->op)) {

@@ -298,7 +298,8 @@ void CheckIntegerRemainders(const std::string& type) {
       return static_cast<T>(static_cast<T>(rng()) >> rng() % (8 * sizeof(T)));
     };
     y.push_back(number());
-    x.push_back(i % 2 == 0 ? number() : static_cast<T>(y.back() * number() - rng() % 2));
+    const auto multiple = static_cast<uint64_t>(y.back()) * static_cast<uint64_t>(number());
+    x.push_back(i % 2 == 0 ? number() : static_cast<T>(multiple - rng() % 2));
   }
   ForEachTarget([&] {
     const auto run = [&](const char* fn) {

@@ -167,3 +167,74 @@ def test_function_that_calls_itself_is_an_error():
     function = _function("F", [helper.make_node("F", ["a"], ["b"], domain=DOMAIN)])
     with pytest.raises(sardonyx.Error, match="F"):
         sardonyx.load(_model([_call("F")], [function]))
+
+
+def test_names_within_functions_may_be_those_of_other_calls_and_of_the_model():
+    """A function that calls another twice, and passes values of the model on to a branch."""
+    inner = helper.make_function(
+        DOMAIN,
+        "Inner",
+        ["a"],
+        ["b"],
+        [helper.make_node("Neg", ["a"], ["b"])],
+        [helper.make_opsetid("", 20), OWN],
+    )
+    branches = [
+        helper.make_graph(
+            [
+                helper.make_node("Inner", [first], ["kept"], domain=DOMAIN),
+                helper.make_node(op, ["kept", second], ["mixed"]),
+            ],
+            op,
+            [],
+            [helper.make_tensor_value_info("mixed", TensorProto.FLOAT, None)],
+        )
+        # The branch sees the function's own `flag` and, as `mask`, the model's.
+        for op, first, second in (("Add", "mask", "twice"), ("Sub", "flag", "flag"))
+    ]
+    outer = helper.make_function(
+        DOMAIN,
+        "Outer",
+        ["x", "mask", "which"],
+        ["y"],
+        [
+            helper.make_node("Exp", ["x"], ["flag"]),
+            helper.make_node("Inner", ["x"], ["kept"], domain=DOMAIN),
+            helper.make_node("Inner", ["kept"], ["twice"], domain=DOMAIN),
+            helper.make_node(
+                "If", ["which"], ["y"], then_branch=branches[0], else_branch=branches[1]
+            ),
+        ],
+        [helper.make_opsetid("", 20), OWN],
+    )
+    model = helper.make_model(
+        helper.make_graph(
+            [
+                helper.make_node("Abs", ["x"], ["flag"]),
+                helper.make_node("Outer", ["x", "flag", "which"], ["z"], domain=DOMAIN),
+                helper.make_node("Outer", ["z", "flag", "which"], ["y"], domain=DOMAIN),
+            ],
+            "names",
+            [
+                helper.make_tensor_value_info("x", TensorProto.FLOAT, [3]),
+                helper.make_tensor_value_info("which", TensorProto.BOOL, []),
+            ],
+            [
+                helper.make_tensor_value_info("y", TensorProto.FLOAT, [3]),
+                helper.make_tensor_value_info("flag", TensorProto.FLOAT, [3]),
+            ],
+        ),
+        functions=[inner, outer],
+        ir_version=10,
+        opset_imports=[helper.make_opsetid("", 20), OWN],
+    )
+    session = sardonyx.load(model)
+    x = np.array([-1, 0.5, 2], np.float32)
+    for which in (True, False):
+        outputs = session.run({"x": x, "which": np.array(which)})
+        expected = x
+        for _ in range(2):
+            flag = np.exp(expected)
+            expected = -np.abs(x) + expected if which else -flag - flag
+        np.testing.assert_allclose(outputs["y"], expected, rtol=1e-6)
+        np.testing.assert_array_equal(outputs["flag"], np.abs(x))
