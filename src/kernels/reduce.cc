@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "base/round.h"
+#include "kernels/reduce_join-inl.h"
 #include "kernels/reduce_typed.h"
 #include "kernels/row_math-inl.h"
 #include "kernels/slices.h"
@@ -19,55 +20,11 @@
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
 
-namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::ScalableTag<float>;
-using V = hn::Vec<D>;
+using D = ReduceTag;
+using V = ReduceVector;
 
 // Elements a lane adds in float32 before the sum goes into a wider or compensated one.
 constexpr int64_t kChunk = 64;
-
-// How one element joins an accumulator. AtLeast and AtMost pass a NaN of x alone, so kMax and kMin
-// keep one that is there themselves.
-template <ReduceKind kKind>
-HWY_INLINE V Join(V acc, V x) {
-  if constexpr (kKind == ReduceKind::kSum) return hn::Add(acc, x);
-  if constexpr (kKind == ReduceKind::kL1) return hn::Add(acc, hn::Abs(x));
-  if constexpr (kKind == ReduceKind::kSumSquare) return hn::MulAdd(x, x, acc);
-  if constexpr (kKind == ReduceKind::kProd) return hn::Mul(acc, x);
-  if constexpr (kKind == ReduceKind::kMax)
-    return hn::IfThenElse(hn::IsNaN(acc), acc, AtLeast(D(), acc, x));
-  if constexpr (kKind == ReduceKind::kMin)
-    return hn::IfThenElse(hn::IsNaN(acc), acc, AtMost(D(), acc, x));
-}
-
-template <ReduceKind kKind>
-constexpr float Neutral() {
-  if constexpr (kKind == ReduceKind::kProd) return 1.0f;
-  if constexpr (kKind == ReduceKind::kMax) return -std::numeric_limits<float>::infinity();
-  if constexpr (kKind == ReduceKind::kMin) return std::numeric_limits<float>::infinity();
-  return 0.0f;
-}
-
-// Of all lanes, sums and products in double; NaN wins in max and min.
-template <ReduceKind kKind>
-HWY_INLINE double JoinLanes(V v) {
-  const D d;
-  if constexpr (kKind == ReduceKind::kSum) {
-    const hn::ScalableTag<double> dd;
-    return hn::GetLane(
-        hn::SumOfLanes(dd, hn::Add(hn::PromoteTo(dd, hn::LowerHalf(v)),
-                                   hn::PromoteTo(dd, hn::UpperHalf(hn::Half<D>(), v)))));
-  }
-  HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)];
-  if constexpr (kKind == ReduceKind::kMax || kKind == ReduceKind::kMin) {
-    if (!hn::AllFalse(d, hn::IsNaN(v))) return std::numeric_limits<double>::quiet_NaN();
-    return hn::GetLane(kKind == ReduceKind::kMax ? hn::MaxOfLanes(d, v) : hn::MinOfLanes(d, v));
-  }
-  hn::Store(v, d, lanes);
-  double acc = lanes[0];
-  for (size_t i = 1; i < hn::Lanes(d); ++i) acc = JoinPartial(kKind, acc, double{lanes[i]});
-  return acc;
-}
 
 // All n elements at x. Sums: chunks in float32, their total in double.
 template <ReduceKind kKind>
@@ -114,35 +71,6 @@ void ReduceRows(ReduceKind kind, const float* x, int64_t n, int64_t step, int64_
     case ReduceKind::kMin: return Rows<ReduceKind::kMin>(x, n, step, rows, totals);
     default: return Rows<ReduceKind::kSum>(x, n, step, rows, totals);
   }
-}
-
-FloatRange RangeOf(const float* x, int64_t n) {
-  constexpr int kChains = 4;
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  V low[kChains], high[kChains];
-  std::fill_n(low, kChains, hn::Set(d, kInfinity));
-  std::fill_n(high, kChains, hn::Set(d, -kInfinity));
-  const auto join = [&](int k, V least, V greatest) HWY_ATTR {
-    low[k] = Join<ReduceKind::kMin>(low[k], least);
-    high[k] = Join<ReduceKind::kMax>(high[k], greatest);
-  };
-  int64_t i = 0;
-  for (; i + kChains * lanes <= n; i += kChains * lanes) {
-#pragma GCC unroll 4
-    for (int k = 0; k < kChains; ++k) {
-      const V v = hn::LoadU(d, x + i + k * lanes);
-      join(k, v, v);
-    }
-  }
-  for (; i < n; i += lanes) {
-    const int64_t rest = std::min(lanes, n - i);
-    join(0, LoadPart(d, x + i, rest, kInfinity), LoadPart(d, x + i, rest, -kInfinity));
-  }
-  for (int k = 1; k < kChains; ++k) join(0, low[k], high[k]);
-  return {static_cast<float>(JoinLanes<ReduceKind::kMin>(low[0])),
-          static_cast<float>(JoinLanes<ReduceKind::kMax>(high[0]))};
 }
 
 double ExpSumRow(const float* x, int64_t n, float max) {
@@ -355,7 +283,6 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 
 HWY_EXPORT(ReduceRows);
-HWY_EXPORT(RangeOf);
 HWY_EXPORT(ExpSumRow);
 HWY_EXPORT(ReduceColumns);
 HWY_EXPORT(LogSumExpColumns);
@@ -546,28 +473,6 @@ void ReduceTwoAxes(ReduceKind kind, const float* x, float* y, const ReduceShape&
 }
 
 }  // namespace
-
-FloatRange Range(const float* x, int64_t n) { return HWY_DYNAMIC_DISPATCH(RangeOf)(x, n); }
-
-FloatRange Range(const float* x, int64_t n, const Parallel& par) {
-  // The result is the same however they are cut.
-  constexpr int64_t kTogether = 64, kCost = kTogether / 4;
-  const int64_t count = CeilDiv(n, kTogether);
-  const Slices slices = Slice(count, kCost);
-  if (slices.tasks <= 1) return Range(x, n);
-  FloatRange ranges[kParts] = {};
-  par.For(slices.tasks, [&](int64_t task) {
-    const int64_t begin = slices.Begin(task) * kTogether;
-    const int64_t end = std::min(n, slices.End(task, count) * kTogether);
-    ranges[task] = Range(x + begin, end - begin);
-  });
-  FloatRange all = ranges[0];
-  for (int64_t i = 1; i < slices.tasks; ++i) {
-    all.least = JoinPartial(ReduceKind::kMin, all.least, ranges[i].least);
-    all.greatest = JoinPartial(ReduceKind::kMax, all.greatest, ranges[i].greatest);
-  }
-  return all;
-}
 
 template <>
 void Reduce<float>(ReduceKind kind, const float* x, float* y, const ReduceShape& shape,

@@ -123,6 +123,16 @@ TEST(Reduce, Range) {
   });
 }
 
+TEST(Reduce, RangeOnManyProcessors) {
+  std::vector<float> x = test::RandomFloats(5'000'000, 1);
+  const auto [least, greatest] = std::minmax_element(x.begin(), x.end());
+  ForProcessors(64, [&] {
+    const FloatRange range = Range(x.data(), static_cast<int64_t>(x.size()), TwoThreads());
+    EXPECT_EQ(range.least, *least);
+    EXPECT_EQ(range.greatest, *greatest);
+  });
+}
+
 TEST(Reduce, NanAndInfinity) {
   test::ForEachTarget([] {
     for (int64_t place : {0, 3, 16, 36}) {
