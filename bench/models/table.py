@@ -251,7 +251,7 @@ MODELS = (
     Model("nested_if", exported("overhead", "write_nested_if"), vector, ((1000,), (3,))),
     *(
         Model(f"{name}_{rows}", exported("trees", f"write_{name}"), rows_of_features, sizes)
-        for name in ("forest", "forest_classes", "boosted")
+        for name in ("forest", "forest_classes", "boosted", "boosted_leaves")
         for rows, sizes in ((1, ((1,), (3,))), (100, ((100,), (57,))), (20_000, ((20_000,),)))
     ),
     Model(

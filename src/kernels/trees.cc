@@ -1,17 +1,20 @@
 #include "kernels/trees.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
 #include "base/round.h"
 #include "kernels/scratch_slots.h"
 #include "kernels/slices.h"
+#include "kernels/transpose.h"
+#include "kernels/tree_masks.h"
 
 namespace sardonyx {
 namespace {
 
-constexpr int kLanes = 16;                // walks side by side
+constexpr int kLanes = kTreeLanes;        // walks side by side
 constexpr int64_t kTreeBytes = 1 << 14;   // of trees that all rows of a block go down in turn
 constexpr int64_t kBlockBytes = 1 << 18;  // of a block of rows
 constexpr double kStepUs = 8e-4;          // microseconds
@@ -27,6 +30,7 @@ Grid CutWork(const Ensemble& ensemble, int64_t rows) {
   constexpr int64_t kMostGroups = 8;
   Grid grid;
   grid.row_floats = ensemble.features + 1;
+  if (ensemble.missing && ensemble.masks != nullptr) grid.row_floats += ensemble.features;
   const int64_t row_bytes = 4 * grid.row_floats + 8 * ensemble.targets;
   grid.rows = std::max<int64_t>(kLanes, kBlockBytes / row_bytes / kLanes * kLanes);
   grid.rows = std::min(grid.rows, RoundUp(rows, kLanes));
@@ -53,13 +57,13 @@ int64_t SumBytes(const Grid& grid, int64_t targets) { return AlignBytes(grid.row
 // From the roots `at` down to leaves: one row in as many trees as there are lanes, or as many rows,
 // interleaved (x[feature * kLanes + lane]), in one tree.
 template <bool kMissing, bool kInterleaved>
-void Descend(const TreeNode* nodes, int nearest, int depth, const uint32_t* x, uint32_t* at) {
+void Descend(const TreeNode* nodes, int nearest, int depth, const int32_t* x, uint32_t* at) {
   const auto step = [&] {
     uint32_t moved = 0;
 #pragma GCC unroll 16
     for (int lane = 0; lane < kLanes; ++lane) {
       const TreeNode& node = nodes[at[lane]];
-      const uint32_t value = x[kInterleaved ? node.feature() * kLanes + lane : node.feature()];
+      const int32_t value = x[kInterleaved ? node.feature() * kLanes + lane : node.feature()];
       uint32_t next = at[lane] + node.step();
       bool second = value < node.order;
       if constexpr (kMissing) second |= node.missing() & (value == kNaNOrder);
@@ -84,9 +88,11 @@ struct Tally {
     *sum = ensemble.absent_is_nan && std::isnan(*sum) ? vote : *sum + vote;
   }
 
-  void operator()(const Tree& tree, const TreeNode& leaf, double* sums) const {
-    if (ensemble.votes == Votes::kTree) return Add(sums + tree.target, leaf.vote());
-    const int32_t number = leaf.number();
+  // `number`: what the leaf holds.
+  void operator()(const Tree& tree, int32_t number, double* sums) const {
+    if (ensemble.votes == Votes::kTree) {
+      return Add(sums + tree.target, std::bit_cast<float>(number));
+    }
     if (ensemble.votes == Votes::kDense) {
       const float* weights = ensemble.weights + number * ensemble.targets;
       for (int64_t t = 0; t < ensemble.targets; ++t) sums[t] += weights[t];
@@ -99,7 +105,7 @@ struct Tally {
 };
 
 template <bool kMissing>
-void FewRows(const Ensemble& ensemble, std::span<const Tree> trees, const uint32_t* x,
+void FewRows(const Ensemble& ensemble, std::span<const Tree> trees, const int32_t* x,
              int64_t row_floats, int64_t rows, double* sums) {
   const Tally tally{ensemble};
   const bool one_sum =
@@ -117,54 +123,83 @@ void FewRows(const Ensemble& ensemble, std::span<const Tree> trees, const uint32
       if (one_sum && group.size() == kLanes) {  // not one addition after the other
         double parts[4] = {};
         for (int lane = 0; lane < kLanes; ++lane) {
-          parts[lane % 4] += ensemble.nodes[at[lane]].vote();
+          parts[lane % 4] += std::bit_cast<float>(ensemble.nodes[at[lane]].number());
         }
         *row_sums += (parts[0] + parts[1]) + (parts[2] + parts[3]);
         continue;
       }
       for (size_t lane = 0; lane < group.size(); ++lane) {
-        tally(group[lane], ensemble.nodes[at[lane]], row_sums);
+        tally(group[lane], ensemble.nodes[at[lane]].number(), row_sums);
       }
+    }
+  }
+}
+
+// What the leaves hold at which `rows` rows arrive, a multiple of kLanes.
+template <bool kMissing>
+void WalkBlocks(const Ensemble& ensemble, const Tree& tree, const int32_t* x, int64_t row_floats,
+                int64_t rows, uint32_t* held) {
+  for (int64_t row = 0; row < rows; row += kLanes) {
+    uint32_t* const at = held + row;
+    std::fill(at, at + kLanes, static_cast<uint32_t>(tree.first));
+    Descend<kMissing, true>(ensemble.nodes, tree.nearest, tree.depth, x + row * row_floats, at);
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      at[lane] = static_cast<uint32_t>(ensemble.nodes[at[lane]].number());
     }
   }
 }
 
 // Some trees at a time, which stay in the cache while all rows, a multiple of kLanes, go down them.
 template <bool kMissing>
-void ManyRows(const Ensemble& ensemble, std::span<const Tree> trees, const uint32_t* x,
+void ManyRows(const Ensemble& ensemble, std::span<const Tree> trees, const int32_t* x,
               int64_t row_floats, int64_t rows, double* sums) {
   const Tally tally{ensemble};
+  constexpr int64_t kTogether = 8 * kLanes;  // rows that look at the masks of a tree
+  const bool one_sum =
+      ensemble.votes == Votes::kTree && ensemble.targets == 1 && !ensemble.absent_is_nan;
   for (size_t first = 0, last = 0; first < trees.size(); first = last) {
     const int64_t limit = trees[first].first + kTreeBytes / int64_t{sizeof(TreeNode)};
     do {
       ++last;
     } while (last < trees.size() && trees[last].first < limit);
-    for (int64_t row = 0; row < rows; row += kLanes) {
+    for (int64_t row = 0; row < rows; row += kTogether) {
+      const int64_t count = std::min(kTogether, rows - row);
       for (const Tree& tree : trees.subspan(first, last - first)) {
-        uint32_t at[kLanes];
-        std::fill(at, at + kLanes, static_cast<uint32_t>(tree.first));
-        Descend<kMissing, true>(ensemble.nodes, tree.nearest, tree.depth, x + row * row_floats, at);
-        for (int64_t lane = 0; lane < kLanes; ++lane) {
-          tally(tree, ensemble.nodes[at[lane]], sums + (row + lane) * ensemble.targets);
+        uint32_t held[kTogether];
+        if (tree.words > 0) {
+          FindLeaves(ensemble.masks + tree.masks, tree.leaves, tree.words, x + row * row_floats,
+                     kLanes * row_floats, count / kLanes, held, one_sum ? sums + row : nullptr);
+          if (one_sum) continue;
+        } else {
+          WalkBlocks<kMissing>(ensemble, tree, x + row * row_floats, row_floats, count, held);
+        }
+        for (int64_t i = 0; i < count; ++i) {
+          tally(tree, static_cast<int32_t>(held[i]), sums + (row + i) * ensemble.targets);
         }
       }
     }
   }
 }
 
-// The order of rows' features, with NaN behind the last; interleaved if they will walk side by
-// side.
-void CopyRows(const float* x, int64_t stride, int64_t rows, int64_t row_floats, bool interleaved,
-              uint32_t* to) {
-  const int64_t features = row_floats - 1;
-  const int64_t lanes = interleaved ? kLanes : 1;
-  for (int64_t row = 0; row < rows; row += lanes) {
-    uint32_t* block = to + row * row_floats;
-    for (int64_t lane = 0; lane < lanes; ++lane) {
-      const float* from = x + (row + lane) * stride;
-      for (int64_t f = 0; f < features; ++f) block[f * lanes + lane] = OrderOf(from[f]);
-      block[features * lanes + lane] = kNaNOrder;
-    }
+// The order of rows' features, with NaN behind the last.
+void CopyRows(const float* x, int64_t stride, int64_t rows, int64_t features, int64_t row_floats,
+              int32_t* to) {
+  for (int64_t row = 0; row < rows; ++row, x += stride, to += row_floats) {
+    for (int64_t f = 0; f < features; ++f) to[f] = OrderOf(x[f]);
+    to[features] = kNaNOrder;
+  }
+}
+
+// The same of rows that go down side by side, interleaved; behind it, if rows have room for that,
+// the features once more, where a NaN is least.
+void InterleaveRows(const float* x, int64_t stride, int64_t rows, int64_t features,
+                    int64_t row_floats, int32_t* to) {
+  for (int64_t row = 0; row < rows;
+       row += kLanes, x += kLanes * stride, to += kLanes * row_floats) {
+    TransposeMatrix(x, stride, to, kLanes, features, kLanes);
+    const bool has_more = row_floats > features + 1;
+    OrderBlock(to, features, has_more ? to + MissingOffset(features) * kLanes : nullptr);
+    std::fill_n(to + features * kLanes, kLanes, kNaNOrder);
   }
 }
 
@@ -191,11 +226,11 @@ void ScoreTrees(const Ensemble& ensemble, const float* x, int64_t stride, int64_
     const auto trees =
         ensemble.trees.subspan(tree, std::min<int64_t>(grid.trees, ensemble.trees.size() - tree));
     const ScratchSlots::Lease copy(copies);
-    auto* copied = reinterpret_cast<uint32_t*>(copy.floats());
+    auto* copied = reinterpret_cast<int32_t*>(copy.floats());
     const int64_t many = count / kLanes * kLanes, few = count - many;
-    uint32_t* rest = copied + many * grid.row_floats;
-    CopyRows(x + row * stride, stride, many, grid.row_floats, true, copied);
-    CopyRows(x + (row + many) * stride, stride, few, grid.row_floats, false, rest);
+    int32_t* rest = copied + many * grid.row_floats;
+    InterleaveRows(x + row * stride, stride, many, ensemble.features, grid.row_floats, copied);
+    CopyRows(x + (row + many) * stride, stride, few, ensemble.features, grid.row_floats, rest);
     double* sums = all_sums + task * sum_count;
     std::fill(sums, sums + count * targets,
               ensemble.absent_is_nan ? std::numeric_limits<double>::quiet_NaN() : 0.0);

@@ -1,7 +1,8 @@
 #pragma once
 // Ensembles of decision trees on float features. 16 rows of a block go down one tree, or one row
-// goes down 16 trees, side by side: the loads of one walk hide those of the others. Vector gathers,
-// by their latencies on Zen 4, would not be faster.
+// goes down 16 trees, side by side: the loads of one walk hide those of the others. (Vector
+// gathers, by their latencies on Zen 4, would not be faster.) In trees of few leaves blocks of rows
+// do not walk, see tree_masks.h.
 
 #include <bit>
 #include <cstdint>
@@ -14,11 +15,11 @@ namespace sardonyx {
 
 // Integers in the order of the floats: to compare them and count on the outcome takes two
 // instructions. A NaN is greater than all: it is at most no threshold.
-constexpr uint32_t kNaNOrder = std::numeric_limits<uint32_t>::max();
-inline uint32_t OrderOf(float x) {
-  constexpr uint32_t kSign = 1U << 31;
-  const auto bits = std::bit_cast<uint32_t>(x + 0.0F);  // no -0
-  return x != x ? kNaNOrder : bits ^ ((bits & kSign) != 0 ? kNaNOrder : kSign);
+constexpr int32_t kNaNOrder = std::numeric_limits<int32_t>::max();
+constexpr int32_t kLeastOrder = std::numeric_limits<int32_t>::min();  // of no float
+inline int32_t OrderOf(float x) {
+  const auto bits = std::bit_cast<int32_t>(x + 0.0F);  // no -0
+  return x != x ? kNaNOrder : bits ^ ((bits >> 31) & kNaNOrder);
 }
 
 // From a node one goes `step` nodes on, and one more if the feature's order is below the node's,
@@ -26,23 +27,24 @@ inline uint32_t OrderOf(float x) {
 // the node says so). A leaf has a step of 0 and asks for the feature behind the last one, which is
 // always NaN: whoever steps on stays there. It holds its vote or its number in place of the order.
 struct TreeNode {
-  uint32_t order;
+  int32_t order;
   uint32_t bits;
 
   static constexpr int kFeatureBits = 11, kStepBits = 20;
   // A threshold that is NaN is one that no feature passes.
   static TreeNode Branch(float threshold, uint32_t feature, bool missing, uint32_t step) {
-    return {threshold != threshold ? 0 : OrderOf(threshold) + 1,
+    return {threshold != threshold ? kLeastOrder : OrderOf(threshold) + 1,
             step | uint32_t{missing} << kStepBits | feature << (kStepBits + 1)};
   }
   static TreeNode Leaf(int32_t number, uint32_t features) {
-    return {static_cast<uint32_t>(number), features << (kStepBits + 1)};
+    return {number, features << (kStepBits + 1)};
   }
   static TreeNode Leaf(float vote, uint32_t features) {
     return Leaf(std::bit_cast<int32_t>(vote), features);
   }
-  float vote() const { return std::bit_cast<float>(order); }
-  int32_t number() const { return static_cast<int32_t>(order); }
+  int32_t number() const { return order; }
+  // The order beyond which a feature goes to the first child.
+  int32_t threshold() const { return order == kLeastOrder ? order : order - 1; }
   uint32_t step() const { return bits & ((1U << kStepBits) - 1); }
   bool missing() const { return ((bits >> kStepBits) & 1) != 0; }
   uint32_t feature() const { return bits >> (kStepBits + 1); }
@@ -53,6 +55,8 @@ struct Tree {
   int32_t nearest;  // steps from the root to the nearest leaf
   int32_t depth;    // and to the farthest
   int32_t target;   // of kTree
+  // Of one that has masks (tree_masks.h): words of a mask, else 0, and where they begin.
+  int32_t leaves = 0, words = 0, masks = 0;
 };
 
 enum class Votes : int32_t {
@@ -60,6 +64,9 @@ enum class Votes : int32_t {
   kDense,  // a leaf holds its number i and has `targets` weights, one each
   kLists   // votes offsets[i] to offsets[i + 1] of leaf i, each with a target and a weight
 };
+
+// As which of a row's numbers a node with `missing` reads its feature, if it has masks.
+inline int64_t MissingOffset(int64_t features) { return features + 1; }
 
 struct Ensemble {
   std::span<const Tree> trees;
@@ -72,6 +79,7 @@ struct Ensemble {
   int32_t nearest;                   // the least of the trees' `nearest`
   int32_t depth;                     // the greatest of their depths
   int64_t steps;                     // sum of their depths
+  const uint32_t* masks = nullptr;   // of trees that have such
   const float* weights = nullptr;    // of kDense and kLists
   const int32_t* offsets = nullptr;  // of kLists
   const int32_t* listed = nullptr;   // targets of kLists

@@ -4,8 +4,10 @@
 #include <bit>
 #include <cmath>
 #include <random>
+#include <span>
 
 #include "each_target.h"
+#include "kernels/tree_masks.h"
 
 namespace sardonyx {
 namespace {
@@ -18,6 +20,7 @@ struct Forest {
   std::vector<std::vector<std::pair<int32_t, float>>> votes;  // of a node that is a leaf
   std::vector<float> weights;
   std::vector<int32_t> offsets{0}, listed;
+  std::vector<uint32_t> masks;
   Ensemble ensemble{};
 
   Forest(int count, int depth, int64_t features, int64_t targets, Votes kind, bool missing,
@@ -60,6 +63,7 @@ struct Forest {
           }
           offsets.push_back(static_cast<int32_t>(listed.size()));
         }
+        ++tree.leaves;
         tree.nearest = std::min(tree.nearest, level[i]);
         tree.depth = std::max(tree.depth, level[i]);
       }
@@ -77,9 +81,27 @@ struct Forest {
                 by(&Tree::nearest).min.nearest,
                 by(&Tree::depth).max.depth,
                 steps,
+                nullptr,
                 weights.data(),
                 offsets.data(),
                 listed.data()};
+  }
+
+  // Gives masks to each tree of so few leaves, whether they would be faster or not.
+  void AddMasks(int64_t most_leaves) {
+    for (Tree& tree : trees) {
+      if (tree.leaves < 2 || tree.leaves > most_leaves) continue;
+      tree.words = tree.leaves <= 32 ? 1 : tree.leaves <= 64 ? 2 : 4;
+      tree.masks = static_cast<int32_t>(masks.size());
+      masks.resize(masks.size() + MaskNumbers(tree.leaves, tree.words));
+      const int64_t missing = MissingOffset(ensemble.features);
+      WriteMasks(nodes.data() + tree.first, tree.leaves, tree.words, missing,
+                 masks.data() + tree.masks);
+      const auto own = std::span(masks).subspan(tree.masks);
+      const int64_t numbers = missing + (ensemble.missing ? ensemble.features : 0);
+      EXPECT_TRUE(AreMasksSound(own, tree.leaves, tree.words, numbers));
+    }
+    ensemble.masks = masks.data();
   }
 
   double Score(const float* x, int64_t target, double absent) const {
@@ -146,6 +168,48 @@ TEST(Trees, EveryKindOfVote) {
       }
     }
   }
+}
+
+// In place of walks: bits of one word, of two and of four, among trees of which some walk.
+TEST(Trees, Masks) {
+  for (Votes votes : {Votes::kTree, Votes::kDense, Votes::kLists}) {
+    for (bool missing : {false, true}) {
+      for (int64_t targets : {1, 3}) {
+        for (int depth : {1, 4, 6, 8}) {
+          Forest forest(9, depth, 5, targets, votes, missing, 7 + depth);
+          forest.AddMasks(depth == 8 ? 100 : 128);
+          ForEachTarget([&] {
+            for (int64_t rows : {16, 21, 64, 300}) Check(forest, rows, 1, rows == 21);
+            Forest absent = forest;
+            absent.ensemble.trees = absent.trees;
+            absent.ensemble.absent_is_nan = votes != Votes::kDense;
+            Check(absent, 33, 13, false);
+          });
+        }
+      }
+    }
+  }
+}
+
+TEST(Trees, MasksThatAreDamaged) {
+  Forest forest(1, 4, 5, 1, Votes::kTree, false, 8);
+  forest.AddMasks(32);
+  const Tree& tree = forest.trees[0];
+  ASSERT_EQ(tree.words, 1);
+  const auto is_sound = [&](int64_t leaves, int32_t words) {
+    return AreMasksSound(forest.masks, leaves, words, 6);
+  };
+  EXPECT_TRUE(is_sound(tree.leaves, 1));
+  EXPECT_FALSE(is_sound(tree.leaves + 1, 1));
+  EXPECT_FALSE(is_sound(tree.leaves, 2));
+  EXPECT_FALSE(is_sound(tree.leaves, 0));
+  EXPECT_FALSE(is_sound(1, 1));
+  std::swap(forest.masks[1], forest.masks[2]);  // a feature that no row has
+  forest.masks[1] = 6;
+  EXPECT_FALSE(is_sound(tree.leaves, 1));
+  forest.masks[1] = 5;
+  forest.masks[2] = uint32_t{1} << (tree.leaves - 1);  // no leaf may be left
+  EXPECT_FALSE(is_sound(tree.leaves, 1));
 }
 
 TEST(Trees, CutIntoTasks) {

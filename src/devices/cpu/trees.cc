@@ -6,6 +6,7 @@
 
 #include "base/round.h"
 #include "devices/cpu/families.h"
+#include "kernels/tree_masks.h"
 #include "ops/core/tree_nodes.h"
 
 namespace sardonyx::cpu {
@@ -20,10 +21,10 @@ constexpr int64_t kLineNodes = 64 / sizeof(TreeNode);
 int64_t PlacesOf(int64_t nodes) { return RoundUp(nodes + 1, kLineNodes); }
 
 // What the kernel reads, one array behind the other: trees, nodes (from a cache line on), weights,
-// offsets, listed targets.
+// offsets, listed targets, masks.
 struct Packed {
   Votes votes;
-  int32_t trees, nodes, weights, offsets;  // sizes
+  int32_t trees, nodes, weights, offsets, listed, masks;  // sizes
   int64_t steps;
 
   const Tree* tree_data() const { return reinterpret_cast<const Tree*>(this + 1); }
@@ -37,13 +38,23 @@ struct Packed {
     return reinterpret_cast<const int32_t*>(weight_data() + weights);
   }
   const int32_t* listed_data() const { return offset_data() + offsets; }
+  const uint32_t* mask_data() const {
+    return reinterpret_cast<const uint32_t*>(listed_data() + listed);
+  }
 };
+
+// What a tree adds to the estimate of its work; one that has masks takes less than a walk.
+int64_t StepsOf(const Tree& tree) { return tree.words > 0 ? tree.depth / 6 + 1 : tree.depth; }
+
+// Numbers that masks of trees of so many nodes together take at most: of two nodes one is a leaf.
+int64_t MostMasks(int64_t nodes) { return (nodes / 2 + 1) * (3 + kMostMaskWords); }
 
 int64_t PackedBytes(std::span<const Operand> inputs) {
   const int64_t trees = inputs[kTrees].size() / 2;
   return AlignBytes(static_cast<int64_t>(sizeof(Packed)) + trees * int64_t{sizeof(Tree)}) +
          (inputs[kNodes].dims[0] + trees * kLineNodes) * int64_t{sizeof(TreeNode)} +
-         8 * inputs[kWeights].size() + 4 * inputs[kOffsets].size();
+         8 * inputs[kWeights].size() + 4 * inputs[kOffsets].size() +
+         4 * MostMasks(inputs[kNodes].dims[0]);
 }
 
 // Reads the tables of the node, whose constants must all be in memory.
@@ -79,14 +90,27 @@ class Packer {
                static_cast<int32_t>(places),
                static_cast<int32_t>(by_leaf ? weight_count_ : 0),
                static_cast<int32_t>(lists ? leaf_count_ + 1 : 0),
+               static_cast<int32_t>(lists ? weight_count_ : 0),
+               0,
                0};
     auto* trees = const_cast<Tree*>(packed->tree_data());
     auto* nodes = const_cast<TreeNode*>(packed->node_data());
     for (int64_t tree = 0, at = 0; tree < tree_count_; ++tree) {
       trees[tree] = WriteTree(tree, votes, nodes + at);
       trees[tree].first = static_cast<int32_t>(at);
-      packed->steps += trees[tree].depth;
       at += PlacesOf(First(tree + 1) - First(tree));
+    }
+    auto* masks = const_cast<uint32_t*>(packed->mask_data());
+    for (int64_t i = 0; i < tree_count_; ++i) {
+      Tree& tree = trees[i];
+      tree.words = MaskWordsOf(tree.leaves, tree.depth);
+      if (tree.words > 0) {
+        tree.masks = packed->masks;
+        WriteMasks(nodes + tree.first, tree.leaves, tree.words, MissingOffset(features_),
+                   masks + tree.masks);
+        packed->masks += static_cast<int32_t>(MaskNumbers(tree.leaves, tree.words));
+      }
+      packed->steps += StepsOf(tree);
     }
     if (by_leaf) {
       auto* weights = const_cast<float*>(packed->weight_data());
@@ -193,6 +217,7 @@ class Packer {
         continue;
       }
       result.nearest = std::min(result.nearest, level[i]);
+      ++result.leaves;
       if (votes != Votes::kTree) {
         to[places[i]] = TreeNode::Leaf(leaves_[first + i], features_);
         continue;
@@ -214,19 +239,42 @@ class Packer {
   int64_t node_count_, tree_count_, leaf_count_, weight_count_;
 };
 
+// Of a tree that has any: whether rows find what they look for in them, and at their end one of
+// `numbers` leaves, or a vote if that is negative.
+bool AreMasksSound(const Tree& tree, std::span<const uint32_t> masks, int64_t features,
+                   bool has_missing, int64_t numbers) {
+  if (tree.words == 0) return true;
+  const int64_t count = tree.leaves < 2 || tree.leaves > 32 * kMostMaskWords || tree.words < 0 ||
+                                tree.words > kMostMaskWords
+                            ? -1
+                            : MaskNumbers(tree.leaves, tree.words);
+  if (count < 0 || tree.masks < 0 || tree.masks + count > std::ssize(masks)) return false;
+  const auto own = masks.subspan(static_cast<size_t>(tree.masks), static_cast<size_t>(count));
+  const int64_t row_numbers = features + 1 + (has_missing ? features : 0);
+  const auto held = own.last(static_cast<size_t>(tree.leaves));
+  return sardonyx::AreMasksSound(own, tree.leaves, tree.words, row_numbers) &&
+         (numbers < 0 ||
+          std::all_of(
+              held.begin(), held.end(),
+              [&](uint32_t number) { return number < static_cast<uint64_t>(numbers); }));
+}
+
 // Whether rows find nothing but what is there on their way down: the pack may come from a file.
 bool IsSound(const Packed& packed, std::span<const Operand> inputs, int64_t features,
-             int64_t targets) {
+             int64_t targets, bool has_missing) {
   const bool by_leaf = packed.votes != Votes::kTree, lists = packed.votes == Votes::kLists;
   if (packed.votes > Votes::kLists || packed.votes < Votes::kTree ||
       packed.trees != inputs[kTrees].size() / 2 || packed.nodes < inputs[kNodes].dims[0] ||
       packed.nodes > inputs[kNodes].dims[0] + packed.trees * kLineNodes ||
       packed.weights != (by_leaf ? inputs[kWeights].size() : 0) ||
-      packed.offsets != (lists ? inputs[kOffsets].size() : 0)) {
+      packed.offsets != (lists ? inputs[kOffsets].size() : 0) ||
+      packed.listed != (lists ? inputs[kWeights].size() : 0) || packed.masks < 0 ||
+      packed.masks > MostMasks(inputs[kNodes].dims[0])) {
     return false;
   }
   const std::span offsets(packed.offset_data(), static_cast<size_t>(packed.offsets));
-  const std::span listed(packed.listed_data(), static_cast<size_t>(lists ? packed.weights : 0));
+  const std::span listed(packed.listed_data(), static_cast<size_t>(packed.listed));
+  const std::span masks(packed.mask_data(), static_cast<size_t>(packed.masks));
   const auto is_target = [&](int32_t target) { return target >= 0 && target < targets; };
   if (lists && (offsets.empty() || offsets.front() < 0 || offsets.back() > packed.weights ||
                 !std::is_sorted(offsets.begin(), offsets.end()) ||
@@ -244,6 +292,7 @@ bool IsSound(const Packed& packed, std::span<const Operand> inputs, int64_t feat
       return false;
     }
     if (!by_leaf && !is_target(tree.target)) return false;
+    if (!AreMasksSound(tree, masks, features, has_missing, by_leaf ? leaves : -1)) return false;
     const std::span nodes(packed.node_data() + tree.first, static_cast<size_t>(end - tree.first));
     level.assign(nodes.size(), 0);
     for (uint32_t i = 0; i < nodes.size(); ++i) {
@@ -260,7 +309,7 @@ bool IsSound(const Packed& packed, std::span<const Operand> inputs, int64_t feat
         level[i + step] = level[i + step + 1] = level[i] + 1;
       }
     }
-    steps += tree.depth;
+    steps += StepsOf(tree);
   }
   return steps == packed.steps;
 }
@@ -287,12 +336,12 @@ BindResult BindNarrow(const BindRequest& request) {
     }
   }
   const auto pack = request.packs.Get(
-      *request.inputs[kNodes].constant, request.inputs[kNodes].id, "trees by lines",
+      *request.inputs[kNodes].constant, request.inputs[kNodes].id, "trees by lines and masks",
       PackedBytes(request.inputs), [&](const Tensor&, void* to) {
         Packer(request.inputs, attributes.Int("one_vote") != 0, features, targets).Write(to);
       });
   const auto& packed = *static_cast<const Packed*>(pack.get());
-  if (!IsSound(packed, request.inputs, features, targets)) {
+  if (!IsSound(packed, request.inputs, features, targets, attributes.Int("missing") != 0)) {
     Fail(ErrorCode::kInvalidModel, "the packed trees are damaged");
   }
   Ensemble ensemble{
@@ -306,6 +355,7 @@ BindResult BindNarrow(const BindRequest& request) {
       .nearest = std::numeric_limits<int32_t>::max(),
       .depth = 0,
       .steps = packed.steps,
+      .masks = packed.masks > 0 ? packed.mask_data() : nullptr,
       .weights = packed.weight_data(),
       .offsets = packed.offset_data(),
       .listed = packed.listed_data()};

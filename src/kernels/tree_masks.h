@@ -1,0 +1,48 @@
+#pragma once
+// Trees of few leaves without walking down them. A tree's leaves are bits, in such an order that
+// those below a node's second child come before those below its first. Each node whose feature is
+// beyond its threshold removes the leaves of its second child; the first leaf that is left is the
+// one that a walk would end at (QuickScorer: Lucchese et al., SIGIR 2015). Nodes are looked at in
+// any order, none waits for another, and all lanes of a vector look at the same one.
+
+#include <cstdint>
+#include <span>
+
+#include "kernels/trees.h"
+
+namespace sardonyx {
+
+// Rows stand in blocks of so many, interleaved: x[feature * kTreeLanes + row].
+inline constexpr int64_t kTreeLanes = 16;
+
+inline constexpr int32_t kMostMaskWords = 4;
+
+// Makes a block's features, which are floats, their orders (OrderOf); in `again`, if that is given,
+// those of NaN are the least.
+void OrderBlock(int32_t* block, int64_t features, int32_t* again);
+
+// Whether a tree of so many leaves, to which one goes `depth` steps at most, is such: the words of
+// its bits, else 0.
+int32_t MaskWordsOf(int64_t leaves, int64_t depth);
+
+// Numbers of a tree's masks: for each node a threshold, the feature and the words that it removes;
+// and what each leaf holds.
+inline int64_t MaskNumbers(int64_t leaves, int32_t words) {
+  return words == 0 ? 0 : (leaves - 1) * (2 + words) + leaves;
+}
+
+// Writes those of a tree. A node that takes NaN reads the feature `missing` behind its own.
+void WriteMasks(const TreeNode* nodes, int64_t leaves, int32_t words, int64_t missing,
+                uint32_t* to);
+
+// Whether they are such as WriteMasks may have written: rows of `row_numbers` find all that they
+// look for, and end at a leaf.
+bool AreMasksSound(std::span<const uint32_t> masks, int64_t leaves, int32_t words,
+                   int64_t row_numbers);
+
+// What the leaves hold at which the rows of `blocks` blocks arrive, block_numbers apart. Adds them
+// to `sums` as floats if that is given.
+void FindLeaves(const uint32_t* masks, int64_t leaves, int32_t words, const int32_t* x,
+                int64_t block_numbers, int64_t blocks, uint32_t* held, double* sums);
+
+}  // namespace sardonyx
