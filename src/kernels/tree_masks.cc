@@ -17,7 +17,8 @@ namespace sardonyx::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-using D = hn::CappedTag<int32_t, kTreeLanes>;
+using D = hn::CappedTag<uint32_t, kTreeLanes>;
+using Signed = hn::RebindToSigned<D>;
 using V = hn::Vec<D>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
 constexpr int kOfBlock = static_cast<int>(kTreeLanes / kLanes);  // vectors
@@ -31,12 +32,13 @@ HWY_INLINE V FirstBit(const V (&left)[kWords]) {
   for (int w = 1; w < kWords; ++w) {
     const auto is_empty = hn::Eq(word, hn::Zero(d));
     word = hn::IfThenElse(is_empty, left[w], word);
-    base = hn::IfThenElse(is_empty, hn::Set(d, 32 * w), base);
+    base = hn::IfThenElse(is_empty, hn::Set(d, uint32_t{32} * w), base);
   }
   // A single bit as a float has its number as the exponent.
-  const V bit = hn::And(word, hn::Neg(word));
-  const V exponent = hn::ShiftRight<23>(hn::BitCast(d, hn::ConvertTo(hn::RebindToFloat<D>(), bit)));
-  return hn::Add(base, hn::Sub(hn::And(exponent, hn::Set(d, 0xFF)), hn::Set(d, 127)));
+  const V bit = hn::And(word, hn::Sub(hn::Zero(d), word));
+  const auto value = hn::ConvertTo(hn::RebindToFloat<D>(), hn::BitCast(Signed(), bit));
+  const V exponent = hn::And(hn::ShiftRight<23>(hn::BitCast(d, value)), hn::Set(d, 0xFFU));
+  return hn::Add(base, hn::Sub(exponent, hn::Set(d, 127U)));
 }
 
 HWY_INLINE void AddVotes(V held, double* sums) {
@@ -52,17 +54,17 @@ HWY_INLINE void AddVotes(V held, double* sums) {
 
 // kBlocks blocks of rows.
 template <int kWords, int kBlocks>
-HWY_INLINE void Blocks(const uint32_t* masks, int64_t leaves, const int32_t* x,
+HWY_INLINE void Blocks(const uint32_t* masks, int64_t leaves, const uint32_t* x,
                        int64_t block_numbers, uint32_t* held, double* sums) {
   constexpr int kVectors = kBlocks * kOfBlock;
   const D d;
   V left[kVectors][kWords];
 #pragma GCC unroll 32
-  for (int i = 0; i < kVectors * kWords; ++i) left[i / kWords][i % kWords] = hn::Set(d, -1);
-  const auto* node = reinterpret_cast<const int32_t*>(masks);
+  for (int i = 0; i < kVectors * kWords; ++i) left[i / kWords][i % kWords] = hn::Set(d, ~0U);
+  const uint32_t* node = masks;
   for (int64_t i = 1; i < leaves; ++i, node += 2 + kWords) {
     const V threshold = hn::Set(d, node[0]);
-    const int32_t* const from = x + node[1] * kTreeLanes;
+    const uint32_t* const from = x + node[1] * kTreeLanes;
     V removed[kWords];
 #pragma GCC unroll 4
     for (int w = 0; w < kWords; ++w) removed[w] = hn::Set(d, node[2 + w]);
@@ -78,17 +80,17 @@ HWY_INLINE void Blocks(const uint32_t* masks, int64_t leaves, const int32_t* x,
   }
 #pragma GCC unroll 16
   for (int v = 0; v < kVectors; ++v) {
-    const V found = hn::GatherIndex(d, node, FirstBit(left[v]));
+    const V found = hn::GatherIndex(d, node, hn::BitCast(Signed(), FirstBit(left[v])));
     if (sums != nullptr) {
       AddVotes(found, sums + v * kLanes);
     } else {
-      hn::StoreU(found, d, reinterpret_cast<int32_t*>(held) + v * kLanes);
+      hn::StoreU(found, d, held + v * kLanes);
     }
   }
 }
 
 template <int kWords>
-void BlocksOf(const uint32_t* masks, int64_t leaves, const int32_t* x, int64_t block_numbers,
+void BlocksOf(const uint32_t* masks, int64_t leaves, const uint32_t* x, int64_t block_numbers,
               int64_t blocks, uint32_t* held, double* sums) {
   // As many as registers have room for.
   constexpr int kRegisters = HWY_TARGET <= HWY_AVX3 ? 16 : 8;
@@ -106,20 +108,21 @@ void BlocksOf(const uint32_t* masks, int64_t leaves, const int32_t* x, int64_t b
   }
 }
 
-void Find(const uint32_t* masks, int64_t leaves, int32_t words, const int32_t* x,
+void Find(const uint32_t* masks, int64_t leaves, int32_t words, const uint32_t* x,
           int64_t block_numbers, int64_t blocks, uint32_t* held, double* sums) {
   const auto run = words == 1 ? BlocksOf<1> : words == 2 ? BlocksOf<2> : BlocksOf<4>;
   run(masks, leaves, x, block_numbers, blocks, held, sums);
 }
 
-void Order(int32_t* numbers, int64_t count, int32_t* again) {
+void Order(uint32_t* numbers, int64_t count, uint32_t* again) {
   const D d;
   const hn::RebindToFloat<D> df;
   const V most = hn::Set(d, kNaNOrder);
   for (int64_t i = 0; i < count; i += kLanes) {
     const auto x = hn::Add(hn::BitCast(df, hn::LoadU(d, numbers + i)), hn::Zero(df));  // no -0
     const V bits = hn::BitCast(d, x);
-    const V order = hn::Xor(bits, hn::And(hn::ShiftRight<31>(bits), most));
+    const auto sign = hn::BroadcastSignBit(hn::BitCast(Signed(), bits));
+    const V order = hn::Xor(bits, hn::Or(hn::BitCast(d, sign), hn::Set(d, 1U << 31)));
     const auto is_nan = hn::RebindMask(d, hn::IsNaN(x));
     hn::StoreU(hn::IfThenElse(is_nan, most, order), d, numbers + i);
     if (again == nullptr) continue;
@@ -172,7 +175,7 @@ void WriteMasks(const TreeNode* nodes, int64_t leaves, int32_t words, int64_t mi
       return;
     }
     uint32_t* const masks = to + at++ * (2 + words);
-    masks[0] = static_cast<uint32_t>(here.threshold());
+    masks[0] = here.threshold();
     masks[1] = here.feature() + (here.missing() ? static_cast<uint32_t>(missing) : 0);
     open.push_back({node, masks, leaf, false});
   };
@@ -209,11 +212,11 @@ bool AreMasksSound(std::span<const uint32_t> masks, int64_t leaves, int32_t word
   return true;
 }
 
-void OrderBlock(int32_t* block, int64_t features, int32_t* again) {
+void OrderBlock(uint32_t* block, int64_t features, uint32_t* again) {
   HWY_DYNAMIC_DISPATCH(Order)(block, features * kTreeLanes, again);
 }
 
-void FindLeaves(const uint32_t* masks, int64_t leaves, int32_t words, const int32_t* x,
+void FindLeaves(const uint32_t* masks, int64_t leaves, int32_t words, const uint32_t* x,
                 int64_t block_numbers, int64_t blocks, uint32_t* held, double* sums) {
   HWY_DYNAMIC_DISPATCH(Find)(masks, leaves, words, x, block_numbers, blocks, held, sums);
 }

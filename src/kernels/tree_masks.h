@@ -19,7 +19,7 @@ inline constexpr int32_t kMostMaskWords = 4;
 
 // Makes a block's features, which are floats, their orders (OrderOf); in `again`, if that is given,
 // those of NaN are the least.
-void OrderBlock(int32_t* block, int64_t features, int32_t* again);
+void OrderBlock(uint32_t* block, int64_t features, uint32_t* again);
 
 // Whether a tree of so many leaves, to which one goes `depth` steps at most, is such: the words of
 // its bits, else 0.
@@ -42,7 +42,7 @@ bool AreMasksSound(std::span<const uint32_t> masks, int64_t leaves, int32_t word
 
 // What the leaves hold at which the rows of `blocks` blocks arrive, block_numbers apart. Adds them
 // to `sums` as floats if that is given.
-void FindLeaves(const uint32_t* masks, int64_t leaves, int32_t words, const int32_t* x,
+void FindLeaves(const uint32_t* masks, int64_t leaves, int32_t words, const uint32_t* x,
                 int64_t block_numbers, int64_t blocks, uint32_t* held, double* sums);
 
 }  // namespace sardonyx

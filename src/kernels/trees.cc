@@ -57,13 +57,13 @@ int64_t SumBytes(const Grid& grid, int64_t targets) { return AlignBytes(grid.row
 // From the roots `at` down to leaves: one row in as many trees as there are lanes, or as many rows,
 // interleaved (x[feature * kLanes + lane]), in one tree.
 template <bool kMissing, bool kInterleaved>
-void Descend(const TreeNode* nodes, int nearest, int depth, const int32_t* x, uint32_t* at) {
+void Descend(const TreeNode* nodes, int nearest, int depth, const uint32_t* x, uint32_t* at) {
   const auto step = [&] {
     uint32_t moved = 0;
 #pragma GCC unroll 16
     for (int lane = 0; lane < kLanes; ++lane) {
       const TreeNode& node = nodes[at[lane]];
-      const int32_t value = x[kInterleaved ? node.feature() * kLanes + lane : node.feature()];
+      const uint32_t value = x[kInterleaved ? node.feature() * kLanes + lane : node.feature()];
       uint32_t next = at[lane] + node.step();
       bool second = value < node.order;
       if constexpr (kMissing) second |= node.missing() & (value == kNaNOrder);
@@ -105,7 +105,7 @@ struct Tally {
 };
 
 template <bool kMissing>
-void FewRows(const Ensemble& ensemble, std::span<const Tree> trees, const int32_t* x,
+void FewRows(const Ensemble& ensemble, std::span<const Tree> trees, const uint32_t* x,
              int64_t row_floats, int64_t rows, double* sums) {
   const Tally tally{ensemble};
   const bool one_sum =
@@ -137,7 +137,7 @@ void FewRows(const Ensemble& ensemble, std::span<const Tree> trees, const int32_
 
 // What the leaves hold at which `rows` rows arrive, a multiple of kLanes.
 template <bool kMissing>
-void WalkBlocks(const Ensemble& ensemble, const Tree& tree, const int32_t* x, int64_t row_floats,
+void WalkBlocks(const Ensemble& ensemble, const Tree& tree, const uint32_t* x, int64_t row_floats,
                 int64_t rows, uint32_t* held) {
   for (int64_t row = 0; row < rows; row += kLanes) {
     uint32_t* const at = held + row;
@@ -151,7 +151,7 @@ void WalkBlocks(const Ensemble& ensemble, const Tree& tree, const int32_t* x, in
 
 // Some trees at a time, which stay in the cache while all rows, a multiple of kLanes, go down them.
 template <bool kMissing>
-void ManyRows(const Ensemble& ensemble, std::span<const Tree> trees, const int32_t* x,
+void ManyRows(const Ensemble& ensemble, std::span<const Tree> trees, const uint32_t* x,
               int64_t row_floats, int64_t rows, double* sums) {
   const Tally tally{ensemble};
   constexpr int64_t kTogether = 8 * kLanes;  // rows that look at the masks of a tree
@@ -162,9 +162,14 @@ void ManyRows(const Ensemble& ensemble, std::span<const Tree> trees, const int32
     do {
       ++last;
     } while (last < trees.size() && trees[last].first < limit);
-    for (int64_t row = 0; row < rows; row += kTogether) {
-      const int64_t count = std::min(kTogether, rows - row);
-      for (const Tree& tree : trees.subspan(first, last - first)) {
+    const auto group = trees.subspan(first, last - first);
+    // Those that walk come back to their features, which stay in the cache beside the trees.
+    const bool walks =
+        std::any_of(group.begin(), group.end(), [](const Tree& tree) { return tree.words == 0; });
+    const int64_t together = walks ? kLanes : kTogether;
+    for (int64_t row = 0; row < rows; row += together) {
+      const int64_t count = std::min(together, rows - row);
+      for (const Tree& tree : group) {
         uint32_t held[kTogether];
         if (tree.words > 0) {
           FindLeaves(ensemble.masks + tree.masks, tree.leaves, tree.words, x + row * row_floats,
@@ -183,7 +188,7 @@ void ManyRows(const Ensemble& ensemble, std::span<const Tree> trees, const int32
 
 // The order of rows' features, with NaN behind the last.
 void CopyRows(const float* x, int64_t stride, int64_t rows, int64_t features, int64_t row_floats,
-              int32_t* to) {
+              uint32_t* to) {
   for (int64_t row = 0; row < rows; ++row, x += stride, to += row_floats) {
     for (int64_t f = 0; f < features; ++f) to[f] = OrderOf(x[f]);
     to[features] = kNaNOrder;
@@ -193,7 +198,7 @@ void CopyRows(const float* x, int64_t stride, int64_t rows, int64_t features, in
 // The same of rows that go down side by side, interleaved; behind it, if rows have room for that,
 // the features once more, where a NaN is least.
 void InterleaveRows(const float* x, int64_t stride, int64_t rows, int64_t features,
-                    int64_t row_floats, int32_t* to) {
+                    int64_t row_floats, uint32_t* to) {
   for (int64_t row = 0; row < rows;
        row += kLanes, x += kLanes * stride, to += kLanes * row_floats) {
     TransposeMatrix(x, stride, to, kLanes, features, kLanes);
@@ -226,9 +231,9 @@ void ScoreTrees(const Ensemble& ensemble, const float* x, int64_t stride, int64_
     const auto trees =
         ensemble.trees.subspan(tree, std::min<int64_t>(grid.trees, ensemble.trees.size() - tree));
     const ScratchSlots::Lease copy(copies);
-    auto* copied = reinterpret_cast<int32_t*>(copy.floats());
+    auto* copied = reinterpret_cast<uint32_t*>(copy.floats());
     const int64_t many = count / kLanes * kLanes, few = count - many;
-    int32_t* rest = copied + many * grid.row_floats;
+    uint32_t* rest = copied + many * grid.row_floats;
     InterleaveRows(x + row * stride, stride, many, ensemble.features, grid.row_floats, copied);
     CopyRows(x + (row + many) * stride, stride, few, ensemble.features, grid.row_floats, rest);
     double* sums = all_sums + task * sum_count;

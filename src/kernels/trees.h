@@ -15,11 +15,12 @@ namespace sardonyx {
 
 // Integers in the order of the floats: to compare them and count on the outcome takes two
 // instructions. A NaN is greater than all: it is at most no threshold.
-constexpr int32_t kNaNOrder = std::numeric_limits<int32_t>::max();
-constexpr int32_t kLeastOrder = std::numeric_limits<int32_t>::min();  // of no float
-inline int32_t OrderOf(float x) {
-  const auto bits = std::bit_cast<int32_t>(x + 0.0F);  // no -0
-  return x != x ? kNaNOrder : bits ^ ((bits >> 31) & kNaNOrder);
+constexpr uint32_t kNaNOrder = std::numeric_limits<uint32_t>::max();
+constexpr uint32_t kLeastOrder = 0;  // of no float
+inline uint32_t OrderOf(float x) {
+  constexpr uint32_t kSign = 1U << 31;
+  const auto bits = std::bit_cast<uint32_t>(x + 0.0F);  // no -0
+  return x != x ? kNaNOrder : bits ^ ((bits & kSign) != 0 ? kNaNOrder : kSign);
 }
 
 // From a node one goes `step` nodes on, and one more if the feature's order is below the node's,
@@ -27,7 +28,7 @@ inline int32_t OrderOf(float x) {
 // the node says so). A leaf has a step of 0 and asks for the feature behind the last one, which is
 // always NaN: whoever steps on stays there. It holds its vote or its number in place of the order.
 struct TreeNode {
-  int32_t order;
+  uint32_t order;
   uint32_t bits;
 
   static constexpr int kFeatureBits = 11, kStepBits = 20;
@@ -37,14 +38,14 @@ struct TreeNode {
             step | uint32_t{missing} << kStepBits | feature << (kStepBits + 1)};
   }
   static TreeNode Leaf(int32_t number, uint32_t features) {
-    return {number, features << (kStepBits + 1)};
+    return {static_cast<uint32_t>(number), features << (kStepBits + 1)};
   }
   static TreeNode Leaf(float vote, uint32_t features) {
     return Leaf(std::bit_cast<int32_t>(vote), features);
   }
-  int32_t number() const { return order; }
+  int32_t number() const { return static_cast<int32_t>(order); }
   // The order beyond which a feature goes to the first child.
-  int32_t threshold() const { return order == kLeastOrder ? order : order - 1; }
+  uint32_t threshold() const { return order == kLeastOrder ? order : order - 1; }
   uint32_t step() const { return bits & ((1U << kStepBits) - 1); }
   bool missing() const { return ((bits >> kStepBits) & 1) != 0; }
   uint32_t feature() const { return bits >> (kStepBits + 1); }
