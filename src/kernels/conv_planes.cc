@@ -171,9 +171,7 @@ HWY_INLINE void FillLine(const ConvShape& s, const float* x, int64_t start, int6
   if (stride == 3) return FillPhases<3>(x, low, high, blocks, to);
   if (stride == 4) return FillPhases<4>(x, low, high, blocks, to);
   float* const line = stride == 1 ? to : straight;
-  ClearLine(line, line + low);
-  ClearLine(line + high, line + blocks.line - blocks.lead * stride);
-  CopyLine(x, high - low, line + low);
+  CopyPadded(x, low, high, line, line + blocks.line - blocks.lead * stride);
   if (stride == 1) return;
   for (int64_t i = 0; i < count; ++i) to[i % stride * blocks.phase + i / stride] = line[i];
 }

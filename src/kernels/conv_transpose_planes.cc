@@ -124,9 +124,7 @@ int64_t SeePlanes(const ConvShape& s, const TransposedLines& lines, SeenInput* p
 HWY_INLINE void Fill(const float* x, int64_t in, int64_t start, int64_t count, float* to) {
   const int64_t low = std::clamp<int64_t>(-start, 0, count);
   const int64_t high = std::clamp<int64_t>(in - start, low, count);
-  ClearLine(to, to + low);
-  CopyLine(x + start + low, high - low, to + low);
-  ClearLine(to + high, to + count);
+  CopyPadded(x + start + low, low, high, to, to + count);
 }
 
 // kV vectors of each of kP phases of as many taps, `ld` floats apart, from `column` on.

@@ -43,6 +43,14 @@ HWY_INLINE void CopyLine(const float* from, int64_t count, float* to) {
   hn::StoreU(hn::LoadU(d, last), d, last_to);
 }
 
+// Columns [low, high) of `to` are those at x; those before, and behind up to `end` or a vector
+// further, are padding.
+HWY_INLINE void CopyPadded(const float* x, int64_t low, int64_t high, float* to, const float* end) {
+  ClearLine(to, to + low);
+  CopyLine(x, high - low, to + low);
+  ClearLine(to + high, end);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace sardonyx
 HWY_AFTER_NAMESPACE();

@@ -8,8 +8,6 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <bit>
-#include <limits>
 #include <vector>
 
 HWY_BEFORE_NAMESPACE();

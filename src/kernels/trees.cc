@@ -80,6 +80,11 @@ void Descend(const TreeNode* nodes, int nearest, int depth, const uint32_t* x, u
   }
 }
 
+// Whether each leaf adds a vote to the one sum of a row.
+bool HasOneSum(const Ensemble& ensemble) {
+  return ensemble.votes == Votes::kTree && ensemble.targets == 1 && !ensemble.absent_is_nan;
+}
+
 // Sums of one row.
 struct Tally {
   const Ensemble& ensemble;
@@ -108,8 +113,7 @@ template <bool kMissing>
 void FewRows(const Ensemble& ensemble, std::span<const Tree> trees, const uint32_t* x,
              int64_t row_floats, int64_t rows, double* sums) {
   const Tally tally{ensemble};
-  const bool one_sum =
-      ensemble.votes == Votes::kTree && ensemble.targets == 1 && !ensemble.absent_is_nan;
+  const bool one_sum = HasOneSum(ensemble);
   for (size_t first = 0; first < trees.size(); first += kLanes) {
     const auto group = trees.subspan(first, std::min<size_t>(kLanes, trees.size() - first));
     for (int64_t row = 0; row < rows; ++row) {
@@ -155,8 +159,7 @@ void ManyRows(const Ensemble& ensemble, std::span<const Tree> trees, const uint3
               int64_t row_floats, int64_t rows, double* sums) {
   const Tally tally{ensemble};
   constexpr int64_t kTogether = 8 * kLanes;  // rows that look at the masks of a tree
-  const bool one_sum =
-      ensemble.votes == Votes::kTree && ensemble.targets == 1 && !ensemble.absent_is_nan;
+  const bool one_sum = HasOneSum(ensemble);
   for (size_t first = 0, last = 0; first < trees.size(); first = last) {
     const int64_t limit = trees[first].first + kTreeBytes / int64_t{sizeof(TreeNode)};
     do {

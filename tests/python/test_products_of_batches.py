@@ -71,3 +71,21 @@ def test_windows_of_an_image(tmp_path):
     expected = x.transpose(0, 1, 3, 2, 4, 5) @ weights
     np.testing.assert_array_equal(session.run({"x": x})["y"], expected)
     assert "reference" not in session.explain({"x": x.shape}).split("passes")[0]
+
+
+def test_results_of_no_elements_run_nothing():
+    model = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("MatMul", ["x", "w"], ["y"])],
+            "empty",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 3])],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])],
+            [numpy_helper.from_array(np.ones((3, 4), np.float32), "w")],
+        ),
+        opset_imports=[helper.make_opsetid("", 21)],
+        ir_version=10,
+    )
+    session = sardonyx.load(model)
+    with session.profile() as profile:
+        assert session.run({"x": np.zeros((0, 3), np.float32)})["y"].shape == (0, 4)
+    assert {step.implementation for step in profile.steps()} == {"nothing"}
