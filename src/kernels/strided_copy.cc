@@ -292,7 +292,7 @@ StridedCopyPlan PrepareStridedCopy(std::span<const int64_t> dims,
   const int64_t size = plan.dims[std::max(0, plan.rank - 2)].size;
   plan.chunk = std::clamp<int64_t>(kChunkBytes / row_bytes, 1, size);
   if (plan.method == Method::kTranspose) {
-    const int64_t most = plan.dims[plan.rank - 1].size <= 8 ? 256 : 64;
+    const int64_t most = row_bytes <= 32 ? 256 : 64;
     plan.chunk = CeilDiv(size, CeilDiv(size, most));
   }
   const int64_t tasks = TasksForBytes(bytes);

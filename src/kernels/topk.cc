@@ -17,7 +17,6 @@
 #include "base/round.h"
 #include "kernels/scratch_slots.h"
 #include "kernels/slices.h"
-#include "kernels/tile_loop.h"
 #include "kernels/topk_loops.h"
 #include "kernels/transpose.h"
 
@@ -25,21 +24,45 @@ HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
 namespace {
 
+namespace hn = hwy::HWY_NAMESPACE;
+
+// WithOrder's numbers, `infinity` being the bits of that for floats. Floats are compared as signed
+// integers: their magnitude is one, and negative ones are its negative.
+template <class D, typename U = hn::TFromD<D>>
+HWY_INLINE hn::Vec<D> Ordered(D d, hn::Vec<D> bits, bool is_float, U infinity, U offset) {
+  if (!is_float) return hn::Xor(bits, hn::Set(d, offset));
+  if constexpr (sizeof(U) > 1) {
+    const hn::RebindToSigned<D> ds;
+    const auto number = hn::BitCast(ds, bits);
+    const auto negative = hn::BroadcastSignBit(number);
+    const auto magnitude = hn::AndNot(hn::SignBit(ds), number);
+    const auto ordered = hn::Xor(hn::Sub(hn::Xor(magnitude, negative), negative), hn::SignBit(ds));
+    const auto nan = hn::Gt(magnitude, hn::BitCast(ds, hn::Set(d, infinity)));
+    return hn::BitCast(d, hn::Or(ordered, hn::VecFromMask(ds, nan)));
+  }
+  return bits;
+}
+
 // to[r, c] = bits that compare, unsigned, as the elements from[r * step + c] do, inverted by
 // `flip`.
 template <typename U>
 void Order(const U* from, int64_t step, int64_t rows, int64_t columns, OrderedBits order, U flip,
            U* to) {
-  WithOrder<U>(order, [&](auto ordered) {
-    if (columns == 1) {
-      for (int64_t r = 0; r < rows; ++r) to[r] = static_cast<U>(ordered(from[r * step]) ^ flip);
-      return;
-    }
+  const hn::CappedTag<U, kTopKLines> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t whole = columns / lanes * lanes;
+  const bool is_float = order != OrderedBits::kUnsigned && order != OrderedBits::kSigned;
+  WithOrder<U>(order, [&](auto ordered) HWY_ATTR {
+    const U offset = ordered(U{0}), infinity = InfinityOf<U>(order);
     for (int64_t r = 0; r < rows; ++r) {
       const U* row = from + r * step;
       U* out = to + r * columns;
-      SARDONYX_TILE_LOOP
-      for (int64_t c = 0; c < columns; ++c) out[c] = static_cast<U>(ordered(row[c]) ^ flip);
+      int64_t c = 0;
+      for (; c < whole; c += lanes) {
+        const auto bits = Ordered(d, hn::LoadU(d, row + c), is_float, infinity, offset);
+        hn::StoreU(hn::Xor(bits, hn::Set(d, flip)), d, out + c);
+      }
+      for (; c < columns; ++c) out[c] = static_cast<U>(ordered(row[c]) ^ flip);
     }
   });
 }
@@ -48,7 +71,6 @@ void Order(const U* from, int64_t step, int64_t rows, int64_t columns, OrderedBi
 // one above `least`; a place at or behind n - kBlock if none has.
 template <typename U>
 int64_t NextBlock(const U* line, int64_t begin, int64_t n, U least) {
-  namespace hn = hwy::HWY_NAMESPACE;
   const hn::CappedTag<U, kTopKBlock> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto bound = hn::Set(d, least);
@@ -67,7 +89,6 @@ int64_t NextBlock(const U* line, int64_t begin, int64_t n, U least) {
 template <typename U>
 void SelectColumns(const U* x, int64_t step, int64_t n, int64_t columns, int64_t k,
                    OrderedBits order, U flip, U* places) {
-  namespace hn = hwy::HWY_NAMESPACE;
   const hn::CappedTag<U, kTopKLines> d;
   using V = hn::Vec<decltype(d)>;
   constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(d)), kRows = 32;

@@ -25,8 +25,8 @@ HWY_INLINE void InterleaveHalves(D d, const V (&from)[kRows], V (&to)[kRows]) {
   }
 }
 
-// Transposes the square block that the rows have in each of their 128 bits: interleaving row i with
-// row i + N / 2, log2(N) times, does.
+// Transposes the block that the rows have in each of their 128 bits: interleaving row i with row
+// i + N / 2, log2(N) times, does. Of a block that is not square, the columns follow each other.
 template <class D, class V, size_t kRows>
 HWY_INLINE void TransposeRows(D d, V (&rows)[kRows]) {
   V other[kRows];
@@ -48,6 +48,24 @@ HWY_INLINE hn::Vec<D> LoadBlocks(D d, const T* from, int64_t stride) {
     const hn::Half<D> half;
     return hn::Combine(d, LoadBlocks(half, from + kBlocks * stride, stride),
                        LoadBlocks(half, from, stride));
+  }
+}
+
+// What a block has of two rows goes to both.
+template <bool kTwoRows, class D, typename T = hn::TFromD<D>>
+HWY_INLINE void StoreBlocks(D d, hn::Vec<D> v, T* to, int64_t stride) {
+  constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
+  if constexpr (kLanes * sizeof(T) == 16 && kTwoRows) {
+    const hn::Half<D> half;
+    hn::StoreU(hn::LowerHalf(half, v), half, to);
+    hn::StoreU(hn::UpperHalf(half, v), half, to + stride);
+  } else if constexpr (kLanes * sizeof(T) == 16) {
+    hn::StoreU(v, d, to);
+  } else {
+    constexpr int64_t kRows = kLanes / 2;  // in a half
+    const hn::Half<D> half;
+    StoreBlocks<kTwoRows>(half, hn::LowerHalf(half, v), to, stride);
+    StoreBlocks<kTwoRows>(half, hn::UpperHalf(half, v), to + kRows * stride, stride);
   }
 }
 
@@ -148,6 +166,54 @@ HWY_INLINE bool TransposeTiles(D d, const T* in, int64_t in_stride, T* out, int6
   return true;
 }
 
+// kColumns planes of as many elements as d has lanes to pixels: those of 128 bits, or two of 64
+// bits that lie side by side.
+template <int64_t kColumns, class D, typename T = hn::TFromD<D>>
+HWY_INLINE void InterleaveStrip(D d, const T* in, int64_t in_stride, T* out, int64_t out_stride) {
+  constexpr int64_t kStrip = 16 / sizeof(T);
+  hn::Vec<D> v[kColumns];
+#pragma GCC unroll 16
+  for (int64_t k = 0; k < kColumns; ++k) v[k] = hn::LoadU(d, in + k * in_stride);
+  TransposeRows(d, v);
+#pragma GCC unroll 16
+  for (int64_t k = 0; k < kColumns; ++k) {
+    T* const to = out + k * (kStrip / kColumns) * out_stride;
+    if (kColumns < kStrip && out_stride > kColumns) {
+      StoreBlocks<true>(d, v[k], to, out_stride);
+    } else {
+      StoreBlocks<false>(d, v[k], to, out_stride);
+    }
+  }
+}
+
+// Planes to pixels of bytes by strips of 16 and 8, for fewer columns than a vector has lanes: whole
+// vectors are read, and their blocks stored. False for others.
+template <class D, typename T>
+HWY_INLINE bool TransposeStrips(D d, const T* in, int64_t in_stride, T* out, int64_t out_stride,
+                                int64_t rows, int64_t cols) {
+  constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D())), kStrip = 16 / sizeof(T);
+  constexpr int64_t kHalf = kStrip / 2;
+  if (rows < kLanes || (cols < kStrip && cols != kHalf)) return false;
+  for (int64_t next = 0; next < rows; next += kLanes) {
+    const int64_t i = std::min(next, rows - kLanes);
+    const T* from = in + i;
+    T* to = out + i * out_stride;
+    int64_t j = 0;
+    for (; j + kStrip <= cols; j += kStrip) {
+      InterleaveStrip<kStrip>(d, from + j * in_stride, in_stride, to + j, out_stride);
+    }
+    if (j == cols) continue;
+    if (cols - j > kHalf) {
+      j = cols - kStrip;
+      InterleaveStrip<kStrip>(d, from + j * in_stride, in_stride, to + j, out_stride);
+    } else {
+      j = cols - kHalf;
+      InterleaveStrip<kHalf>(d, from + j * in_stride, in_stride, to + j, out_stride);
+    }
+  }
+  return true;
+}
+
 // Matrices of fewer rows or columns than 128 bits have elements: blocks that reach beyond them.
 // False for others.
 template <typename T>
@@ -215,6 +281,13 @@ HWY_INLINE void TransposeOf(const void* in_matrix, int64_t in_stride, void* out_
   if (std::min(rows, cols) <= 4) {
     if (planes(hn::CappedTag<T, (sizeof(T) == 4 ? 64 : 16) / sizeof(T)>())) return;
     if (sizeof(T) == 4 && planes(hn::CappedTag<T, 4>())) return;
+  }
+  if constexpr (sizeof(T) == 1) {
+    const hn::ScalableTag<T> whole;
+    if (cols < static_cast<int64_t>(hn::Lanes(whole)) &&
+        TransposeStrips(whole, in, in_stride, out, out_stride, rows, cols)) {
+      return;
+    }
   }
   const auto tiles = [&](auto d) HWY_ATTR {
     return TransposeTiles(d, in, in_stride, out, out_stride, rows, cols);
