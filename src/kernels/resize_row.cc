@@ -8,6 +8,7 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -176,17 +177,27 @@ HWY_INLINE void SpreadPixels(const ResizeTable& table, const T* in, T* out, int6
     }
   };
   int64_t o = 0;
-  if (table.repeat > 0 && lanes % table.repeat == 0 && table.in >= lanes) {
-    // Every vector is spread alike.
-    const auto spread = hn::IndicesFromVec(d, hn::LoadU(di, index));
-    const int64_t step = lanes / table.repeat, end = (table.in - lanes) / step * step + step;
+  const uint32_t repeat = static_cast<uint32_t>(table.repeat);
+  if (std::has_single_bit(repeat) && repeat <= lanes && table.in >= lanes) {
+    // Every vector is spread alike; the last of them read the end of the row.
+    const auto spread = hn::LoadU(di, index);
+    const auto indices = hn::IndicesFromVec(d, spread);
+    const int64_t step = lanes >> std::countr_zero(repeat), whole = table.in - lanes;
     for (int64_t row = 0; row < rows; ++row) {
       T* const to = out + row * table.out;
-      for (int64_t i = 0; i < end; i += step) {
-        hn::StoreU(hn::TableLookupLanes(hn::LoadU(d, in + i), spread), d, to + i * table.repeat);
+      int64_t i = 0;
+      for (; i <= whole; i += step) {
+        hn::StoreU(hn::TableLookupLanes(hn::LoadU(d, in + i), indices), d, to + i * repeat);
+      }
+      for (; i < table.in; i += step) {
+        const int64_t at = std::min(i, table.in - step);
+        const auto behind = hn::Add(spread, hn::Set(di, static_cast<int32_t>(at - whole)));
+        const auto pixels =
+            hn::TableLookupLanes(hn::LoadU(d, in + whole), hn::IndicesFromVec(d, behind));
+        hn::StoreU(pixels, d, to + at * repeat);
       }
     }
-    o = end * table.repeat;
+    return;
   }
   for (; o + lanes <= table.out; o += lanes) {
     // The last of them read the end of the row.
