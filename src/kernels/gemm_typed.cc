@@ -119,30 +119,35 @@ constexpr std::array<TileFunction<T>, kRows> TilesOf(std::integer_sequence<int, 
   return {&Tile<kMinusOne + 1, T>...};
 }
 
+// Some rows at a time, for all panels: what is stored lies in few pages, and goes onwards.
 template <typename T>
 void Multiply(const TypedPart& x) {
   static constexpr auto kTiles = TilesOf<T>(std::make_integer_sequence<int, kRows>());
-  constexpr int64_t kWidth = WidthOf<T>();
-  for (int64_t n = x.n0; n < x.n1; n += kWidth) {
-    const int64_t columns = std::min(kWidth, x.n - n);
-    int64_t k0 = 0;
-    do {
-      const int64_t kc = std::min(kDepth, x.k - k0);
-      const bool in_place = x.b != nullptr && columns == kWidth;
-      const int64_t b_row = in_place ? x.b_row : kWidth;
-      const T* b = in_place ? static_cast<const T*>(x.b) + n + k0 * b_row
-                            : static_cast<const T*>(x.packed) + n * x.k + k0 * b_row;
-      const T* a = static_cast<const T*>(x.a) + k0 * x.a_column;
-      T* c = static_cast<T*>(x.c) + n;
-      // Rows are spread evenly over the tiles, which keeps the last one from being thin.
-      const int64_t rows = x.m1 - x.m0, tiles = CeilDiv(rows, kRows);
-      for (int64_t t = 0; t < tiles; ++t) {
-        const int64_t m = x.m0 + rows * t / tiles, end = x.m0 + rows * (t + 1) / tiles;
-        kTiles[end - m - 1](kc, a + m * x.a_row, x.a_row, x.a_column, b, b_row, c + m * x.ldc,
-                            x.ldc, columns, k0 > 0);
-      }
-      k0 += kc;
-    } while (k0 < x.k);
+  constexpr int64_t kWidth = WidthOf<T>(), kRowsTogether = 48;
+  const int64_t all = x.m1 - x.m0, blocks = CeilDiv(all, kRowsTogether);
+  for (int64_t block = 0; block < blocks; ++block) {
+    const int64_t first = x.m0 + all * block / blocks;
+    const int64_t rows = x.m0 + all * (block + 1) / blocks - first, tiles = CeilDiv(rows, kRows);
+    for (int64_t n = x.n0; n < x.n1; n += kWidth) {
+      const int64_t columns = std::min(kWidth, x.n - n);
+      int64_t k0 = 0;
+      do {
+        const int64_t kc = std::min(kDepth, x.k - k0);
+        const bool in_place = x.b != nullptr && columns == kWidth;
+        const int64_t b_row = in_place ? x.b_row : kWidth;
+        const T* b = in_place ? static_cast<const T*>(x.b) + n + k0 * b_row
+                              : static_cast<const T*>(x.packed) + n * x.k + k0 * b_row;
+        const T* a = static_cast<const T*>(x.a) + k0 * x.a_column;
+        T* c = static_cast<T*>(x.c) + n;
+        // Rows are spread evenly over the tiles, which keeps the last one from being thin.
+        for (int64_t t = 0; t < tiles; ++t) {
+          const int64_t m = first + rows * t / tiles, end = first + rows * (t + 1) / tiles;
+          kTiles[end - m - 1](kc, a + m * x.a_row, x.a_row, x.a_column, b, b_row, c + m * x.ldc,
+                              x.ldc, columns, k0 > 0);
+        }
+        k0 += kc;
+      } while (k0 < x.k);
+    }
   }
 }
 

@@ -403,31 +403,64 @@ HWY_INLINE void JoinThree(const T* from, int64_t a, int64_t b, T* to, int64_t co
   }
 }
 
-// to[0:count] = from[0:count], and what no maximum sees up to the end of the last vector.
+// to[i] = sum of from[i + k * step] over k < kernel, times inverse[i] if kScales, in whole vectors;
+// `to` may be `from`.
+template <bool kScales, int kTaps, typename T>
+HWY_INLINE void SumTaps(const T* from, int64_t kernel, int64_t step, const T* inverse, T* to,
+                        int64_t count) {
+  const hn::ScalableTag<T> d;
+  const int64_t taps = kTaps > 0 ? kTaps : kernel;
+  for (int64_t i = 0; i < count; i += static_cast<int64_t>(hn::Lanes(d))) {
+    auto sum = hn::LoadU(d, from + i);
+#pragma GCC unroll 3
+    for (int64_t k = 1; k < taps; ++k) sum = hn::Add(sum, hn::LoadU(d, from + i + k * step));
+    if constexpr (kScales) sum = hn::Mul(sum, hn::LoadU(d, inverse + i));
+    hn::StoreU(sum, d, to + i);
+  }
+}
+template <bool kScales, typename T>
+HWY_INLINE void Sum(const T* from, int64_t kernel, int64_t step, const T* inverse, T* to,
+                    int64_t count) {
+  if (kernel == 3) return SumTaps<kScales, 3>(from, 3, step, inverse, to, count);
+  SumTaps<kScales, 0>(from, kernel, step, inverse, to, count);
+}
+
+// to[0:count] = from[0:count], and `neutral` up to the end of the last vector.
 template <typename T>
-HWY_INLINE void CopyRow(const T* from, int64_t count, T* to) {
+HWY_INLINE void CopyRow(const T* from, int64_t count, T* to, T neutral) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) hn::StoreU(hn::LoadU(d, from + i), d, to + i);
   if (i == count) return;
   const auto part = hn::FirstN(d, static_cast<size_t>(count - i));
-  hn::StoreU(hn::IfThenElse(part, hn::LoadU(d, from + i), hn::Set(d, kLeast<T>)), d, to + i);
+  hn::StoreU(hn::IfThenElse(part, hn::LoadU(d, from + i), hn::Set(d, neutral)), d, to + i);
 }
 
-// Images [begin, end), as many at a time as fit into a buffer, by steps of 1: the maxima of up to
-// 3, 9 ... neighbours of all of the padded images, down and then across. Rows go in and out in
-// whole vectors: what these have beyond a row is written over by the next one.
-template <typename T>
+// Images [begin, end), as many at a time as fit into a buffer, by steps of 1: sums, or the maxima
+// of up to 3, 9 ... neighbours, of all of the padded images, down and then across. Rows go in and
+// out in whole vectors: what these have beyond a row is written over by the next one.
+template <PlanePool kKind, typename T>
 void SmallPlanes(const PoolShape& shape, const void* x_in, void* y_in, int64_t begin, int64_t end) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t height = PoolReach(shape, 1), width = PoolReach(shape, 2);
   const int64_t in = shape.in[2], out = shape.out[2], most = kPoolColumns / (height * width);
   constexpr int64_t kSlack = 2 * HWY_MAX_BYTES / sizeof(T);
+  constexpr T kNeutral = kKind == PlanePool::kMax ? kLeast<T> : T{0};
+  constexpr bool kPadded = kKind == PlanePool::kAverageWithPad;
   T planes[kPoolColumns + kSlack], joined[kPoolColumns + kSlack], made[kPoolColumns + kSlack];
+  T counts[kPoolColumns + kSlack], inverse[kPoolColumns + kSlack];
+  T inverse_of = static_cast<T>(-1);  // rows that `inverse` is of
   const int64_t filled = std::min(most, end - begin) * height * width + lanes;
-  for (int64_t i = 0; i < filled; i += lanes) hn::StoreU(hn::Set(d, kLeast<T>), d, planes + i);
+  for (int64_t i = 0; i < filled; i += lanes) hn::StoreU(hn::Set(d, kNeutral), d, planes + i);
+  if constexpr (kKind != PlanePool::kMax) {
+    std::fill_n(counts, RoundUp(out, lanes), T{0});
+    for (int64_t o = 0; o < out; ++o) {
+      const PoolSpan along(shape, 2, o);
+      counts[o] = static_cast<T>(kPadded ? along.padded : along.count);
+    }
+  }
   const T* x = static_cast<const T*>(x_in) + begin * shape.in[1] * in;
   const T* const x_end = static_cast<const T*>(x_in) + shape.batch * shape.in[1] * in;
   T* y = static_cast<T*>(y_in) + begin * shape.out[1] * out;
@@ -438,27 +471,44 @@ void SmallPlanes(const PoolShape& shape, const void* x_in, void* y_in, int64_t b
       T* to = planes + (image * height + shape.pad_begin[1]) * width + shape.pad_begin[2];
       for (int64_t row = 0; row < shape.in[1]; ++row, x += in, to += width) {
         if (x_end - x >= RoundUp(in, lanes)) {
-          CopyRow(x, in, to);
+          CopyRow(x, in, to, kNeutral);
         } else {
           std::copy_n(x, in, to);
-          std::fill_n(to + in, width - in, kLeast<T>);
+          std::fill_n(to + in, width - in, kNeutral);
         }
       }
     }
     const T* from = planes;
+    const int64_t filled_now = images * height * width;
+    if constexpr (kKind != PlanePool::kMax) {
+      const int64_t step = shape.dilation[1] * width;
+      Sum<false>(from, shape.kernel[1], step, inverse, joined,
+                 filled_now - (shape.kernel[1] - 1) * step);
+      for (int64_t image = 0; image < images; ++image) {
+        from = joined + image * height * width;
+        for (int64_t row = 0; row < shape.out[1]; ++row, from += width, y += out) {
+          const PoolSpan left(shape, 1, row);
+          const T rows = static_cast<T>(kPadded ? left.padded : left.count);
+          if (rows != inverse_of) Invert(inverse_of = rows, counts, out, inverse);
+          const bool straight = y_end - y >= RoundUp(out, lanes);
+          Sum<true>(from, shape.kernel[2], shape.dilation[2], inverse, straight ? y : made, out);
+          if (!straight) std::copy_n(made, out, y);
+        }
+      }
+      continue;
+    }
     const auto join = [&](int axis, int64_t step, auto&& last) HWY_ATTR {
       const int64_t kernel = shape.kernel[axis];
       for (int64_t count = 1;; count *= 3) {
         const int64_t a = std::min(count, kernel - count) * step;
         const int64_t b = std::min(2 * count, kernel - count) * step;
         if (3 * count >= kernel) return last(a, b);
-        JoinThree(from, a, b, joined, images * height * width - b);
+        JoinThree(from, a, b, joined, filled_now - b);
         from = joined;
       }
     };
-    join(1, shape.dilation[1] * width, [&](int64_t a, int64_t b) HWY_ATTR {
-      JoinThree(from, a, b, joined, images * height * width - b);
-    });
+    join(1, shape.dilation[1] * width,
+         [&](int64_t a, int64_t b) HWY_ATTR { JoinThree(from, a, b, joined, filled_now - b); });
     from = joined;
     join(2, shape.dilation[2], [&](int64_t a, int64_t b) HWY_ATTR {
       for (int64_t image = 0; image < images; ++image) {
@@ -475,10 +525,12 @@ void SmallPlanes(const PoolShape& shape, const void* x_in, void* y_in, int64_t b
 
 template <PlanePool kKind, typename T>
 PlaneRows FindOf(PlaneForm form) {
-  if constexpr (kKind == PlanePool::kMax) {
-    if (form == PlaneForm::kSmall) return SmallPlanes<T>;
+  switch (form) {
+    case PlaneForm::kSmall: return SmallPlanes<kKind, T>;
+    case PlaneForm::kColumns: return Columns<kKind, T>;
+    case PlaneForm::kAny: break;
   }
-  return form == PlaneForm::kColumns ? Columns<kKind, T> : Rows<kKind, T>;
+  return Rows<kKind, T>;
 }
 
 PlaneRows Find(PlanePool kind, DType type, PlaneForm form) {
@@ -520,8 +572,10 @@ void PoolPlanes(const PoolShape& shape, PlanePool kind, DType type, const void* 
     return shape.stride[axis] == 1 && shape.pad_begin[axis] >= 0 &&
            shape.pad_begin[axis] + shape.in[axis] <= PoolReach(shape, axis);
   };
-  const bool is_small = kind == PlanePool::kMax && shape.in[0] * shape.out[0] == 1 && fits(1) &&
-                        fits(2) && PoolReach(shape, 1) * PoolReach(shape, 2) <= kPoolColumns;
+  const bool is_short = std::max(shape.kernel[1], shape.kernel[2]) <= kOneChain;
+  const bool is_small = (kind == PlanePool::kMax || is_short) && shape.in[0] * shape.out[0] == 1 &&
+                        fits(1) && fits(2) &&
+                        PoolReach(shape, 1) * PoolReach(shape, 2) <= kPoolColumns;
   const bool is_columns = shape.kernel[2] == 1 && shape.stride[2] == 1 && shape.pad_begin[2] == 0 &&
                           shape.out[2] == shape.in[2] && shape.kernel[1] <= 3 &&
                           shape.in[0] * shape.out[0] * shape.kernel[0] == 1;

@@ -9,6 +9,7 @@
 #include <algorithm>
 
 #include "kernels/reduce_typed.h"
+#include "kernels/row_math-inl.h"
 #include "kernels/softmax.h"
 #include "kernels/tile_loop.h"
 #include "kernels/vector_math-inl.h"
@@ -95,6 +96,14 @@ HWY_INLINE A Row(const T* x, int64_t n) {
     a3 = Join<kKind>(d, a3, LoadAs(d, x + i + 3 * lanes));
   }
   for (; i + lanes <= n; i += lanes) a0 = Join<kKind>(d, a0, LoadAs(d, x + i));
+  if constexpr (sizeof(T) == sizeof(A) && sizeof(T) >= 4) {
+    if (i < n) {
+      const T fill = static_cast<T>(StartReduce<A, A>(kKind));
+      a1 = Join<kKind>(d, a1,
+                       hn::BitCast(d, LoadPart(hn::Rebind<T, decltype(d)>(), x + i, n - i, fill)));
+      i = n;
+    }
+  }
   constexpr ReduceKind kPlain = Plain(kKind);
   a0 = Join<kPlain>(d, Join<kPlain>(d, a0, a1), Join<kPlain>(d, a2, a3));
   A total = JoinLanes<kPlain>(d, a0);
