@@ -351,7 +351,8 @@ class Importer {
       // What a loop carries may change its shape on the way: forget what one trip does not keep.
       const std::vector<int> carried =
           ops::CarriedFormals(node.op_type.Get(), formals.size(), *attributes);
-      for (int tries = 0; ops::RelaxCarried(*body.graph, carried, &formals); ++tries) {
+      Dims forgotten;
+      for (int tries = 0; ops::RelaxCarried(*body.graph, carried, &formals, &forgotten); ++tries) {
         if (tries > 64) Fail(ErrorCode::kInternal, "shapes of a loop do not settle");
         body = make(formals);
       }

@@ -78,16 +78,33 @@ void SetScanInputs(Given inputs, const Attributes& attributes, std::vector<Fact>
   }
 }
 
+// A subgraph that is called for several sizes may not mean the same by a name as the graph around.
+void ForgetNamesOfSizes(SymbolTable& symbols, std::vector<Fact>& formals) {
+  for (Fact& formal : formals) {
+    if (!formal.ranked()) continue;
+    for (Dim& dim : *formal.shape) {
+      if (!dim.known()) dim = symbols.Fresh();
+    }
+  }
+}
+
 }  // namespace
 
 std::vector<Fact> BodyInputs(std::string_view op_type, std::span<const Fact* const> inputs,
                              std::span<const Fact> declared, const Attributes& attributes,
                              SymbolTable& symbols) {
   std::vector<Fact> formals(declared.begin(), declared.end());
-  if (op_type == "Loop") SetLoopInputs(inputs, formals);
-  if (op_type == "Scan") SetScanInputs(inputs, attributes, formals);
-  if (op_type == "SequenceMap") SetSequenceMapInputs(inputs, formals);
-  if (op_type == "FlexAttention") SetModifierInput(inputs, attributes, symbols, formals);
+  if (op_type == "Loop") {
+    SetLoopInputs(inputs, formals);
+  } else if (op_type == "Scan") {
+    SetScanInputs(inputs, attributes, formals);
+  } else if (op_type == "SequenceMap") {
+    SetSequenceMapInputs(inputs, formals);
+  } else if (op_type == "FlexAttention") {
+    SetModifierInput(inputs, attributes, symbols, formals);
+  } else {
+    ForgetNamesOfSizes(symbols, formals);
+  }
   return formals;
 }
 
@@ -99,31 +116,13 @@ std::vector<int> CarriedFormals(std::string_view op_type, size_t formals,
   return core::Carried(formals, 0, formals - scanned, 0);
 }
 
-bool RelaxCarried(const Graph& body, std::span<const int> carried, std::vector<Fact>* formals) {
+bool RelaxCarried(const Graph& body, std::span<const int> carried, std::vector<Fact>* formals,
+                  Dims* forgotten) {
   bool changed = false;
-  SymbolTable& symbols = *body.shared_symbols();
   for (size_t i = 0; i < carried.size() && i < formals->size(); ++i) {
     if (carried[i] < 0 || carried[i] >= static_cast<int>(body.outputs.size())) continue;
-    Fact& formal = (*formals)[i];
-    const Fact& next = body.outputs[carried[i]]->fact;
-    if (!formal.ranked() && formal.type == next.type) continue;
-    if (formal.shape == next.shape && formal.type == next.type) continue;
-    // A dimension that was made unknown for this reason stays so.
-    Fact joined = core::Join(formal, next, symbols);
-    bool differs = joined.ranked() != formal.ranked() || !(joined.type == formal.type);
-    if (joined.ranked()) {
-      for (size_t d = 0; d < joined.shape->size(); ++d) {
-        if ((*joined.shape)[d] == (*formal.shape)[d]) continue;
-        if (body.inputs[i]->fact.shape && symbols.Print((*formal.shape)[d])[0] == '?') {
-          (*joined.shape)[d] = (*formal.shape)[d];
-        } else {
-          differs = true;
-        }
-      }
-    }
-    if (!differs) continue;
-    formal = std::move(joined);
-    changed = true;
+    changed |= core::Relax(&(*formals)[i], body.outputs[carried[i]]->fact, *body.shared_symbols(),
+                           forgotten);
   }
   return changed;
 }

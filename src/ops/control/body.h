@@ -12,7 +12,8 @@
 namespace sardonyx::ops {
 
 // Facts of the formal inputs of the body of a node (Loop, Scan, SequenceMap, FlexAttention; for
-// others what the body declares), before anything is known of later iterations.
+// others the types and known sizes that the body declares), before anything is known of later
+// iterations.
 std::vector<Fact> BodyInputs(std::string_view op_type, std::span<const Fact* const> inputs,
                              std::span<const Fact> declared, const Attributes& attributes,
                              SymbolTable& symbols);
@@ -23,7 +24,9 @@ std::vector<int> CarriedFormals(std::string_view op_type, size_t formals,
                                 const Attributes& attributes);
 
 // Joins the formals with what the body hands to the next iteration; true if a formal changed.
-bool RelaxCarried(const Graph& body, std::span<const int> carried, std::vector<Fact>* formals);
+// `forgotten`: dimensions that earlier calls made unknown for that reason, which stay so.
+bool RelaxCarried(const Graph& body, std::span<const int> carried, std::vector<Fact>* formals,
+                  Dims* forgotten);
 
 // Makes the body's nodes for these values of its inputs, captures included; gives its outputs.
 std::vector<Val> Inline(Builder& builder, const Graph& body, std::span<const Val> arguments);

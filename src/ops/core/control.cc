@@ -30,28 +30,18 @@ namespace {
 std::vector<Fact> SettleFormals(const Graph& body, std::vector<Fact> formals,
                                 std::span<const int> carried, SymbolTable& symbols,
                                 std::vector<Fact>* outputs) {
-  for (int tries = 0;; ++tries) {
+  Dims forgotten;
+  for (bool changed = true; changed;) {
     std::vector<const Fact*> facts;
     for (const Fact& formal : formals) facts.push_back(&formal);
     *outputs = InferBody(body, facts, symbols);
-    bool changed = false;
+    changed = false;
     for (size_t i = 0; i < carried.size(); ++i) {
       if (carried[i] < 0) continue;
-      const Fact& next = (*outputs)[carried[i]];
-      if (formals[i].shape == next.shape && formals[i].type == next.type) continue;
-      Fact joined = Join(formals[i], next, symbols);
-      // A join that only invents fresh names for what was unknown already has settled.
-      const bool same_knowledge =
-          formals[i].ranked() == joined.ranked() &&
-          (!joined.ranked() ||
-           std::equal(joined.shape->begin(), joined.shape->end(), formals[i].shape->begin(),
-                      [](Dim a, Dim b) { return a == b || (!a.known() && !b.known()); }));
-      if (same_knowledge && tries > 0) continue;
-      formals[i] = std::move(joined);
-      changed = true;
+      changed |= Relax(&formals[i], (*outputs)[carried[i]], symbols, &forgotten);
     }
-    if (!changed || tries > 16) return formals;
   }
+  return formals;
 }
 
 Fact WithLeading(const Fact& element, Dim size, int64_t axis) {
@@ -423,6 +413,25 @@ Fact Join(const Fact& a, const Fact& b, SymbolTable& symbols) {
     if (!((*a.shape)[i] == (*b.shape)[i])) (*result.shape)[i] = symbols.Fresh();
   }
   return result;
+}
+
+bool Relax(Fact* formal, const Fact& next, SymbolTable& symbols, Dims* forgotten) {
+  if (formal->shape == next.shape && formal->type == next.type) return false;
+  Fact joined = Join(*formal, next, symbols);
+  bool changed = joined.ranked() != formal->ranked() || !(joined.type == formal->type);
+  for (size_t d = 0; joined.ranked() && d < joined.shape->size(); ++d) {
+    const Dim before = (*formal->shape)[d];
+    Dim& now = (*joined.shape)[d];
+    if (now == before) continue;
+    if (std::find(forgotten->begin(), forgotten->end(), before) != forgotten->end()) {
+      now = before;
+    } else {
+      forgotten->push_back(now);
+      changed = true;
+    }
+  }
+  if (changed) *formal = std::move(joined);
+  return changed;
 }
 
 }  // namespace sardonyx::core

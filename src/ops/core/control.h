@@ -22,6 +22,10 @@ std::vector<Fact> InferBody(const Graph& body, std::span<const Fact* const> inpu
 // is its element. Throws kInvalidModel if the types differ otherwise.
 Fact Join(const Fact& a, const Fact& b, SymbolTable& symbols);
 
+// Makes the fact of a carried value hold of what the next iteration gets as well; true if that
+// changed it. `forgotten`: dimensions that such calls for the same loop made unknown, which stay so.
+bool Relax(Fact* formal, const Fact& next, SymbolTable& symbols, Dims* forgotten);
+
 // For each of the `formals` inputs of a body the output that feeds it in the next iteration, or -1:
 // `count` of them from `first` on take the outputs from `output` on.
 std::vector<int> Carried(size_t formals, size_t first, size_t count, int output);
