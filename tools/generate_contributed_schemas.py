@@ -21,14 +21,20 @@ from onnxruntime.capi import onnxruntime_pybind11_state as state
 ONNXRUNTIME_VERSION = "1.31.1"
 DOMAIN = "com.microsoft"
 OPERATORS = """
-    Attention BiasGelu DequantizeLinear DynamicQuantizeLSTM DynamicQuantizeMatMul
-    EmbedLayerNormalization ExpandDims FastGelu FusedConv FusedGemm FusedMatMul
-    GatherBlockQuantized Gelu GridSample GroupQueryAttention Inverse Irfft MatMulInteger16
-    MatMulIntegerToFloat MatMulNBits MultiHeadAttention NhwcMaxPool Pad QGemm QLinearAdd
-    QLinearAveragePool QLinearConcat QLinearConv QLinearGlobalAveragePool QLinearLeakyRelu
-    QLinearMul QLinearSigmoid QLinearSoftmax QLinearWhere QuantizeLinear QuickGelu Rfft
-    RotaryEmbedding SkipLayerNormalization
-    SkipSimplifiedLayerNormalization Trilu Unique
+    Attention AttnLSTM BeamSearch BiasGelu BifurcationDetector BranchwiseRMSNorm CDist
+    CausalConvWithState ConvTransposeWithDynamicPads CropAndResize
+    DecoderMaskedMultiHeadAttention DequantizeLinear DynamicQuantizeLSTM DynamicQuantizeMatMul
+    DynamicTimeWarping EmbedLayerNormalization EngramGate ExpandDims FastGelu FusedConv
+    FusedGemm FusedMatMul GatedAdd GatedRMSNorm GatherBlockQuantized GatherND Gelu GreedySearch
+    GridSample GroupQueryAttention HyperConnectionPostMix HyperConnectionPreMix Inverse Irfft
+    LinearAttention LinearAttentionGate MRotaryEmbedding MatMulBnb4 MatMulInteger16
+    MatMulIntegerToFloat MatMulNBits MaxpoolWithMask MoE MultiHeadAttention MurmurHash3
+    NGramHashMapping NGramRepeatBlock NhwcMaxPool Pad QAttention QEmbedLayerNormalization QGemm
+    QLinearAdd QLinearAveragePool QLinearConcat QLinearConv QLinearGlobalAveragePool
+    QLinearLeakyRelu QLinearMul QLinearSigmoid QLinearSoftmax QLinearWhere QMoE QuantizeLinear
+    QuickGelu Range Rfft RotaryEmbedding Sampling ScaledSiLU SkipLayerNormalization
+    SkipSimplifiedLayerNormalization SparseAttention Tokenizer TransposeMatMul Trilu
+    UnfoldTensor Unique VarlenNGramHashMapping WhisperBeamSearch WordConvEmbedding
 """.split()
 # ONNX Runtime writes these into the default domain, the first for opsets before the standard has
 # one; they are taken in the contributed domain as well.

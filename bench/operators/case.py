@@ -90,6 +90,17 @@ def Unique(*shape: int, type: str = "") -> Input:
     return Input("x".join(map(str, shape)), make)
 
 
+@dataclass(frozen=True)
+class Body:
+    """A graph attribute, made when a model is."""
+
+    label: str
+    make: Callable[[], onnx.GraphProto]
+
+    def __str__(self) -> str:
+        return self.label
+
+
 NONE = Input("-", lambda random, row_type: np.empty(0))  # an absent optional input
 
 
@@ -137,6 +148,10 @@ class Case:
         attributes = {
             key: getattr(onnx.TensorProto, value[1:]) if str(value)[:1] == "@" else value
             for key, value in self.attributes.items()
+        }
+        attributes = {
+            key: value.make() if isinstance(value, Body) else value
+            for key, value in attributes.items()
         }
         graph = helper.make_graph(
             [helper.make_node(self.op, names, outputs, domain=self.domain, **attributes)],

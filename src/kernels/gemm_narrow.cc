@@ -260,7 +260,7 @@ void PackNarrowBlocks(const NarrowMatrix& b, const uint8_t* codes, const float* 
       for (int64_t j = 0; j < columns; ++j) {
         const int64_t at = (n + j) * blocks + i;
         to[j] = scales[at];
-        to[width + j] = scales[at] * (first + zeros[at]);
+        to[width + j] = b.has_values ? 0.0f : scales[at] * (first + zeros[at]);
         for (int64_t w = 0; w < words; ++w) {
           // Codes go from the low bits up, in a word as in a byte.
           std::memcpy(to + (2 + w) * width + j, codes + at * bytes + w * 4, 4);

@@ -4,6 +4,7 @@
 // kernels once and widened as it is read: in registers for few rows of A, which are bound by
 // reading B, else a panel at a time into the cache.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -26,6 +27,9 @@ struct NarrowMatrix {
   // are multiplied faster.
   int zero = kNoZero;
   static constexpr int kNoZero = -1;
+  // What codes of 4 bits stand for, where that is not themselves less a zero point.
+  bool has_values = false;
+  std::array<float, 16> values{};
 };
 // Sums of products of bytes over a block are exact in int32.
 inline constexpr int64_t kMostRoundedBlock = int64_t{1} << 16;
@@ -41,7 +45,8 @@ void PackNarrowHalves(const NarrowMatrix& b, const uint16_t* halves, int64_t ldb
                       void* packed, const Parallel& par);
 
 // Packs codes as MatMulNBits has them: for each column its blocks one after the other, the last one
-// whole too, codes from the low bits of a byte on. scales and zeros are [n, blocks].
+// whole too, codes from the low bits of a byte on. scales and zeros are [n, blocks], the latter not
+// read where the matrix has values.
 void PackNarrowBlocks(const NarrowMatrix& b, const uint8_t* codes, const float* scales,
                       const float* zeros, void* packed, const Parallel& par);
 

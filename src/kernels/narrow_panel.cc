@@ -31,18 +31,55 @@ HWY_INLINE hn::Vec<D> LoadHalves(D d, const uint16_t* from) {
   return hn::PromoteTo(d, hn::LoadU(narrow, reinterpret_cast<const hwy::float16_t*>(from)));
 }
 
-// Code kRow of each word, as 2^kBits + code.
-template <int kBits, int kRow, class D>
-HWY_INLINE hn::Vec<D> Code(D d, hn::VFromD<hn::RebindToUnsigned<D>> words) {
-  const hn::RebindToUnsigned<D> bits;
-  constexpr int kShift = kRow * kBits - (23 - kBits);
-  constexpr uint32_t kMask = ((1u << kBits) - 1) << (23 - kBits);
-  constexpr uint32_t kExponent = static_cast<uint32_t>(127 + kBits) << 23;
-  auto placed = words;
-  if constexpr (kShift > 0) placed = hn::ShiftRight<kShift>(words);
-  if constexpr (kShift < 0) placed = hn::ShiftLeft<-kShift>(words);
-  return hn::BitCast(d, hn::OrAnd(hn::Set(bits, kExponent), placed, hn::Set(bits, kMask)));
-}
+// Codes of kBits as 2^kBits + code.
+template <int kBits_>
+struct Plain {
+  static constexpr int kBits = kBits_;
+  explicit Plain(const NarrowMatrix&) {}
+
+  // Code kRow of each word.
+  template <int kRow, class D>
+  HWY_INLINE hn::Vec<D> At(D d, hn::VFromD<hn::RebindToUnsigned<D>> words) const {
+    const hn::RebindToUnsigned<D> bits;
+    constexpr int kShift = kRow * kBits - (23 - kBits);
+    constexpr uint32_t kMask = ((1u << kBits) - 1) << (23 - kBits);
+    constexpr uint32_t kExponent = static_cast<uint32_t>(127 + kBits) << 23;
+    auto placed = words;
+    if constexpr (kShift > 0) placed = hn::ShiftRight<kShift>(words);
+    if constexpr (kShift < 0) placed = hn::ShiftLeft<-kShift>(words);
+    return hn::BitCast(d, hn::OrAnd(hn::Set(bits, kExponent), placed, hn::Set(bits, kMask)));
+  }
+};
+
+// Codes of 4 bits that stand for values: a permutation of the table's lanes where they fill one or
+// two vectors.
+struct Tabled {
+  static constexpr int kBits = 4;
+  explicit Tabled(const NarrowMatrix& b) : values(b.values.data()) {}
+
+  template <int kRow, class D>
+  HWY_INLINE hn::Vec<D> At(D d, hn::VFromD<hn::RebindToUnsigned<D>> words) const {
+    const hn::RebindToUnsigned<D> bits;
+    const hn::RebindToSigned<D> indices;
+    const auto code = hn::And(hn::ShiftRight<kRow * kBits>(words), hn::Set(bits, 15));
+#if HWY_HAVE_SCALABLE || HWY_TARGET == HWY_SCALAR
+    return hn::GatherIndex(d, values, hn::BitCast(indices, code));
+#else
+    if constexpr (hn::MaxLanes(d) >= 16) {
+      return hn::TableLookupLanes(hn::LoadU(d, values), hn::IndicesFromVec(d, code));
+    } else if constexpr (hn::MaxLanes(d) == 8) {
+      const auto lane = hn::IndicesFromVec(d, hn::And(code, hn::Set(bits, 7)));
+      return hn::IfNegativeThenElse(hn::BitCast(d, hn::ShiftLeft<28>(code)),
+                                    hn::TableLookupLanes(hn::LoadU(d, values + 8), lane),
+                                    hn::TableLookupLanes(hn::LoadU(d, values), lane));
+    } else {
+      return hn::GatherIndex(d, values, hn::BitCast(indices, code));
+    }
+#endif
+  }
+
+  const float* values;
+};
 
 // ---- widening ----
 
@@ -53,17 +90,19 @@ void WidenHalfRows(D d, const uint16_t* from, int64_t count, float* to) {
   }
 }
 
-template <int kBits, class D, int... kRow>
-HWY_INLINE void WidenWord(D d, hn::VFromD<hn::RebindToUnsigned<D>> words, hn::Vec<D> scale,
-                          hn::Vec<D> offset, int64_t width, float* to,
+template <class Codes, class D, int... kRow>
+HWY_INLINE void WidenWord(D d, const Codes& codes, hn::VFromD<hn::RebindToUnsigned<D>> words,
+                          hn::Vec<D> scale, hn::Vec<D> offset, int64_t width, float* to,
                           std::integer_sequence<int, kRow...>) {
-  (hn::StoreU(hn::MulSub(Code<kBits, kRow>(d, words), scale, offset), d, to + kRow * width), ...);
+  (hn::StoreU(hn::MulSub(codes.template At<kRow>(d, words), scale, offset), d, to + kRow * width),
+   ...);
 }
 
-template <int kBits, class D>
+template <class Codes, class D>
 void WidenBlocks(D d, const NarrowMatrix& b, const void* panel, int64_t width, int64_t k0,
                  int64_t kc, float* to) {
-  constexpr int kRows = 32 / kBits;
+  constexpr int kRows = 32 / Codes::kBits;
+  const Codes codes(b);
   const hn::RebindToUnsigned<D> bits;
   const int64_t words = b.block / kRows;
   for (int64_t k = k0; k < k0 + kc; k += b.block, to += b.block * width) {
@@ -72,8 +111,8 @@ void WidenBlocks(D d, const NarrowMatrix& b, const void* panel, int64_t width, i
     for (int64_t j = 0; j < width; j += LanesOf<D>()) {
       const auto scale = hn::LoadU(d, block.scales + j), offset = hn::LoadU(d, block.offsets + j);
       for (int64_t w = 0; w < count; ++w) {
-        WidenWord<kBits>(d, hn::LoadU(bits, block.words + w * width + j), scale, offset, width,
-                         to + w * kRows * width + j, std::make_integer_sequence<int, kRows>());
+        WidenWord(d, codes, hn::LoadU(bits, block.words + w * width + j), scale, offset, width,
+                  to + w * kRows * width + j, std::make_integer_sequence<int, kRows>());
       }
     }
   }
@@ -85,9 +124,11 @@ void WidenWith(D d, const NarrowMatrix& b, const void* panel, int64_t width, int
   const auto* halves = static_cast<const uint16_t*>(panel) + k0 * width;
   switch (b.type) {
     case DType::kFloat16: return WidenHalfRows(d, halves, kc * width, to);
-    case DType::kUInt2: return WidenBlocks<2>(d, b, panel, width, k0, kc, to);
-    case DType::kUInt4: return WidenBlocks<4>(d, b, panel, width, k0, kc, to);
-    default: return WidenBlocks<8>(d, b, panel, width, k0, kc, to);
+    case DType::kUInt2: return WidenBlocks<Plain<2>>(d, b, panel, width, k0, kc, to);
+    case DType::kUInt4:
+      if (b.has_values) return WidenBlocks<Tabled>(d, b, panel, width, k0, kc, to);
+      return WidenBlocks<Plain<4>>(d, b, panel, width, k0, kc, to);
+    default: return WidenBlocks<Plain<8>>(d, b, panel, width, k0, kc, to);
   }
 }
 
@@ -151,26 +192,28 @@ HWY_NOINLINE void MultiplyHalves(D d, const Few& x, int64_t j) {
   }
 }
 
-template <int kBits, int kRow, int kM, int kNV, class D>
-HWY_INLINE void AddRow(D d, const hn::VFromD<hn::RebindToUnsigned<D>> (&words)[kNV], const float* a,
+template <class Codes, int kRow, int kM, int kNV, class D>
+HWY_INLINE void AddRow(D d, const Codes& codes,
+                       const hn::VFromD<hn::RebindToUnsigned<D>> (&words)[kNV], const float* a,
                        int64_t lda, hn::Vec<D> (&sums)[kM][kNV]) {
-  hn::Vec<D> codes[kNV];
+  hn::Vec<D> values[kNV];
 #pragma GCC unroll 2
-  for (int v = 0; v < kNV; ++v) codes[v] = Code<kBits, kRow>(d, words[v]);
+  for (int v = 0; v < kNV; ++v) values[v] = codes.template At<kRow>(d, words[v]);
 #pragma GCC unroll 4
   for (int r = 0; r < kM; ++r) {
     const auto value = hn::Set(d, a[r * lda + kRow]);
 #pragma GCC unroll 2
-    for (int v = 0; v < kNV; ++v) sums[r][v] = hn::MulAdd(value, codes[v], sums[r][v]);
+    for (int v = 0; v < kNV; ++v) sums[r][v] = hn::MulAdd(value, values[v], sums[r][v]);
   }
 }
 
 // Sums over a block of a * (2^b + code), then scale * sum - offset * (sum of a).
-template <int kBits, int kM, int kNV, class D>
+template <class Codes, int kM, int kNV, class D>
 HWY_NOINLINE void MultiplyBlocks(D d, const Few& x, int64_t j) {
   using V = hn::Vec<D>;
   const hn::RebindToUnsigned<D> bits;
-  constexpr int kRows = 32 / kBits;
+  constexpr int kRows = 32 / Codes::kBits;
+  const Codes codes(x.b);
   const int64_t words = x.b.block / kRows, blocks = Blocks(x.b);
   V acc[kM][kNV];
 #pragma GCC unroll 4
@@ -197,7 +240,7 @@ HWY_NOINLINE void MultiplyBlocks(D d, const Few& x, int64_t j) {
         word[v] = hn::LoadU(bits, block.words + w * x.width + j + v * LanesOf<D>());
       }
       [&]<int... kRow>(std::integer_sequence<int, kRow...>) HWY_ATTR {
-        (AddRow<kBits, kRow, kM, kNV>(d, word, a, x.lda, sums[kRow % 2]), ...);
+        (AddRow<Codes, kRow, kM, kNV>(d, codes, word, a, x.lda, sums[kRow % 2]), ...);
       }(std::make_integer_sequence<int, kRows>());
     }
 #pragma GCC unroll 2
@@ -225,9 +268,11 @@ template <int kM, int kNV, class D>
 void MultiplyColumns(D d, const Few& x, int64_t j) {
   switch (x.b.type) {
     case DType::kFloat16: return MultiplyHalves<kM, kNV>(d, x, j);
-    case DType::kUInt2: return MultiplyBlocks<2, kM, kNV>(d, x, j);
-    case DType::kUInt4: return MultiplyBlocks<4, kM, kNV>(d, x, j);
-    default: return MultiplyBlocks<8, kM, kNV>(d, x, j);
+    case DType::kUInt2: return MultiplyBlocks<Plain<2>, kM, kNV>(d, x, j);
+    case DType::kUInt4:
+      if (x.b.has_values) return MultiplyBlocks<Tabled, kM, kNV>(d, x, j);
+      return MultiplyBlocks<Plain<4>, kM, kNV>(d, x, j);
+    default: return MultiplyBlocks<Plain<8>, kM, kNV>(d, x, j);
   }
 }
 

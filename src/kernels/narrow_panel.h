@@ -5,7 +5,8 @@
 // after the other. One of codes holds its blocks one after the other: a float scale for each
 // column, a float offset for each, then words of 32 bits, one a column for as many rows as a word
 // has codes. With a code of b bits in the upper bits of its mantissa a float in [2^b, 2^(b+1)) is
-// 2^b + code, exactly: the weight is that, times scale, minus offset = scale * (2^b + zero).
+// 2^b + code, exactly: the weight is that, times scale, minus offset = scale * (2^b + zero). Codes
+// that stand for the values of a table are looked up there; the offset then is 0.
 
 #include <cstdint>
 

@@ -258,6 +258,42 @@ void DivideByOne(const TileArgs& args) {
   }
 }
 
+// Remainders of 64 bits in float64 where that tells the quotient up to one: where it is below 2^51,
+// and so the error of converting and dividing below 1/2. Those of a negative divisor are the
+// negative ones of both numbers negated; those of 0 are of 1.
+void Remainders(const TileArgs& args) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::ScalableTag<int64_t> d;
+  const hn::Rebind<double, decltype(d)> df;
+  const auto* x = static_cast<const int64_t*>(args.in[0]);
+  const auto* y = static_cast<const int64_t*>(args.in[1]);
+  auto* out = static_cast<int64_t*>(args.out);
+  const int64_t count = args.count, lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto zero = hn::Zero(d), one = hn::Set(d, 1), most = hn::Set(d, int64_t{1} << 51);
+  const auto is_below = [&](auto v) { return hn::And(hn::Lt(v, most), hn::Gt(v, hn::Neg(most))); };
+  const auto wide = hn::Set(d, (int64_t{1} << 12) - 1);  // of divisors above no quotient is large
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto n = hn::LoadU(d, x + i), given = hn::LoadU(d, y + i);
+    const auto fits = hn::And(is_below(given), hn::Or(is_below(n), hn::Gt(given, wide)));
+    if (!hn::AllTrue(d, fits)) {
+      for (int64_t k = i; k < i + lanes; ++k) out[k] = IntModOf::Do(x[k], y[k]);
+      continue;
+    }
+    const auto is_negative = hn::Lt(given, zero);
+    const auto magnitude = hn::IfThenElse(is_negative, hn::Neg(given), given);
+    const auto divisor = hn::IfThenElse(hn::Eq(given, zero), one, magnitude);
+    const auto dividend = hn::IfThenElse(is_negative, hn::Neg(n), n);
+    const auto quotient =
+        hn::Floor(hn::Div(hn::ConvertTo(df, dividend), hn::ConvertTo(df, divisor)));
+    auto r = hn::Sub(dividend, hn::Mul(hn::ConvertTo(d, quotient), divisor));
+    r = hn::Add(r, hn::IfThenElseZero(hn::Lt(r, zero), divisor));
+    r = hn::IfThenElse(hn::Lt(r, divisor), r, hn::Sub(r, divisor));
+    hn::StoreU(hn::IfThenElse(is_negative, hn::Neg(r), r), d, out + i);
+  }
+  for (; i < count; ++i) out[i] = IntModOf::Do(x[i], y[i]);
+}
+
 template <class Least, class Most, typename T, bool kUniform>
 void Clamp(const TileArgs& args) {
   const T* x = static_cast<const T*>(args.in[0]);
@@ -330,7 +366,9 @@ TileFn FindInteger(TileOpcode op, unsigned uniform) {
         if (uniform == 2) return DivideByOne<T>;
       }
       return Ordered<IntDivOf, T>(uniform);
-    case kMod: return Tiles<IntModOf, T>(uniform);
+    case kMod:
+      if constexpr (std::is_same_v<T, int64_t>) return uniform == 0 ? Remainders : nullptr;
+      return Tiles<IntModOf, T>(uniform);
     case kFMod: return Tiles<IntFModOf, T>(uniform);
     case kPow: return Tiles<IntPowOf, T>(uniform);
     case kMin: return Commuting<IntMinOf, T>(uniform);

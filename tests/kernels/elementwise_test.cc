@@ -314,6 +314,44 @@ TEST(Elementwise, DivisionAndClampOfEveryType) {
   }
 }
 
+TEST(Elementwise, RemaindersOfWideNumbers) {
+  // Around the bounds within which float64 tells the quotient, and those of the type.
+  std::vector<int64_t> numbers = {INT64_MIN, INT64_MIN + 1, INT64_MAX, INT64_MAX - 1};
+  for (const int bit : {0, 1, 4, 12, 31, 50, 51, 52, 53, 61, 62}) {
+    for (const int64_t near : {-1, 0, 1}) {
+      numbers.push_back((int64_t{1} << bit) + near);
+      numbers.push_back(-(int64_t{1} << bit) - near);
+    }
+  }
+  std::mt19937_64 rng(5);
+  std::vector<int64_t> x, y;
+  for (const int64_t a : numbers) {
+    for (const int64_t b : numbers) {
+      x.push_back(a);
+      y.push_back(b);
+      x.push_back(static_cast<int64_t>(rng()) >> rng() % 64);
+      y.push_back(static_cast<int64_t>(rng()) >> rng() % 64);
+    }
+  }
+  const int64_t count = static_cast<int64_t>(x.size());
+  ForEachTarget([&] {
+    const int64_t dims[] = {count}, strides[] = {1, 1};
+    const ElementwiseKernel kernel =
+        PrepareElementwise(Expression::Parse("(int64, int64) mod(0,1):int64"), dims, strides);
+    const void* const in[] = {x.data(), y.data()};
+    std::vector<int64_t> got(x.size());
+    RunElementwise(kernel, in, got.data(), Parallel{});
+    for (size_t i = 0; i < x.size(); ++i) {
+      if (y[i] == 0) continue;
+      const __int128 n = x[i], divisor = y[i];
+      const __int128 rest = n % divisor;
+      const bool turns = rest != 0 && (rest < 0) != (divisor < 0);
+      ASSERT_EQ(got[i], static_cast<int64_t>(turns ? rest + divisor : rest))
+          << x[i] << " mod " << y[i];
+    }
+  });
+}
+
 TEST(Elementwise, CastsBetweenAllTypes) {
   std::mt19937 rng(8);
   for (const DType from : kTypes) {

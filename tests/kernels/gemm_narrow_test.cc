@@ -45,8 +45,9 @@ Weights Make(const NarrowMatrix& b) {
       const int64_t block = j * blocks + k / b.block, at = k % b.block;
       const int code =
           (w.codes[block * bytes + at * bits / 8] >> (at * bits % 8)) & ((1 << bits) - 1);
-      w.values[k * b.n + j] =
-          (code - static_cast<double>(w.zeros[block])) * static_cast<double>(w.scales[block]);
+      const double number = b.has_values ? static_cast<double>(b.values[code])
+                                         : code - static_cast<double>(w.zeros[block]);
+      w.values[k * b.n + j] = number * static_cast<double>(w.scales[block]);
     }
   }
   return w;
@@ -215,6 +216,19 @@ TEST(GemmNarrowTest, Blocks) {
       Check({type, 700, 133, 64}, 290);
       Check({type, 512, 1024, 32}, 1);
     }
+  });
+}
+
+TEST(GemmNarrowTest, CodesOfATable) {
+  ForEachTarget([] {
+    NarrowMatrix b{DType::kUInt4, 37, 45, 16};
+    b.has_values = true;
+    for (int i = 0; i < 16; ++i) b.values[i] = std::sin(static_cast<float>(i * i + 1));
+    for (const int64_t m : {1, 2, 3, 4, 5, 31}) Check(b, m);
+    b.k = 512;
+    b.n = 133;
+    b.block = 64;
+    for (const int64_t m : {1, 40}) Check(b, m);
   });
 }
 

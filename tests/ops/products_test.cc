@@ -109,5 +109,70 @@ TEST(Infer, MatMulNBitsChecksItsBlocks) {
             "attribute block_size is 24, not a power of two from 16 on");
 }
 
+TEST(Infer, MatMulNBitsChecksItsTable) {
+  Facts f;
+  const auto error = [&](int64_t bits, size_t count, std::vector<Value*> more) {
+    std::vector<Value*> inputs = {f.Input({"m", "16"}), f.Input(DType::kUInt8, {"6", "1", "8"}),
+                                  f.Input({"6"})};
+    inputs.insert(inputs.end(), more.begin(), more.end());
+    return f.Error(core::matmul_nbits, inputs,
+                   {{"K", int64_t{16}},
+                    {"N", int64_t{6}},
+                    {"bits", bits},
+                    {"block_size", int64_t{16}},
+                    {"values", std::vector<double>(count)}});
+  };
+  EXPECT_EQ(error(4, 8, {}), "attribute values has 8 elements for codes of 4 bits, not 16 for 4");
+  EXPECT_EQ(error(2, 16, {}), "attribute values has 16 elements for codes of 2 bits, not 16 for 4");
+  EXPECT_EQ(error(4, 16, {f.Input({"6"})}), "codes of a table have no zero points");
+}
+
+TEST(Infer, ExpertMatmulChecksItsOperands) {
+  Facts f;
+  Value* x = f.Input({"r", "32"});
+  Value* experts = f.Input(DType::kInt64, {"r", "s"});
+  Value* w = f.Input({"4", "6", "32"});
+  EXPECT_EQ(f.Infer(core::expert_matmul, {x, w, experts}), "float[r,s,6]");
+  EXPECT_EQ(f.Infer(core::expert_matmul, {x, f.Input(DType::kFloat16, {"4", "6", "32"}), experts}),
+            "float[r,s,6]");
+  EXPECT_EQ(f.Error(core::expert_matmul, {x, f.Input({"4", "6", "31"}), experts}),
+            "x is [r,32], but weights are [4,6,31]");
+  EXPECT_EQ(f.Error(core::expert_matmul, {x, f.Input({"6", "32"}), experts}),
+            "weights are [6,32], but must have 3 axes");
+  EXPECT_EQ(f.Error(core::expert_matmul, {x, w, f.Input({"r", "s"})}),
+            "experts are float, not int64");
+  EXPECT_EQ(f.Error(core::expert_matmul, {x, w, experts, f.Input({"4", "5"})}),
+            "bias is [4,5], but must be [4,6]");
+  Value* codes = f.Input(DType::kUInt8, {"4", "6", "16"});
+  const Attributes blocks{{"bits", int64_t{4}}, {"block_size", int64_t{16}}};
+  EXPECT_EQ(
+      f.Infer(core::expert_matmul, {x, codes, experts, nullptr, f.Input({"4", "6", "2"})}, blocks),
+      "float[r,s,6]");
+  EXPECT_EQ(f.Error(core::expert_matmul, {x, codes, experts}, blocks), "codes have no scales");
+  EXPECT_EQ(
+      f.Error(core::expert_matmul, {x, codes, experts, nullptr, f.Input({"4", "6", "3"})}, blocks),
+      "scales is [4,6,3], but must be [4,6,2]");
+  EXPECT_EQ(f.Error(core::expert_matmul, {x, codes, experts}, {{"bits", int64_t{3}}}),
+            "attribute bits is 3, not 2, 4 or 8");
+}
+
+TEST(Products, ExpertsMultiplyTheirRows) {
+  const Tensor x = Whole(DType::kFloat32, {3, 5}, 1), w = Whole(DType::kFloat32, {4, 6, 5}, 2);
+  Tensor experts(DType::kInt64, {3, 2});
+  const std::vector<int64_t> chosen = {3, 0, 1, 1, 0, 2};
+  std::copy(chosen.begin(), chosen.end(), experts.data<int64_t>());
+  const Tensor y = Compute(core::expert_matmul, {x, w, experts}, {});
+  const std::vector<double> a = ToDoubles(x), b = ToDoubles(w);
+  std::vector<double> expected;
+  for (int64_t i = 0; i < 6; ++i) {
+    for (int64_t j = 0; j < 6; ++j) {
+      double sum = 0;
+      for (int64_t k = 0; k < 5; ++k) sum += a[i / 2 * 5 + k] * b[(chosen[i] * 6 + j) * 5 + k];
+      expected.push_back(sum);
+    }
+  }
+  ExpectTensor(y, {3, 2, 6}, expected);
+}
+
 }  // namespace
 }  // namespace sardonyx

@@ -18,6 +18,7 @@ class Cpu : public Device {
               {&core::attention, AttentionList()},
               {&core::linear_attention, LinearAttentionList()},
               {&core::matmul_nbits, MatMulNBitsList()},
+              {&core::expert_matmul, ExpertMatMulList()},
               {&core::conv, ConvList()},
               {&core::integer_matmul, IntegerMatMulList()},
               {&core::integer_conv, IntegerConvList()},
@@ -65,8 +66,11 @@ class Cpu : public Device {
               {&core::dft, DftList()},
               {&core::det, DetList()},
               {&core::tf_idf_vectorizer, TfIdfVectorizerList()},
+              {&core::murmur_hash, MurmurHashList()},
+              {&core::dynamic_time_warping, DynamicTimeWarpingList()},
               {&core::grid_sample, GridSampleList()},
               {&core::roi_align, RoiAlignList()},
+              {&core::crop_and_resize, CropAndResizeList()},
               {&core::deform_columns, DeformColumnsList()},
               {&core::col2im, Col2ImList()}};
   }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <string_view>
@@ -87,7 +88,12 @@ BindResult BindBlocks(const BindRequest& request) {
                  : bits == 4 ? DType::kUInt4
                              : DType::kUInt8,
                  attributes.Int("K"), attributes.Int("N"), attributes.Int("block_size")};
-  b.rounds_a = attributes.Int("accuracy_level", 0) == 4 && b.block <= kMostRoundedBlock;
+  const std::vector<double>& values = attributes.Floats("values");
+  b.has_values = !values.empty();
+  std::transform(values.begin(), values.end(), b.values.begin(),
+                 [](double value) { return static_cast<float>(value); });
+  b.rounds_a =
+      attributes.Int("accuracy_level", 0) == 4 && b.block <= kMostRoundedBlock && !b.has_values;
   const int64_t m = a.size() / b.k, blocks = (b.k + b.block - 1) / b.block;
   if (m == 0) return Refuse("no elements");
   if (b.rounds_a) b.zero = ZeroPoints(given(kZeroPoints), bits, b.n, blocks).One();
@@ -101,8 +107,8 @@ BindResult BindBlocks(const BindRequest& request) {
   };
   const auto packed = request.packs.Get(
       *codes.constant, codes.id,
-      fmt::format("{}x{} {} bits by {} {:x} {:x}", b.k, b.n, bits, b.block, hash(kScales),
-                  hash(kZeroPoints)),
+      fmt::format("{}x{} {} bits by {} {:x} {:x}{}", b.k, b.n, bits, b.block, hash(kScales),
+                  hash(kZeroPoints), b.has_values ? " of a table" : ""),
       static_cast<int64_t>(NarrowPackedBytes(b)), [&](const Tensor& matrix, void* to) {
         // Read while packing alone: never packed themselves, they stay in memory.
         const std::vector<float> scales = Floats(*request.inputs[kScales].constant);

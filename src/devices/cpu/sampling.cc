@@ -2,6 +2,7 @@
 
 #include "devices/cpu/families.h"
 #include "kernels/col2im.h"
+#include "kernels/crop_and_resize.h"
 #include "kernels/deform.h"
 #include "kernels/grid_sample.h"
 #include "kernels/roi_align.h"
@@ -63,6 +64,10 @@ BindResult BindGridSample(const BindRequest& request) {
   return bound;
 }
 
+[[noreturn]] void FailBatchIndex(int64_t image, int64_t batch) {
+  Fail(ErrorCode::kInvalidArgument, "batch index {} is outside [{},{}]", image, -batch, batch - 1);
+}
+
 BindResult BindRoiAlign(const BindRequest& request) {
   if (std::string why = NotFloats(request); !why.empty()) return why;
   if (request.inputs[2].dtype != DType::kInt64) return Refuse("batch indices are not int64");
@@ -89,12 +94,41 @@ BindResult BindRoiAlign(const BindRequest& request) {
                  static_cast<float*>(args.out[0]), args.scratch, args.parallel);
     if (bad < 0) return;
     const int64_t image = static_cast<const int64_t*>(args.in[2])[bad];
-    if (image < -shape.batch || image >= shape.batch) {
-      Fail(ErrorCode::kInvalidArgument, "batch index {} is outside [{},{}]", image, -shape.batch,
-           shape.batch - 1);
-    }
+    if (image < -shape.batch || image >= shape.batch) FailBatchIndex(image, shape.batch);
     Fail(ErrorCode::kInvalidArgument, "roi_align: region {} is too large", bad);
   };
+  return bound;
+}
+
+BindResult BindCropAndResize(const BindRequest& request) {
+  const Operand& x = request.inputs[0];
+  const DType type = x.dtype;
+  if (type != DType::kFloat32 && type != DType::kFloat64) return "elements are not float or double";
+  if (request.inputs[2].dtype != DType::kInt64) return Refuse("batch indices are not int64");
+  if (x.size() == 0 || request.outputs[0].size() == 0) return "no elements";
+  const Attributes& attributes = request.node.attributes;
+  const CropShape shape{.batch = x.dims[0],
+                        .channels = x.dims[1],
+                        .height = x.dims[2],
+                        .width = x.dims[3],
+                        .regions = request.outputs[0].dims[0],
+                        .rows = request.outputs[0].dims[2],
+                        .columns = request.outputs[0].dims[3],
+                        .nearest = attributes.String("mode") == "nearest",
+                        .outside = attributes.Float("extrapolation_value")};
+  if (shape.height * shape.width > kMostPixels) return Refuse("the images are too large");
+  Bound bound;
+  const auto bind = [&]<typename T>(T) {
+    bound.scratch_bytes = CropScratchBytes(shape, sizeof(T), request.threads);
+    bound.run = [shape](const StepArgs& args) {
+      const auto* images = static_cast<const int64_t*>(args.in[2]);
+      const int64_t bad =
+          CropAndResize(shape, static_cast<const T*>(args.in[0]), static_cast<const T*>(args.in[1]),
+                        images, static_cast<T*>(args.out[0]), args.scratch, args.parallel);
+      if (bad >= 0) FailBatchIndex(images[bad], shape.batch);
+    };
+  };
+  type == DType::kFloat32 ? bind(float{}) : bind(double{});
   return bound;
 }
 
@@ -151,6 +185,7 @@ BindResult BindCol2Im(const BindRequest& request) {
 
 constexpr Implementation kGridSample[] = {{"taps", BindGridSample}};
 constexpr Implementation kRoiAlign[] = {{"taps", BindRoiAlign}};
+constexpr Implementation kCropAndResize[] = {{"gather", BindCropAndResize}};
 constexpr Implementation kDeformColumns[] = {{"taps", BindDeformColumns}};
 constexpr Implementation kCol2Im[] = {{"rows", BindCol2Im}};
 
@@ -158,6 +193,7 @@ constexpr Implementation kCol2Im[] = {{"rows", BindCol2Im}};
 
 std::span<const Implementation> GridSampleList() { return kGridSample; }
 std::span<const Implementation> RoiAlignList() { return kRoiAlign; }
+std::span<const Implementation> CropAndResizeList() { return kCropAndResize; }
 std::span<const Implementation> DeformColumnsList() { return kDeformColumns; }
 std::span<const Implementation> Col2ImList() { return kCol2Im; }
 

@@ -9,21 +9,23 @@ namespace sardonyx::ops::contrib {
 
 struct Cached {
   Val present;  // what the operator returns for its next call
-  Val visible;  // what its queries may see of it
+  Val visible;  // what its queries may see of it, and behind that perhaps a rest that they may not
+  Val total;    // [1]: how many rows they may see
+  bool has_rest = false;
 };
 // Keys or values behind those of the past. Where `filled` (one integer) is given, the past is a
-// buffer that has room for them behind its first `filled` rows.
-Cached Append(Val past, Val rows, Val filled);
+// buffer that has room for them behind its first `filled` rows. The sequences of the batch may be
+// beams that were chosen out of others: beams[i,j,t] of [batch/width,width,most] then says in which
+// of the `width` sequences of its kind row t of the past of sequence i * width + j stands.
+Cached Append(Lowering& op, Val past, Val rows, Val filled, Val beams = {});
 
-// A mask of keys as numbers to add to the scores, `filter` for those that it hides. By its shape:
-// [batch]: how many keys there are; [2 * batch]: behind the last, and the first;
-// [3 * batch + 2]: the first third is how many; [batch,keys] or [batch,queries,keys]: 0 hides;
-// [batch,1,most,most]: the same for all positions of queries and keys.
-Val KeyMask(Lowering& op, Val mask, Val queries, Val keys, double filter);
-
-// Hides from each query the keys behind it; the queries are the last of the sequence after `past`
-// positions.
-Val Causal(Val queries, Val keys, Val past);
+// What is to be added to the scores, empty if nothing: a bias; the attribute mask_filter_value
+// where a mask hides keys; -infinity where the attribute unidirectional hides from a query the keys
+// behind it, the first query being at position `first`, and for rows that nobody may see.
+// By the shape of the mask: [batch]: how many keys there are; [2 * batch]: behind the last, and the
+// first; [3 * batch + 2]: the first third is how many; [batch,keys] or [batch,queries,keys]: 0
+// hides; [batch,1,most,most]: the same for all positions of queries and keys.
+Val ScoreTerms(Lowering& op, Val mask, Val bias, Val queries, const Cached& keys, Val first);
 
 double ScaleOf(const Lowering& op, Val queries);  // 1 / sqrt(size) unless it is given
 int64_t HeadCount(const Lowering& op, std::string_view attribute);

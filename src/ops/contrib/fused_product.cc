@@ -97,4 +97,7 @@ Outputs LowerFusedMatMul(Lowering& op) {
   return alpha == 1 ? y : y * alpha;
 }
 
+// The older name of FusedMatMul, without `transBatch`.
+Outputs LowerTransposeMatMul(Lowering& op) { return LowerFusedMatMul(op); }
+
 }  // namespace sardonyx::ops::contrib

@@ -3,24 +3,6 @@
 
 namespace sardonyx::ops::contrib {
 
-namespace {
-
-// Bytes [..., n] that hold numbers of 2 or 4 bits, low bits first, as numbers [..., n * 8 / bits].
-Val Unpack(Val bytes, int64_t bits) {
-  if (bits == 8) return bytes;
-  std::vector<Val> parts;
-  for (int64_t shift = 0; shift < 8; shift += bits) {
-    parts.push_back(Unsqueeze(
-        BitAnd(ShiftRight(bytes, static_cast<double>(shift)), static_cast<double>((1 << bits) - 1)),
-        {-1}));
-  }
-  std::vector<int64_t> dims(bytes.rank(), 0);
-  dims.back() = -1;
-  return Reshape(Concat(parts, -1), dims);
-}
-
-}  // namespace
-
 // Inputs: data in blocks along quantize_axis, indices, scales, zero points. Slices are gathered
 // first, so that only they are dequantised. Data in uint8 is packed along the last axis.
 Outputs LowerGatherBlockQuantized(Lowering& op) {
@@ -37,14 +19,14 @@ Outputs LowerGatherBlockQuantized(Lowering& op) {
     op.Fail("packed data is quantised along its last axis, not along {}", axis);
   }
   const auto gathered = [&](Val from) { return Gather(from, op.in(1), gather_axis); };
-  const Val data = Unpack(gathered(op.in(0)), bits), scale = gathered(scales);
+  const Val data = UnpackCodes(gathered(op.in(0)), bits), scale = gathered(scales);
   if (axis > gather_axis) axis += op.in(1).rank() - 1;
   const Granularity blocks(op, data, axis, block);
   Val zero_point;
   if (op.has(3)) {
     Builder& b = op.builder();
     // The last byte may have room for more than there are.
-    zero_point = Unpack(gathered(op.in(3)), bits);
+    zero_point = UnpackCodes(gathered(op.in(3)), bits);
     zero_point =
         b.Make(core::slice, {zero_point, b.Ints({0}), SizeOf(scale, axis), b.Ints({axis})});
     zero_point = blocks.Spread(zero_point);

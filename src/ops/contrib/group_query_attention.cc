@@ -22,6 +22,8 @@ enum Input : size_t {
   kKeyNorm
 };
 
+constexpr size_t kScores = 3;  // an output
+
 void Check(const Lowering& op) {
   if (op.has(kPastKey) != op.has(kPastValue)) op.Fail("past_key and past_value come together");
   if (op.has(kKey) != op.has(kValue)) op.Fail("key and value come together");
@@ -154,7 +156,11 @@ Memory WholeMemory(Lowering& op, Val k, Val v, const Place& place) {
   Memory memory;
   memory.keys = memory.present_key = Fill(op.in(kPastKey), k, place);
   memory.values = memory.present_value = Fill(op.in(kPastValue), v, place);
-  if (op.has(kPastKey)) {
+  // Attention to float32 does not read rows that nobody sees (see Append). One with a sink, or of
+  // which the scores are asked, is made of products.
+  const bool reads_all = k.dtype() != DType::kFloat32 || op.has(kBias) || op.has(kSink) ||
+                         op.Int("smooth_softmax") == 1 || op.wants(kScores);
+  if (op.has(kPastKey) && reads_all) {
     Builder& b = op.builder();
     for (Val* rows : {&memory.keys, &memory.values}) {
       *rows = b.Make(core::slice, {*rows, b.Ints({0}), place.total, b.Ints({2}), Val{}});

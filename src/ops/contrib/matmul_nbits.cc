@@ -1,5 +1,7 @@
 // MatMulNBits, an operation of its own: the packed weights are unpacked a few
-// rows at a time. At accuracy_level 4 devices may round A to bytes; this reference does not.
+// rows at a time. At accuracy_level 4 devices may round A to bytes; this reference does not. Codes
+// of 4 bits may stand for numbers that a table gives (`values`), in place of themselves less a zero
+// point.
 
 #include <algorithm>
 
@@ -39,6 +41,12 @@ Blocks BlocksOf(const Attributes& attributes) {
   }
   b.count = (b.k + b.size - 1) / b.size;
   b.bytes = b.size * b.bits / 8;
+  if (const size_t count = attributes.Floats("values").size(); count != 0) {
+    if (count != 16 || b.bits != 4) {
+      Fail(ErrorCode::kInvalidModel,
+           "attribute values has {} elements for codes of {} bits, not 16 for 4", count, b.bits);
+    }
+  }
   return b;
 }
 
@@ -68,6 +76,9 @@ void InferMatMulNBits(InferContext& context) {
     if (context.has(input) && context.dtype(input) != type) {
       context.Fail("A is {}, but scales or bias are {}", Name(type), Name(context.dtype(input)));
     }
+  }
+  if (!context.attributes().Floats("values").empty() && context.has(kZeroPoints)) {
+    context.Fail("codes of a table have no zero points");
   }
   CheckCount(context, kB, "B", b.n * b.count * b.bytes);
   CheckCount(context, kScales, "scales", b.n * b.count);
@@ -102,12 +113,13 @@ std::vector<float> Floats(const Tensor& tensor) {
 // Row-wise scales and the products of scale and zero point: weight = scale *
 // code - shift.
 struct Parameters {
+  std::vector<double> values;  // of codes; empty: their own
   std::vector<float> scales, shifts;
   std::vector<int64_t> group_of;  // of each column; empty: columns in order
 };
 
 Parameters ReadParameters(ComputeContext& context, const Blocks& b) {
-  Parameters p{Floats(context.input(kScales)), {}, {}};
+  Parameters p{context.attributes().Floats("values"), Floats(context.input(kScales)), {}, {}};
   p.shifts.resize(p.scales.size());
   std::vector<float> zeros;
   const bool given = context.has(kZeroPoints);
@@ -117,7 +129,7 @@ Parameters ReadParameters(ComputeContext& context, const Blocks& b) {
   for (int64_t row = 0; row < b.n; ++row) {
     for (int64_t block = 0; block < b.count; ++block) {
       const int64_t at = row * b.count + block;
-      float zero = static_cast<float>(1 << (bits - 1));
+      float zero = p.values.empty() ? static_cast<float>(1 << (bits - 1)) : 0.0f;
       if (packed) {
         const uint8_t* codes =
             context.input(kZeroPoints).data<uint8_t>() + row * PackedZeroPoints(b);
@@ -133,8 +145,8 @@ Parameters ReadParameters(ComputeContext& context, const Blocks& b) {
 }
 
 // Weights of one block in float32.
-void UnpackBlock(int64_t bits, const uint8_t* codes, float scale, float shift, int64_t count,
-                 float* weights) {
+void UnpackBlock(int64_t bits, const std::vector<double>& values, const uint8_t* codes, float scale,
+                 float shift, int64_t count, float* weights) {
   if (bits == 8) {
     for (int64_t i = 0; i < count; ++i) weights[i] = static_cast<float>(codes[i]) * scale - shift;
     return;
@@ -142,7 +154,9 @@ void UnpackBlock(int64_t bits, const uint8_t* codes, float scale, float shift, i
   float table[16];
   const uint32_t mask = (1u << bits) - 1;
   for (uint32_t code = 0; code <= mask; ++code) {
-    table[code] = static_cast<float>(code) * scale - shift;
+    const float value =
+        values.empty() ? static_cast<float>(code) : static_cast<float>(values[code]);
+    table[code] = value * scale - shift;
   }
   const int64_t per_byte = 8 / bits;
   for (int64_t begin = 0; begin < count; begin += per_byte) {
@@ -159,12 +173,12 @@ void UnpackRow(const Blocks& b, const Parameters& p, const uint8_t* codes, int64
   codes += row * b.count * b.bytes;
   if (p.group_of.empty()) {
     for (int64_t block = 0; block < b.count; ++block) {
-      UnpackBlock(b.bits, codes + block * b.bytes, scales[block], shifts[block],
+      UnpackBlock(b.bits, p.values, codes + block * b.bytes, scales[block], shifts[block],
                   std::min(b.size, b.k - block * b.size), weights + block * b.size);
     }
     return;
   }
-  UnpackBlock(b.bits, codes, 1, 0, b.k, weights);
+  UnpackBlock(b.bits, p.values, codes, 1, 0, b.k, weights);
   for (int64_t i = 0; i < b.k; ++i) {
     weights[i] = weights[i] * scales[p.group_of[i]] - shifts[p.group_of[i]];
   }

@@ -64,21 +64,66 @@ Projected Inputs(Lowering& op, int64_t heads) {
 
 Outputs LowerMultiHeadAttention(Lowering& op) {
   const int64_t heads = HeadCount(op, "num_heads");
-  if (op.has(9)) op.Unsupported("the input cache_indirection (beam search) is not implemented");
   const auto [q, k, v] = Inputs(op, heads);
   if (op.has(6) != op.has(7)) op.Fail("past_key and past_value come together");
-  const Val filled = op.in(8);
-  const Cached keys = Append(op.in(6), k, filled), values = Append(op.in(7), v, filled);
+  const Val filled = op.in(8), beams = op.in(9);
+  const Cached keys = Append(op, op.in(6), k, filled, beams),
+               values = Append(op, op.in(7), v, filled, beams);
 
   Scoring scoring{.scale = ScaleOf(op, q)};
-  const auto add = [&](Val term) { scoring.bias = scoring.bias ? scoring.bias + term : term; };
-  if (op.has(4)) add(KeyMask(op, op.in(4), q, keys.visible, op.Float("mask_filter_value", -10000)));
-  if (op.has(5)) add(op.in(5));
-  if (op.Int("unidirectional") != 0) {
-    add(Causal(q, keys.visible, SizeOf(keys.visible, 2) - SizeOf(k, 2)));
-  }
+  scoring.bias = ScoreTerms(op, op.in(4), op.in(5), q, keys, keys.total - SizeOf(k, 2));
   const Attended result = Attend(op, q, keys.visible, values.visible, scoring);
   return {JoinHeads(result.y), keys.present, values.present, result.biased};
+}
+
+// The same of one token, with the inputs in another order. Queries, keys and values that lie side
+// by side may have values of another size, which those of the past then tell.
+Outputs LowerDecoderMaskedMultiHeadAttention(Lowering& op) {
+  enum {
+    kQuery,
+    kKey,
+    kValue,
+    kMask,
+    kTerms,
+    kPastKey,
+    kPastValue,
+    kFilled,
+    kWidth,
+    kBeams,
+    kBias
+  };
+  const Val query = op.in(kQuery);
+  if (query.rank() != 3) op.Fail("query has rank {}, not 3", query.rank());
+  const Dim tokens = query.shape()[1];
+  if (tokens.known() && !(tokens == 1)) op.Fail("query has {} tokens, not 1", tokens.value());
+  const bool shares = op.Int("past_present_share_buffer") != 0;
+  if (shares && op.has(kPastKey) && !op.has(kFilled)) {
+    op.Fail("past_present_share_buffer needs the input past_sequence_length");
+  }
+  if (op.has(kWidth) && op.in(kWidth).is_constant() && !op.has(kBeams)) {
+    const std::vector<int64_t> width = op.in(kWidth).ints();
+    if (width.size() != 1 || width[0] > 1) {
+      op.Fail("beam_width is [{}], which needs cache_indirection", fmt::join(width, ", "));
+    }
+  }
+  std::vector<Val> parts = {query, op.in(kKey), op.in(kValue)};
+  if (!op.has(kKey)) {
+    if (op.has(kValue)) op.Fail("value must be absent beside a packed query");
+    const int64_t heads = HeadCount(op, "num_heads"), all = query.size(2);
+    const int64_t of_values = op.has(kPastValue) ? op.in(kPastValue).size(3) * heads : all / 3;
+    const int64_t each = (all - of_values) / 2;
+    if (each < heads || each % heads != 0 || of_values % heads != 0 ||
+        2 * each + of_values != all) {
+      op.Fail("a packed query of {} features is not of {} heads with values of {}", all, heads,
+              of_values);
+    }
+    parts = Split(query, {each, each, of_values}, 2);
+  }
+  op.inputs = {parts[0],        parts[1],          parts[2],
+               op.in(kBias),    op.in(kMask),      op.in(kTerms),
+               op.in(kPastKey), op.in(kPastValue), shares ? op.in(kFilled) : Val{},
+               op.in(kBeams)};
+  return LowerMultiHeadAttention(op);
 }
 
 }  // namespace sardonyx::ops::contrib

@@ -1,4 +1,5 @@
 #include "ops/contrib/standard.h"
+#include "ops/nn/quantization.h"
 
 namespace sardonyx::ops::contrib {
 namespace {
@@ -27,6 +28,12 @@ Outputs SkipNormalization(Lowering& op, Val shift, Val bias, bool rms) {
   return {result.y, mean, result.inverse_deviation, CastLike(sum, op.in(0))};
 }
 
+// How many words of each row the mask leaves; without one 0.
+Val WordCounts(Val words, Val mask) {
+  return mask ? Reduce("sum", Cast(Equal(mask, 1.0), DType::kInt32), {1}, false)
+              : Filled(SizeOf(words, 0), MakeFilled(DType::kInt32, {1}, 0));
+}
+
 }  // namespace
 
 Outputs LowerLayerNormalization(Lowering& op) {
@@ -49,17 +56,39 @@ Outputs LowerSkipSimplifiedLayerNormalization(Lowering& op) {
 // The sum of the embeddings of words, positions and segments, normalised; how many words of each
 // row the mask leaves; the sum itself.
 Outputs LowerEmbedLayerNormalization(Lowering& op) {
-  const Val words = op.in(0), segments = op.in(1), mask = op.in(7);
+  const Val words = op.in(0);
   const Val positions = op.has(8) ? op.in(8) : Unsqueeze(Positions(SizeOf(words, 1)), {0});
   Val sum = Gather(op.in(2), words, 0) + Gather(op.in(3), positions, 0);
-  if (segments) {
+  if (op.has(1)) {
     if (!op.has(4)) op.Fail("segment_ids are given, but no segment_embedding");
-    sum = sum + Gather(op.in(4), segments, 0);
+    sum = sum + Gather(op.in(4), op.in(1), 0);
   }
   const Val y = Normalize(op, sum, op.in(5), op.in(6), false, false).y;
-  const Val counts = mask ? Reduce("sum", Cast(Equal(mask, 1.0), DType::kInt32), {1}, false)
-                          : Filled(SizeOf(words, 0), MakeFilled(DType::kInt32, {1}, 0));
-  return {y, counts, sum};
+  return {y, WordCounts(words, op.in(7)), sum};
+}
+
+// The same with bytes for tables, scale and shift, each with a scale and a zero point of its own.
+Outputs LowerQEmbedLayerNormalization(Lowering& op) {
+  const Val words = op.in(0);
+  const auto real = [&](Val bytes, size_t i) {
+    const Val scale = op.in(i + 6), zero = op.in(i + 11);
+    for (const Val parameter : {scale, zero}) {
+      if (!parameter) op.Fail("input {} has no scale or zero point", i);
+      const Dims& dims = parameter.shape();
+      if (dims.size() > 1 || (dims.size() == 1 && dims[0].known() && !(dims[0] == 1))) {
+        op.Fail("a scale or zero point of input {} has rank {} and not one element", i,
+                dims.size());
+      }
+    }
+    return Dequantized(bytes, scale, zero);
+  };
+  const auto rows = [&](size_t i, Val indices) { return real(Gather(op.in(i), indices, 0), i); };
+  const Val positions = Unsqueeze(Positions(SizeOf(words, 1)), {0});
+  Val sum = rows(2, words) + rows(3, positions);
+  if (op.has(1) != op.has(4)) op.Fail("segment_ids and segment_embedding come together");
+  if (op.has(1)) sum = sum + rows(4, op.in(1));
+  const Val y = Normalize(op, sum, real(op.in(5), 5), real(op.in(6), 6), false, false).y;
+  return {y, WordCounts(words, op.in(7))};
 }
 
 }  // namespace sardonyx::ops::contrib

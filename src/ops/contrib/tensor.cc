@@ -11,6 +11,18 @@ Outputs LowerExpandDims(Lowering& op) {
 
 Outputs LowerTrilu(Lowering& op) { return Standard(op, "Trilu", op.inputs, op.attributes); }
 
+Outputs LowerGatherND(Lowering& op) { return Standard(op, "GatherND", op.inputs); }
+
+// Bounds may be vectors of one element.
+Outputs LowerRange(Lowering& op) {
+  std::vector<Val> bounds;
+  for (size_t i = 0; i < 3; ++i) {
+    const Val bound = op.has(i) ? op.in(i) : op.builder().Scalar(op.in(0).dtype(), 1);
+    bounds.push_back(Reshape(bound, std::vector<int64_t>{}));
+  }
+  return Standard(op, "Range", bounds);
+}
+
 // Amounts may come as one row of a matrix, the value as a vector of one element.
 Outputs LowerPad(Lowering& op) {
   std::vector<Val> inputs = {op.in(0), Reshape(op.in(1), std::vector<int64_t>{-1})};

@@ -76,6 +76,19 @@ Val Dequantized(Val x, Val scale, Val zero_point) {
   return Cast(Centered(x, zero_point), DType::kFloat32) * Cast(scale, DType::kFloat32);
 }
 
+Val UnpackCodes(Val bytes, int64_t bits) {
+  if (bits == 8) return bytes;
+  std::vector<Val> parts;
+  for (int64_t shift = 0; shift < 8; shift += bits) {
+    parts.push_back(Unsqueeze(
+        BitAnd(ShiftRight(bytes, static_cast<double>(shift)), static_cast<double>((1 << bits) - 1)),
+        {-1}));
+  }
+  std::vector<int64_t> dims(bytes.rank(), 0);
+  dims.back() = -1;
+  return Reshape(Concat(parts, -1), dims);
+}
+
 DynamicallyQuantized QuantizeDynamically(Val x) {
   const std::vector<Val> ends =
       x.builder->MakeMany(core::reduce, {x}, {{"kind", "range"}, {"keepdims", int64_t{0}}}, 2);

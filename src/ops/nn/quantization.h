@@ -33,6 +33,10 @@ Val Centered(Val x, Val zero_point);
 // The real numbers that x stands for, in float32; parameters in shapes that broadcast.
 Val Dequantized(Val x, Val scale, Val zero_point);
 
+// Bytes [..., n] that hold numbers of 2 or 4 bits, low bits first, as numbers [..., n * 8 / bits];
+// those of 8 bits as they are.
+Val UnpackCodes(Val bytes, int64_t bits);
+
 // float32 as uint8 with the scale and zero point that its own range asks for, scalars both.
 struct DynamicallyQuantized {
   Val y, scale, zero_point;

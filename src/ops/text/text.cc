@@ -1,8 +1,11 @@
 #include "ops/text/text.h"
 
+#include <re2/re2.h>
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <deque>
+#include <mutex>
 
 namespace sardonyx::text {
 namespace {
@@ -59,6 +62,37 @@ bool IsFinalSigma(const std::vector<int32_t>& text, size_t at) {
 bool IsAscii(char c) { return (c & 0x80) == 0; }
 
 }  // namespace
+
+std::shared_ptr<const re2::RE2> Expression(std::string_view pattern, bool longest) {
+  struct Compiled {
+    std::string pattern;
+    bool longest;
+    std::shared_ptr<const re2::RE2> expression;
+  };
+  constexpr size_t kMost = 64;
+  static std::mutex mutex;
+  static std::deque<Compiled> known;  // the last one first
+  {
+    const std::lock_guard lock(mutex);
+    for (const Compiled& each : known) {
+      if (each.longest == longest && each.pattern == pattern) return each.expression;
+    }
+  }
+  re2::RE2::Options options;
+  options.set_log_errors(false);
+  options.set_longest_match(longest);
+  auto expression = std::make_shared<const re2::RE2>(re2::StringPiece(pattern), options);
+  const std::lock_guard lock(mutex);
+  if (known.size() == kMost) known.pop_back();
+  known.push_front({std::string(pattern), longest, expression});
+  return expression;
+}
+
+void ExpectExpression(const InferContext& context, std::string_view pattern, bool longest) {
+  const auto expression = Expression(pattern, longest);
+  if (expression->ok()) return;
+  context.Fail("'{}' is no regular expression of RE2: {}", pattern, expression->error());
+}
 
 void ExpectStrings(const InferContext& context, size_t i) {
   if (context.input_count() <= i || !context.has(i)) {

@@ -1,16 +1,28 @@
 #pragma once
 // What the operators on strings share.
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ir/core_op.h"
 
+namespace re2 {
+class RE2;
+}
+
 namespace sardonyx::text {
 
 // Fails unless input `i` holds strings.
 void ExpectStrings(const InferContext& context, size_t i);
+
+// A compiled regular expression of RE2, which `longest` makes prefer the longest match to the first
+// alternative. The last ones that were asked for are kept: compiling takes longer than to run over
+// a short text.
+std::shared_ptr<const re2::RE2> Expression(std::string_view pattern, bool longest);
+// Fails unless the pattern is one.
+void ExpectExpression(const InferContext& context, std::string_view pattern, bool longest);
 
 // The code points of UTF-8 text; throws kInvalidArgument, naming `what`, where it is none.
 std::vector<int32_t> Decode(std::string_view text, std::string_view what);

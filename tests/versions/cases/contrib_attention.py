@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from tests.versions.case import Case, Request, cases
-from tests.versions.cases.contrib import DOMAIN, checked
+from tests.versions.cases.contrib import DOMAIN, NARROW, checked
+from tests.versions.cases.contrib_quantized import codes, zero
 
 
 @cases("Attention", domain=DOMAIN)
@@ -85,6 +86,8 @@ def multi_head_attention(request: Request) -> list[Case]:
     token = [random(batch, 1, hidden) for _ in range(3)]
     buffers = [random(batch, heads, 6, size) for _ in range(2)]
     filled = np.array([2], np.int32)
+    beams = np.array([[[1, 0, 0, 0, 0, 0], [1, 1, 0, 0, 0, 0]]], np.int32)
+    seen, near = np.array([[1, 0, 1], [1, 1, 1]], np.int32), random(1, heads, 1, 3)
     causal = {**attributes, "unidirectional": 1}
     lengths = np.array([2, 4], np.int32)
     rows = [
@@ -104,6 +107,8 @@ def multi_head_attention(request: Request) -> list[Case]:
         ("past, mask and bias", [q, k, v, b, longer, bias, *before[2:]], attributes, 3),
         ("past and causal", [q, same_k, same_v, None, *before], causal, 3),
         ("buffers", [*token, None, None, None, *buffers, filled], attributes, 3),
+        ("beams", [*token, b, None, None, *buffers, filled, beams], attributes, 3),
+        ("beams, mask and bias", [*token, b, seen, near, *buffers, filled, beams], attributes, 3),
     ]
     for shape in ((2, 2), (1, 2), (2, 1), (1, 1)):
         added = random(*shape, tokens, keys)
@@ -289,6 +294,278 @@ def _unquantised(case: Case, scales: list[np.ndarray]) -> list[np.ndarray]:
     weights = np.exp(np.where(hidden, -np.inf, scores))
     y = weights / weights.sum(-1, keepdims=True) @ values[1]
     return [y.transpose(0, 2, 1, 3).reshape(1, tokens, -1), *caches]
+
+
+@cases("QAttention", domain=DOMAIN)
+def q_attention(request: Request) -> list[Case]:
+    batch, tokens, heads, size, features, past = 2, 3, 2, 4, 6, 2
+    hidden = heads * size
+    left, right, real = (request.dtype(name) for name in ("T1", "T2", "T3"))
+    x, w = codes(request, left, (batch, tokens, features)), codes(request, right, (features, 24))
+    b = request.random("T3", (3 * hidden,))
+    factor, factors = np.full((), 0.02, real), np.full((), 0.01, real)
+    columns = request.rng.uniform(0.005, 0.02, 3 * hidden).astype(real)
+    x_zero, w_zero = zero(request, left), zero(request, right)
+    w_zeros = zero(request, right, (3 * hidden,))
+    mask = np.array([[1, 1, 0], [1, 0, 1]], np.int32)
+    before = request.random("T3", (2, batch, heads, past, size))
+    longer = np.array([[1, 1, 0, 1, 1], [1, 0, 1, 1, 1]], np.int32)
+    plain, causal = {"num_heads": heads}, {"num_heads": heads, "unidirectional": 1}
+    start, zeros = [x, w, b, factor, factors], [x_zero, w_zero]
+    rows = [
+        ("no zero points", start, plain),
+        ("zero points", [*start, None, *zeros], plain),
+        ("columns", [x, w, b, factor, columns, None, x_zero, w_zeros], plain),
+        ("vectors of one", [x, w, b, factor[None], factors[None], None, x_zero[None]], plain),
+        ("causal", [*start, None, *zeros], causal),
+        ("scale", [*start, None, *zeros], {**plain, "scale": 0.25}),
+        ("mask", [*start, mask, *zeros], plain),
+        ("filter value", [*start, mask, *zeros], {**causal, "mask_filter_value": -2.0}),
+        ("lengths", [*start, np.array([2, 3], np.int32), *zeros], plain),
+        ("past", [*start, None, *zeros, before], plain),
+        ("past, mask and causal", [*start, longer, *zeros, before], causal),
+    ]
+    types = {name: request.type(name) for name in ("T1", "T2", "T3")}
+    found, equals = [], []
+    for name, inputs, attributes in rows:
+        outputs = 2 if len(inputs) > 8 else 1
+        found.append(Case(inputs, attributes, outputs=outputs, name=name, types=types))
+        equals.append(None)
+        if left == np.int8:  # ONNX Runtime takes unsigned inputs alone
+            inputs = [*inputs, *[None] * (7 - len(inputs))]
+            inputs[0] = (inputs[0].astype(np.int16) + 128).astype(np.uint8)
+            inputs[6] = np.uint8(128) if inputs[6] is None else inputs[6].astype(np.int16) + 128
+            inputs[6] = np.asarray(inputs[6]).astype(np.uint8)
+            equals[-1] = Case(inputs, attributes, outputs=outputs)
+    return checked(request, found, equals)
+
+
+@cases("QEmbedLayerNormalization", domain=DOMAIN)
+def q_embed_layer_normalization(request: Request) -> list[Case]:
+    dtype = request.dtype("T2")
+    ids, segments = request.random("T1", (2, 3), 0, 6), request.random("T1", (2, 3), 0, 1)
+    words, positions, kinds = (codes(request, dtype, (n, 8)) for n in (7, 5, 2))
+    tables = [words, positions, kinds, codes(request, dtype, (8,)), codes(request, dtype, (8,))]
+    mask = np.array([[1, 0, 1], [1, 1, 0]], np.int32)
+    scales = [np.full((), value, np.float32) for value in (0.02, 0.03, 0.04, 0.01, 0.05)]
+    zeros = [zero(request, dtype) for _ in range(5)]
+    bare = list(tables), list(scales), list(zeros)
+    for values in bare:
+        values[2] = None
+    vectors = [[value[None] for value in values] for values in (scales, zeros)]
+    return checked(
+        request,
+        [
+            Case([ids, segments, *tables, None, *scales, *zeros], name="segments"),
+            Case([ids, segments, *tables, mask, *scales, *zeros], {"epsilon": 0.5}, name="mask"),
+            Case([ids, None, *bare[0], mask, *bare[1], *bare[2]], name="no segments"),
+            Case([ids, segments, *tables, mask, *vectors[0], *vectors[1]], name="vectors of one"),
+        ],
+    )
+
+
+def decoded(q, k, v, keys, values, held, *, bias=None, mask=None, beams=None):
+    """Attend with one token, [batch, heads, 1, size], and the first `held` rows of caches."""
+    keys, values = (
+        np.concatenate([old[:, :, :held], new], 2).astype(np.float64)
+        for old, new in ((keys, k), (values, v))
+    )
+    if beams is not None:
+        for x in (keys, values):
+            whole = x.copy()
+            for i in range(len(x)):
+                width = beams.shape[1]
+                group = i // width
+                for t in range(held):
+                    x[i, :, t] = whole[group * width + beams[group, i % width, t], :, t]
+    scores = q.astype(np.float64) @ keys.swapaxes(2, 3) / np.sqrt(q.shape[3])
+    scores = scores + (0 if bias is None else bias)
+    if mask is not None:
+        scores = scores + np.where(mask, 0, -10000)[:, None, None]
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    y = weights / weights.sum(-1, keepdims=True) @ values
+    return y.transpose(0, 2, 1, 3).reshape(len(y), 1, -1), scores
+
+
+@cases("DecoderMaskedMultiHeadAttention", domain=DOMAIN)
+def decoder_attention(request: Request) -> list[Case]:
+    if request.varied == "QK":
+        request.having({"T": request.type("QK")})
+    request.having({"QK": request.type("T")})
+    batch, heads, size, room, held = 4, 2, 8, 6, 3
+    hidden = heads * size
+    random = lambda *shape: request.random("T", shape)  # noqa: E731
+    token = [random(batch, 1, hidden) for _ in range(3)]
+    caches = [random(batch, heads, room, size) for _ in range(2)]
+    filled, width = np.array([held], np.int32), np.array([2], np.int32)
+    b, near = random(3 * hidden), random(1, heads, 1, held + 1)
+    mask = np.array([[1, 1, 1, 1], [1, 0, 1, 1], [0, 1, 1, 1], [1, 1, 1, 0]], np.int32)
+    wide = np.array(request.rng.integers(0, 2, (batch, room)), np.int32)
+    wide[:, 0] = 1
+    beams = np.array(request.rng.integers(0, 2, (batch // 2, 2, room)), np.int32)
+    plain, shared = {"num_heads": heads}, {"num_heads": heads, "past_present_share_buffer": 1}
+    past = [*caches, filled]
+    rows = [
+        ("", [*token, None, None, *past], shared, 3),
+        ("bias", [*token, None, None, *past, None, None, b], shared, 3),
+        ("scale", [*token, None, None, *past], {**shared, "scale": 0.25}, 3),
+        ("mask", [*token, mask, None, *past], shared, 3),
+        ("filter value", [*token, mask, None, *past], {**shared, "mask_filter_value": -2.0}, 3),
+        ("scores", [*token, mask, near, *past], {**shared, "output_qk": 1}, 4),
+        ("nothing held", [*token, None, None, *caches, filled * 0], shared, 3),
+        ("cross", [token[0], *caches], plain, 1),
+        ("cross, mask and bias", [token[0], *caches, wide, *[None] * 6, b], plain, 1),
+        ("beams", [*token, None, None, *past, width, beams], shared, 3),
+        ("beams, mask and biases", [*token, mask, near, *past, width, beams, b], shared, 3),
+        ("a beam of one", [*token, None, None, *past, width // 2], shared, 3),
+    ]
+    for shape in ((batch, heads), (batch, 1), (1, 1)):
+        bias = random(*shape, 1, held + 1)
+        rows.append((f"attention bias {shape}", [*token, mask, bias, *past], shared, 3))
+    types = {name: request.type(name) for name in ("T", "QK")}
+    found = [
+        Case(inputs, given, outputs=outputs, name=name, types=types)
+        for name, inputs, given, outputs in rows
+    ]
+    equals: list[Case | None] = [None] * len(found)
+    packed = [np.concatenate(token, 2), None, None, None, None, *past]
+    found.append(Case(packed, shared, outputs=3, name="packed", types=types))
+    equals.append(Case(rows[0][1], shared, outputs=3))
+    found = checked(request, found, equals)
+    # Where ONNX Runtime has no kernel, or reads the bias of other sequences.
+    q, k, v = (x.reshape(batch, 1, heads, size).transpose(0, 2, 1, 3) for x in token)
+    short = [x[:, :, :held] for x in caches]
+    present = [np.concatenate([x, new], 2) for x, new in zip(short, (k, v), strict=True)]
+    own = random(batch, heads, 1, held + 1)
+    broad, memory = random(batch, 1, heads * 12), random(batch, heads, held, 12)
+    heads_v = broad.reshape(batch, 1, heads, 12).transpose(0, 2, 1, 3)
+    narrow = NARROW.get(request.dtype("T").name, 1e-5)
+    tolerance = {"types": types, "rtol": narrow, "atol": narrow}
+    grown = [decoded(q, k, v, *short, held)[0], *present]
+    both = decoded(q, k, v, *short, held, bias=own, mask=mask, beams=beams)
+    other = [decoded(q, k, heads_v, short[0], memory, held)[0], present[0]]
+    other.append(np.concatenate([memory, heads_v], 2))
+    joined = np.concatenate([*token[:2], broad], 2)
+    for name, inputs, expected in (
+        ("growing", [*token, None, None, *short], grown),
+        ("growing beams", [*token, mask, own, *short, None, width, beams], [both[0], *present]),
+        ("values of another size", [*token[:2], broad, None, None, short[0], memory], other),
+        ("packed, another size", [joined, *[None] * 4, short[0], memory], other),
+        ("no past", token, [token[2], k, v]),
+    ):
+        found.append(Case(inputs, plain, outputs=3, name=name, expected=expected, **tolerance))
+    first = Case([*token, None, None, *past], shared, outputs=1, name="one output", **tolerance)
+    first.expected = grown[:1]  # which ONNX Runtime does not survive
+    return [*found, first]
+
+
+class Sparse:
+    """Inputs of SparseAttention and, by a formula, its results."""
+
+    heads, shared, size, block = 4, 2, 16, 16
+
+    def __init__(self, request: Request):
+        self.request = request
+
+    def layouts(self, count: int, blocks: int) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Matrices of blocks, and their indices, which have paddings of -1."""
+        matrices = np.tril(self.request.rng.integers(0, 2, (count, blocks, blocks)))
+        matrices[:, range(blocks), range(blocks)] = 1
+        rows = np.zeros((count, blocks + 1), np.int32)
+        rows[:, 1:] = matrices.sum(2).cumsum(1)
+        columns = np.full((count, rows.max()), -1, np.int32)
+        for i, matrix in enumerate(matrices):
+            columns[i, : rows[i, -1]] = np.nonzero(matrix)[1]
+        return matrices, [rows, columns]
+
+    def case(
+        self,
+        name: str,
+        tokens: int,
+        lengths: list[int],
+        *,
+        layouts: int = 1,
+        packed: bool = False,
+        rotary: bool = False,
+        **attributes: Any,
+    ) -> Case:
+        """A case of so many tokens at the ends of sequences."""
+        random = lambda *shape: self.request.random("T", shape)  # noqa: E731
+        batch, room = len(lengths), 70
+        parts = [
+            random(batch, tokens, count * self.size)
+            for count in (self.heads, self.shared, self.shared)
+        ]
+        inputs = [np.concatenate(parts, 2), None, None] if packed else list(parts)
+        caches = [random(batch, self.shared, room, self.size) for _ in range(2)]
+        matrices, indices = self.layouts(layouts, 4)
+        inputs += [*caches, *indices, np.array([max(lengths)], np.int32)]
+        inputs.append(np.array(lengths, np.int32))
+        angles = self.request.rng.uniform(-3, 3, (room, self.size // 2))
+        if rotary:
+            inputs += [turn(angles).astype(parts[0].dtype) for turn in (np.cos, np.sin)]
+            attributes["do_rotary"] = 1
+        given = {
+            "num_heads": self.heads, "kv_num_heads": self.shared, "sparse_block_size": self.block
+        }  # fmt: skip
+        case = Case(inputs, given | attributes, name=name)
+        prompt = tokens == max(lengths)
+        starts = [0 if prompt else length - tokens for length in lengths]
+        q, k, v = (x.reshape(batch, tokens, -1, self.size).transpose(0, 2, 1, 3) for x in parts)
+        if rotary:
+            at = np.array(starts)[:, None] + np.arange(tokens)
+            tables = [table.astype(np.float64)[at][:, None] for table in inputs[9:]]
+            q, k = (_turned(x, *tables, attributes.get("rotary_interleaved", 0)) for x in (q, k))
+        case.expected = self.results(
+            (q, k, v), caches, matrices, starts, attributes.get("scale", 0.25)
+        )
+        narrow = NARROW.get(parts[0].dtype.name, 1e-5)
+        case.rtol = case.atol = narrow
+        return case
+
+    def results(self, parts, caches, matrices, starts, factor: float) -> list[np.ndarray]:
+        """Softmax over what is seen, and the caches with the new rows."""
+        q, k, v = (x.astype(np.float64) for x in parts)
+        keys, values = (cache.astype(np.float64) for cache in caches)
+        tokens = q.shape[2]
+        y = np.zeros((len(q), tokens, self.heads, self.size))
+        for n, start in enumerate(starts):
+            for cache, new in ((keys, k), (values, v)):
+                cache[n, :, start : start + tokens] = new[n]
+            for head, i in np.ndindex(self.heads, tokens):
+                at, group = start + i, head * self.shared // self.heads
+                row = matrices[head % len(matrices)][at // self.block]
+                seen = row[np.arange(at + 1) // self.block] == 1
+                scores = keys[n, group, : at + 1] @ q[n, head, i] * factor
+                weights = np.exp(scores) * seen
+                y[n, i, head] = weights @ values[n, group, : at + 1] / weights.sum()
+        return [y.reshape(len(q), tokens, -1), keys, values]
+
+
+def _turned(x, cosine, sine, interleaved):
+    x = x.astype(np.float64)
+    half = x.shape[3] // 2
+    a, b = (x[..., ::2], x[..., 1::2]) if interleaved else (x[..., :half], x[..., half:])
+    parts = a * cosine - b * sine, a * sine + b * cosine
+    return np.stack(parts, 4).reshape(x.shape) if interleaved else np.concatenate(parts, 3)
+
+
+# ONNX Runtime runs it only where caches are written in place, which its Python has no arrays for.
+@cases("SparseAttention", domain=DOMAIN)
+def sparse_attention(request: Request) -> list[Case]:
+    case = Sparse(request).case
+    return [
+        case("prompt", 40, [40, 40]),
+        case("a layout for each head", 40, [40], layouts=4),
+        case("layouts in turn", 35, [35, 35], layouts=2, packed=True),
+        case("rotary", 20, [20, 20], layouts=2, rotary=True),
+        case("neighbours turn", 20, [20], rotary=True, packed=True, rotary_interleaved=1),
+        case("token", 1, [50, 50], layouts=2),
+        case("ragged tokens", 1, [33, 60], layouts=4, rotary=True),
+        case("several tokens", 5, [36, 50], layouts=2, rotary=True, packed=True),
+        case("scale", 17, [17], scale=0.125),
+        case("full cache", 1, [64]),
+    ]
 
 
 @cases("RotaryEmbedding", domain=DOMAIN)
