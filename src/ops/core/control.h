@@ -23,7 +23,8 @@ std::vector<Fact> InferBody(const Graph& body, std::span<const Fact* const> inpu
 Fact Join(const Fact& a, const Fact& b, SymbolTable& symbols);
 
 // Makes the fact of a carried value hold of what the next iteration gets as well; true if that
-// changed it. `forgotten`: dimensions that such calls for the same loop made unknown, which stay so.
+// changed it. `forgotten`: dimensions that such calls for the same loop made unknown, which stay
+// so.
 bool Relax(Fact* formal, const Fact& next, SymbolTable& symbols, Dims* forgotten);
 
 // For each of the `formals` inputs of a body the output that feeds it in the next iteration, or -1:
