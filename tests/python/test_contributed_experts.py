@@ -59,6 +59,7 @@ def model(op: str, inputs: list[Any], attributes: dict[str, Any], *, named: bool
         ("MoE", LAYERS, SWIGLU, "swiglu takes fc3_experts_weights"),
         ("MoE", THIRD, SWIGLU | {"swiglu_fusion": 1}, "they stand in fc1"),
         ("MoE", LAYERS, {"swiglu_fusion": 3}, "swiglu_fusion is 3, but must be 0, 1 or 2"),
+        ("MoE", LAYERS, {"use_sparse_mixer": 1}, "k is 1, but use_sparse_mixer chooses 2"),
         ("MoE", [X[0], *LAYERS[1:]], {}, "input has 1 axes, but must have 2 or 3"),
         ("MoE", [*LAYERS[:4], LAST[:, :, 1:]], {}, r"but weights are \[4,32,63\]"),
         ("MoE", [X, ROUTER[:2], *LAYERS[2:]], {}, r"but experts are \[2,1\]"),

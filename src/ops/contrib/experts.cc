@@ -1,5 +1,7 @@
 #include "ops/contrib/experts.h"
 
+#include <limits>
+
 #include "ops/contrib/standard.h"
 
 namespace sardonyx::ops::contrib {
@@ -61,15 +63,61 @@ void Check(const Lowering& op, bool has_fc3) {
   }
 }
 
+// The experts of each token, int64 [T,k], and what their results are multiplied with, float32.
+struct Chosen {
+  Val experts, weights;
+};
+
+Chosen Best(Val logits, int64_t k) {
+  Builder& b = *logits.builder;
+  const std::vector<Val> top = b.MakeMany(core::topk, {logits, b.Ints({k})},
+                                          {{"axis", int64_t{-1}}, {"largest", int64_t{1}}}, 2);
+  return {top[1], top[0]};
+}
+
+// Two experts, one after the other, each with its share of those that come near it (SparseMixer,
+// Liu et al. 2023, as Phi-3.5-MoE chooses). ONNX Runtime's CPU kernels pass over the attribute, but
+// models that set it were trained with this.
+Chosen SparseMixer(Lowering& op, Val logits, int64_t k) {
+  if (k != 2) op.Fail("attribute k is {}, but use_sparse_mixer chooses 2 experts", k);
+  Builder& b = op.builder();
+  const Val none = b.Scalar(DType::kFloat32, -std::numeric_limits<double>::infinity());
+  constexpr double kNear = 0.02;  // of the larger magnitude
+  std::vector<Val> experts, weights;
+  Val left = logits;
+  for (int64_t i = 0; i < k; ++i) {
+    const Chosen best = Best(left, 1);
+    const Val far = Greater(best.weights - logits, kNear * Max(Abs(logits), best.weights));
+    weights.push_back(GatherElements(Softmax(Where(far, none, left), -1), best.experts, 1));
+    experts.push_back(best.experts);
+    left = ScatterElements(logits, best.experts, Expand(none, ShapeOf(best.experts)), 1);
+  }
+  return {Concat(experts, 1), Concat(weights, 1)};
+}
+
+Chosen Choose(Lowering& op, const Routing& routing, Val logits, int64_t k) {
+  if (op.Int("use_sparse_mixer") != 0) {
+    if (routing.weights) op.Fail("router_weights are given, but use_sparse_mixer makes its own");
+    return SparseMixer(op, logits, k);
+  }
+  auto [experts, weights] = Best(logits, k);
+  if (routing.weights) {
+    weights = GatherElements(Widen(routing.weights), experts, 1);
+    if (routing.is_normalized) weights = weights / Reduce("sum", weights, {1}, true);
+  } else if (routing.is_over_chosen) {
+    weights = Softmax(weights, -1);
+  } else {
+    weights = GatherElements(Softmax(logits, -1), experts, 1);
+  }
+  return {experts, weights};
+}
+
 }  // namespace
 
-// y = sum over the k experts that the router prefers of weight * fc2(activation(fc1(x))). ONNX
-// Runtime's CPU kernels take use_sparse_mixer to change nothing, and the schema does not say what
-// it would.
+// y = sum over the k experts that the router prefers of weight * fc2(activation(fc1(x))).
 Outputs MixtureOfExperts(Lowering& op, const Routing& routing, bool has_fc3,
                          const ExpertProduct& product) {
   Check(op, has_fc3);
-  Builder& b = op.builder();
   const Val x = op.in(0), logits = Widen(op.in(1));
   const int rank = x.rank();
   if (rank != 2 && rank != 3) op.Fail("input has {} axes, but must have 2 or 3", rank);
@@ -84,18 +132,7 @@ Outputs MixtureOfExperts(Lowering& op, const Routing& routing, bool has_fc3,
     op.Fail("attribute k is {}, but must be from 1 to the number of experts, {}", k,
             count.known() ? fmt::to_string(count.value()) : "any");
   }
-  const std::vector<Val> top = b.MakeMany(core::topk, {logits, b.Ints({k})},
-                                          {{"axis", int64_t{-1}}, {"largest", int64_t{1}}}, 2);
-  const Val experts = top[1];
-  Val weights;
-  if (routing.weights) {
-    weights = GatherElements(Widen(routing.weights), experts, 1);
-    if (routing.is_normalized) weights = weights / Reduce("sum", weights, {1}, true);
-  } else if (routing.is_over_chosen) {
-    weights = Softmax(top[0], -1);
-  } else {
-    weights = GatherElements(Softmax(logits, -1), experts, 1);
-  }
+  const auto [experts, weights] = Choose(op, routing, logits, k);
   const Val rows = Widen(rank == 2 ? x : Flatten(x, 2));
   const Val third = has_fc3 ? product(kFc3, rows, experts) : Val{};
   const Val inner = Between(op, product(kFc1, rows, experts), third);

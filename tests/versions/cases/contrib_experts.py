@@ -175,6 +175,7 @@ class Experts:
     beta: float = 0.0
     limit: float = np.inf
     over_chosen: bool = False
+    sparse_mixer: bool = False
     extra: dict[str, Any] = field(default_factory=dict)
 
     def attributes(self) -> dict[str, Any]:
@@ -186,7 +187,20 @@ class Experts:
                 found["swiglu_limit"] = self.limit
         if self.over_chosen:
             found["normalize_routing_weights"] = 1
+        if self.sparse_mixer:
+            found["use_sparse_mixer"] = 1
         return found | self.extra
+
+    def mixed(self, logits: np.ndarray) -> tuple[list[int], list[float]]:
+        """What SparseMixer chooses for a token, with the shares."""
+        chosen, shares, left = [], [], logits.copy()
+        for _ in range(self.k):
+            best = int(np.argmax(left))
+            gap = (left[best] - logits) / np.maximum(np.abs(logits), left[best])
+            shares.append(softmax(np.where(gap > 0.02, -np.inf, left))[best])
+            chosen.append(best)
+            left[best] = -np.inf
+        return chosen, shares
 
     def layer(self, index: int, expert: int, x: np.ndarray) -> np.ndarray | None:
         if index >= len(self.layers) or self.layers[index] is None:
@@ -222,6 +236,8 @@ class Experts:
             else:
                 one = softmax(logits[t][chosen])
                 shares = one if self.over_chosen else softmax(logits[t])[chosen]
+            if self.sparse_mixer:
+                chosen, shares = self.mixed(logits[t])
             for expert, share in zip(chosen, shares, strict=True):
                 inner = self.between(self.layer(0, expert, row), self.layer(2, expert, row))
                 y[t] += share * self.layer(1, expert, inner)
@@ -249,12 +265,15 @@ def moe(request: Request) -> list[Case]:
         ("swiglu of two", (6,), True, True, True, {"k": 2, **SWIGLU}),
         ("no limit", (6,), True, False, True, {"activation": "swiglu"}),
         ("gated", (6,), True, True, True, {"k": 2, "activation": "silu"}),
+        ("sparse mixer", (40,), True, True, False, {"k": 2, "sparse_mixer": True}),
     ):
         x, logits = request.random("T", (*tokens, hidden)), None
         count = int(np.prod(tokens))
         # Apart, so that rounding chooses nobody else.
         order = np.stack([request.rng.permutation(experts) for _ in range(count)])
         logits = (order * 0.5 - 1).astype(x.dtype)
+        if given.get("sparse_mixer"):  # some of which come near each other
+            logits = (4 + order * 0.0625).astype(x.dtype)
         width = inter * 2 if given.get("fusion") else inter
         shapes = [(width, hidden), (hidden, inter)] + [(inter, hidden)] * has_third
         layers = [
@@ -270,7 +289,7 @@ def moe(request: Request) -> list[Case]:
             initializers=initializers if constant else (),
             name=name,
         )
-        if has_third or given.get("fusion") == 2:
+        if has_third or given.get("fusion") == 2 or given.get("sparse_mixer"):
             refused.append(by_formula(case, [mixture.run(x, logits).astype(x.dtype)], x.dtype))
         else:
             ran.append(case)
