@@ -58,6 +58,7 @@ def table() -> Iterator[Case]:
         pool = dict(kernel_shape=[kernel] * 2, pads=[kernel // 2] * 4)
         yield from rows("MaxPool", "f32", [X(1, 256, size, size)], **pool)
     yield from rows("AveragePool", "f32", [X(1, 2048, 7, 7)], kernel_shape=[7, 7])
+    yield from rows("AveragePool", "f32", [X(1, 192, 35, 35)], kernel_shape=[3, 3], pads=[1] * 4)
     yield from rows("GlobalAveragePool GlobalMaxPool", "f32", [IMAGE], [X(8, 512, 14, 14)])
     yield from rows("GlobalLpPool", "f32", [IMAGE], version=21)
     photo, double = X(1, 3, 480, 640), C([1, 1, 2, 2], "f32")
