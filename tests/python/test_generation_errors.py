@@ -130,3 +130,11 @@ def test_wrong_encoders():
     shared = models.encoder_decoder()["decoder"]
     shared.input.append(models.info("past_sequence_length", INT, [1]))
     refused("share are not supported", decoder=shared)
+
+
+@pytest.mark.parametrize("build", [greedy_model, beam_model])
+def test_length_that_a_run_finds_too_short(build):
+    inputs = greedy_inputs(max_length=3) if build is greedy_model else beam_inputs()
+    inputs["max_length"] = number(3)
+    with pytest.raises(sardonyx.Error, match=r"search.*-2"):
+        by_sardonyx(build(inputs), inputs)

@@ -171,11 +171,12 @@ Val Padding(Lowering& op, Builder& builder) {
   return builder.Scalar(DType::kInt32, static_cast<double>(TokenAttribute(op, "pad_token_id")));
 }
 
+// Not by `pad`, which would cut off tokens where a length that only a run knows is too short.
 Val Padded(Lowering& op, Val texts, Val length) {
-  Builder& b = *texts.builder;
-  const Val missing = length - SizeOf(texts, -1);
-  return b.Make(core::pad, {texts, Concat({b.Ints({0}), missing}, 0), Padding(op, b), b.Ints({-1})},
-                {{"mode", std::string("constant")}});
+  const int last = texts.rank() - 1;
+  const Val missing = length - SizeOf(texts, last);
+  const Val shape = Concat({ShapeOf(texts, 0, last), missing}, 0);
+  return Concat({texts, Filled(shape, Padding(op, *texts.builder).constant())}, last);
 }
 
 Val Stacked(Val first, Val later) {
