@@ -7,6 +7,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import sardonyx
+from tests.python.one_node import one_node
 
 TOKEN = np.zeros((4, 1, 16), np.float32)
 CACHE = np.zeros((4, 2, 6, 8), np.float32)
@@ -32,25 +33,10 @@ SIZE = {"hidden_size": 5}
 
 
 def model(op: str, inputs: list[Any], attributes: dict[str, Any], *, named: bool = False):
-    infos, names, values = [], [], {}
-    for position, value in enumerate(inputs):
-        name = f"x{position}" if value is not None else ""
-        names.append(name)
-        if value is None:
-            continue
-        shape = [f"{name}_{axis}" for axis in range(value.ndim)] if named else value.shape
-        kind = helper.np_dtype_to_tensor_dtype(value.dtype)
-        infos.append(helper.make_tensor_value_info(name, kind, shape))
-        values[name] = value
     count = {"AttnLSTM": 3, "WordConvEmbedding": 1}.get(op, 2 if op.startswith("Q") else 3)
-    outputs = [f"y{position}" for position in range(count)]
     if op == "QAttention" and len(inputs) < 9:
-        outputs = outputs[:1]
-    node = helper.make_node(op, names, outputs, "wrong", domain="com.microsoft", **attributes)
-    result = helper.make_tensor_value_info("y0", TensorProto.FLOAT, None)
-    graph = helper.make_graph([node], "graph", infos, [result])
-    imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=imports), values
+        count = 1
+    return one_node(op, inputs, attributes, outputs=count, named=named)
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["sizes", "names"])

@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 import sardonyx
+from tests.python.one_node import one_node
 
 X, ROUTER = np.ones((3, 32), np.float32), np.ones((3, 4), np.float32)
 FIRST, LAST = np.ones((4, 64, 32), np.float32), np.ones((4, 32, 64), np.float32)
@@ -20,24 +20,6 @@ SWIGLU = {"activation_type": "swiglu"}
 BNB4 = {"K": 32, "N": 2, "block_size": 16, "quant_type": 0}
 BYTES, ABSMAX = np.zeros(32, np.uint8), np.ones(4, np.float32)
 POINTS = np.ones((3, 5), np.float32)
-
-
-def model(op: str, inputs: list[Any], attributes: dict[str, Any], *, named: bool = False):
-    infos, names, values = [], [], {}
-    for position, value in enumerate(inputs):
-        name = f"x{position}" if value is not None else ""
-        names.append(name)
-        if value is None:
-            continue
-        shape = [f"{name}_{axis}" for axis in range(value.ndim)] if named else value.shape
-        kind = helper.np_dtype_to_tensor_dtype(value.dtype)
-        infos.append(helper.make_tensor_value_info(name, kind, shape))
-        values[name] = value
-    node = helper.make_node(op, names, ["y"], "wrong", domain="com.microsoft", **attributes)
-    result = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    graph = helper.make_graph([node], "graph", infos, [result])
-    imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
-    return helper.make_model(graph, opset_imports=imports), values
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["sizes", "names"])
@@ -78,7 +60,7 @@ def model(op: str, inputs: list[Any], attributes: dict[str, Any], *, named: bool
     ],
 )
 def test_wrong_nodes(op, inputs, attributes, message, named):
-    made, values = model(op, inputs, attributes, named=named)
+    made, values = one_node(op, inputs, attributes, named=named)
     with pytest.raises(sardonyx.Error, match=message):
         sardonyx.load(made).run(values)
 
@@ -93,21 +75,21 @@ def test_wrong_nodes(op, inputs, attributes, message, named):
     ],
 )
 def test_named_sizes(op, inputs, attributes):
-    made, values = model(op, inputs, attributes)
-    expected = sardonyx.load(made).run(values)["y"]
-    made, values = model(op, inputs, attributes, named=True)
-    np.testing.assert_array_equal(sardonyx.load(made).run(values)["y"], expected)
+    made, values = one_node(op, inputs, attributes)
+    expected = sardonyx.load(made).run(values)["y0"]
+    made, values = one_node(op, inputs, attributes, named=True)
+    np.testing.assert_array_equal(sardonyx.load(made).run(values)["y0"], expected)
 
 
 def test_a_point_that_is_not_finite_spoils_no_other():
     points = np.array([[1, 2], [np.inf, 3], [4, 6]], np.float32)
-    made, values = model("CDist", [points, points], {"metric": "euclidean"})
-    found = sardonyx.load(made).run(values)["y"]
+    made, values = one_node("CDist", [points, points], {"metric": "euclidean"})
+    found = sardonyx.load(made).run(values)["y0"]
     assert found[0, 2] == 5
     assert not np.isfinite(found[1, 0])
 
 
 def test_no_tokens():
-    made, values = model("MoE", [X[:0], ROUTER[:0], *LAYERS[2:]], {"k": 2})
-    found = sardonyx.load(made).run(values)["y"]
+    made, values = one_node("MoE", [X[:0], ROUTER[:0], *LAYERS[2:]], {"k": 2})
+    found = sardonyx.load(made).run(values)["y0"]
     assert found.shape == (0, 32)

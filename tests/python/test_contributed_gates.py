@@ -7,6 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import sardonyx
+from tests.python.one_node import one_node
 
 DOMAIN = "com.microsoft"
 X, GATE = np.zeros((2, 3, 8), np.float32), np.zeros((2, 3, 1), np.float32)
@@ -27,23 +28,8 @@ TWICE = np.zeros(2, np.int64)
 
 
 def model_of(op: str, inputs: list[Any], attributes: dict[str, Any], outputs: int, named: bool):
-    """Make a model of one node, and its inputs by name."""
-    infos, names, values = [], [], {}
-    for position, value in enumerate(inputs):
-        names.append(f"x{position}" if value is not None else "")
-        if value is None:
-            continue
-        shape = [f"x{position}_{axis}" for axis in range(value.ndim)] if named else value.shape
-        dtype = helper.np_dtype_to_tensor_dtype(value.dtype)
-        infos.append(helper.make_tensor_value_info(names[-1], dtype, shape))
-        values[names[-1]] = value
-    results = [f"y{position}" for position in range(outputs)]
-    node = helper.make_node(op, names, results, domain=DOMAIN, **attributes)
-    y = helper.make_tensor_value_info("y0", TensorProto.FLOAT, None)
-    y.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(inputs[0].dtype)
-    graph = helper.make_graph([node], "graph", infos, [y])
-    imports = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
-    return helper.make_model(graph, opset_imports=imports), values
+    dtype = inputs[0].dtype
+    return one_node(op, inputs, attributes, outputs=outputs, named=named, dtype=dtype)
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["sizes", "names"])

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper
 
 import sardonyx
+from tests.python.one_node import one_node
 
 TEXTS = np.array(["a b", "c"], object)
 TOKENS = {"mark": 0, "mincharnum": 1, "pad_value": ""}
@@ -21,22 +21,9 @@ W = np.zeros((2, 3, 3, 3), np.float32)
 
 
 def _run(op: str, inputs: list[Any], attributes: dict[str, Any], *, named: bool) -> None:
-    values = {f"x{i}": value for i, value in enumerate(inputs) if value is not None}
-    infos = [
-        helper.make_tensor_value_info(
-            name,
-            helper.np_dtype_to_tensor_dtype(value.dtype),
-            [f"{name}_{axis}" for axis in range(value.ndim)] if named else value.shape,
-        )
-        for name, value in values.items()
-    ]
-    names = [f"x{i}" if value is not None else "" for i, value in enumerate(inputs)]
-    outputs = ["y0", "y1"] if op == "BifurcationDetector" else ["y0"]
-    node = helper.make_node(op, names, outputs, "wrong", domain="com.microsoft", **attributes)
-    result = helper.make_tensor_value_info("y0", TensorProto.FLOAT, None)
-    graph = helper.make_graph([node], "graph", infos, [result])
-    imports = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
-    sardonyx.load(helper.make_model(graph, opset_imports=imports)).run(values)
+    outputs = 2 if op == "BifurcationDetector" else 1
+    model, values = one_node(op, inputs, attributes, outputs=outputs, named=named)
+    sardonyx.load(model).run(values)
 
 
 @pytest.mark.parametrize("named", [False, True], ids=["sizes", "names"])

@@ -129,6 +129,25 @@ Val ScoreTerms(Lowering& op, Val mask, Val bias, Val queries, const Cached& keys
   return terms;
 }
 
+Heads GroupedHeads(Lowering& op, int64_t heads, int64_t shared) {
+  if (op.has(1)) {
+    return {SplitHeads(op.in(0), heads), SplitHeads(op.in(1), shared),
+            SplitHeads(op.in(2), shared)};
+  }
+  const std::vector<Val> parts =
+      Split(SplitHeads(op.in(0), heads + 2 * shared), {heads, shared, shared}, 1);
+  return {parts[0], parts[1], parts[2]};
+}
+
+void Rotate(Lowering& op, Val cosine, Val sine, Val positions, std::initializer_list<Val*> heads) {
+  if (!cosine || !sine) op.Fail("do_rotary needs cos_cache and sin_cache");
+  const Attributes attributes{{"interleaved", op.Int("rotary_interleaved")},
+                              {"rotary_embedding_dim", 2 * cosine.size(1)}};
+  for (Val* x : heads) {
+    *x = Standard(op, "RotaryEmbedding", {*x, cosine, sine, positions}, attributes).values[0];
+  }
+}
+
 double ScaleOf(const Lowering& op, Val queries) {
   const double scale = op.Float("scale");
   return scale != 0 ? scale : 1 / std::sqrt(static_cast<double>(queries.size(3)));

@@ -27,6 +27,16 @@ Cached Append(Lowering& op, Val past, Val rows, Val filled, Val beams = {});
 // hides; [batch,1,most,most]: the same for all positions of queries and keys.
 Val ScoreTerms(Lowering& op, Val mask, Val bias, Val queries, const Cached& keys, Val first);
 
+// Inputs 0 to 2 as heads: queries, and keys and values that groups of these share; or all of them
+// side by side in input 0.
+struct Heads {
+  Val q, k, v;
+};
+Heads GroupedHeads(Lowering& op, int64_t heads, int64_t shared);
+// Turns the features of each by the angles of the positions [batch,sequence], as the attribute
+// rotary_interleaved pairs them.
+void Rotate(Lowering& op, Val cosine, Val sine, Val positions, std::initializer_list<Val*> heads);
+
 double ScaleOf(const Lowering& op, Val queries);  // 1 / sqrt(size) unless it is given
 int64_t HeadCount(const Lowering& op, std::string_view attribute);
 

@@ -4,43 +4,18 @@
 #include <cmath>
 
 #include "ops/core/reference.h"
+#include "ops/core/regions.h"
 #include "ops/lowering.h"
 
 namespace sardonyx {
 namespace core {
 namespace {
 
-enum Input : size_t { kX, kRois, kBatch };
-
 void InferCropAndResize(InferContext& context) {
   const Attributes& attributes = context.attributes();
   const int64_t height = attributes.Int("height"), width = attributes.Int("width");
-  if (!IsFloat(context.dtype(kX)) || context.dtype(kRois) != context.dtype(kX)) {
-    context.Fail("crop_and_resize takes floats of one type, not {} and {}", Name(context.dtype(kX)),
-                 Name(context.dtype(kRois)));
-  }
   if (height < 1 || width < 1) context.Fail("crops of {} by {} pixels", height, width);
-  Dims shape{context.symbols().Fresh(), context.symbols().Fresh(), Dim(height), Dim(width)};
-  if (context.ranked(kX)) {
-    if (context.rank(kX) != 4) {
-      context.Fail("crop_and_resize takes [N,C,H,W], not {}", context.Print(context.shape(kX)));
-    }
-    shape[1] = context.shape(kX)[1];
-  }
-  if (context.ranked(kRois)) {
-    const Dims& rois = context.shape(kRois);
-    if (rois.size() != 2 || (rois[1].known() && rois[1].value() != 4)) {
-      context.Fail("rois are [count,4], not {}", context.Print(rois));
-    }
-    shape[0] = rois[0];
-  }
-  if (context.ranked(kBatch)) {
-    const Dims& batch = context.shape(kBatch);
-    if (batch.size() != 1 || (batch[0].known() && shape[0].known() && !(batch[0] == shape[0]))) {
-      context.Fail("batch_indices {} do not fit the rois", context.Print(batch));
-    }
-  }
-  context.Set(0, context.dtype(kX), std::move(shape));
+  InferRegions(context, height, width);
 }
 
 // Two pixels of an axis and how far from the first to the second an output lies; none outside.
@@ -103,18 +78,7 @@ void CropAll(const Attributes& attributes, const Tensor& x, const std::vector<do
 }
 
 void ComputeCropAndResize(ComputeContext& context) {
-  const Tensor& x = context.input(kX);
-  Tensor& y = context.Allocate(0);
-  if (y.size() == 0) return;
-  if (x.size() == 0) {
-    Fail(ErrorCode::kInvalidArgument, "crop_and_resize: no pixels in {}", PrintDims(x.dims()));
-  }
-  const std::vector<int64_t> batch = ReadIndices(context.input(kBatch), x.dims()[0], "batch index");
-  std::vector<double> result(y.size());
-  const std::vector<double> rois = ToDoubles(context.input(kRois));
-  const auto crop = x.dtype() == DType::kFloat64 ? CropAll<double> : CropAll<float>;
-  crop(context.attributes(), x, rois, batch, result);
-  ConvertElements(DType::kFloat64, result.data(), y.dtype(), y.raw(), y.size(), false);
+  ComputeRegions(context, CropAll<float>, CropAll<double>);
 }
 
 }  // namespace

@@ -128,30 +128,10 @@ void Check(const Lowering& op) {
 Outputs LowerSparseAttention(Lowering& op) {
   Check(op);
   const int64_t heads = HeadCount(op, "num_heads"), shared = HeadCount(op, "kv_num_heads");
-  Val q, k, v;
-  if (op.has(kKey)) {
-    q = SplitHeads(op.in(kQuery), heads);
-    k = SplitHeads(op.in(kKey), shared);
-    v = SplitHeads(op.in(kValue), shared);
-  } else {
-    const std::vector<Val> parts =
-        Split(SplitHeads(op.in(kQuery), heads + 2 * shared), {heads, shared, shared}, 1);
-    q = parts[0];
-    k = parts[1];
-    v = parts[2];
-  }
+  auto [q, k, v] = GroupedHeads(op, heads, shared);
   const Val length = SizeOf(q, 2);
   const Place place = PlaceOf(op, length);
-  if (op.Int("do_rotary") != 0) {
-    if (!op.has(kCosine) || !op.has(kSine)) op.Fail("do_rotary needs cos_cache and sin_cache");
-    const Attributes attributes{{"interleaved", op.Int("rotary_interleaved")},
-                                {"rotary_embedding_dim", 2 * op.in(kCosine).size(1)}};
-    for (Val* x : {&q, &k}) {
-      *x = Standard(op, "RotaryEmbedding", {*x, op.in(kCosine), op.in(kSine), place.positions},
-                    attributes)
-               .values[0];
-    }
-  }
+  if (op.Int("do_rotary") != 0) Rotate(op, op.in(kCosine), op.in(kSine), place.positions, {&q, &k});
   const Val at = Unsqueeze(place.positions, {1, 3});
   const auto fill = [&](Val past, Val rows) {
     return ScatterElements(past, Expand(at, ShapeOf(rows)), rows, 2);

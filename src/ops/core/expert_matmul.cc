@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "ops/core/core.h"
+#include "ops/core/fits.h"
 #include "ops/core/products.h"
 #include "ops/core/reference.h"
 
@@ -29,13 +30,8 @@ int64_t BitsOf(InferContext& context) {
 void Expect(InferContext& context, size_t input, std::string_view name, const Dims& expected) {
   if (!context.has(input) || !context.ranked(input)) return;
   const Dims& shape = context.shape(input);
-  bool fits = shape.size() == expected.size();
-  for (size_t i = 0; fits && i < shape.size(); ++i) {
-    fits = !shape[i].known() || !expected[i].known() || shape[i] == expected[i];
-  }
-  if (!fits) {
-    context.Fail("{} is {}, but must be {}", name, context.Print(shape), context.Print(expected));
-  }
+  if (Fits(shape, expected)) return;
+  context.Fail("{} is {}, but must be {}", name, context.Print(shape), context.Print(expected));
 }
 
 void InferExpertMatmul(InferContext& context) {

@@ -5,44 +5,20 @@
 #include <limits>
 
 #include "ops/core/reference.h"
+#include "ops/core/regions.h"
 #include "ops/lowering.h"
 
 namespace sardonyx {
 namespace core {
 namespace {
 
-enum Input : size_t { kX, kRois, kBatch };
 constexpr double kMostSamples = 1 << 14;  // an axis of one output; a region far beyond any image
 
 void InferRoiAlign(InferContext& context) {
   const Attributes& attributes = context.attributes();
   const int64_t height = attributes.Int("output_height"), width = attributes.Int("output_width");
-  if (!IsFloat(context.dtype(kX)) || context.dtype(kRois) != context.dtype(kX)) {
-    context.Fail("roi_align takes floats of one type, not {} and {}", Name(context.dtype(kX)),
-                 Name(context.dtype(kRois)));
-  }
   if (height < 1 || width < 1) context.Fail("an output of {} by {}", height, width);
-  Dims shape{context.symbols().Fresh(), context.symbols().Fresh(), Dim(height), Dim(width)};
-  if (context.ranked(kX)) {
-    if (context.rank(kX) != 4) {
-      context.Fail("roi_align takes [N,C,H,W], not {}", context.Print(context.shape(kX)));
-    }
-    shape[1] = context.shape(kX)[1];
-  }
-  if (context.ranked(kRois)) {
-    const Dims& rois = context.shape(kRois);
-    if (rois.size() != 2 || (rois[1].known() && rois[1].value() != 4)) {
-      context.Fail("rois are [count,4], not {}", context.Print(rois));
-    }
-    shape[0] = rois[0];
-  }
-  if (context.has(kBatch) && context.ranked(kBatch)) {
-    const Dims& batch = context.shape(kBatch);
-    if (batch.size() != 1 || (batch[0].known() && shape[0].known() && !(batch[0] == shape[0]))) {
-      context.Fail("batch_indices {} do not fit the regions", context.Print(batch));
-    }
-  }
-  context.Set(0, context.dtype(kX), std::move(shape));
+  InferRegions(context, height, width);
 }
 
 // Two neighbouring pixels and the weight of the second; none where a sample lies outside.
@@ -136,18 +112,7 @@ void AlignRegions(const Attributes& attributes, const Tensor& x, const std::vect
 }
 
 void ComputeRoiAlign(ComputeContext& context) {
-  const Tensor& x = context.input(kX);
-  Tensor& y = context.Allocate(0);
-  if (y.size() == 0) return;
-  if (x.size() == 0) {
-    Fail(ErrorCode::kInvalidArgument, "roi_align: no pixels in {}", PrintDims(x.dims()));
-  }
-  const std::vector<int64_t> batch = ReadIndices(context.input(kBatch), x.dims()[0], "batch index");
-  std::vector<double> result(y.size());
-  const std::vector<double> rois = ToDoubles(context.input(kRois));
-  const auto align = x.dtype() == DType::kFloat64 ? AlignRegions<double> : AlignRegions<float>;
-  align(context.attributes(), x, rois, batch, result);
-  ConvertElements(DType::kFloat64, result.data(), y.dtype(), y.raw(), y.size(), false);
+  ComputeRegions(context, AlignRegions<float>, AlignRegions<double>);
 }
 
 }  // namespace
