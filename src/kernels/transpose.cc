@@ -214,6 +214,44 @@ HWY_INLINE bool TransposeStrips(D d, const T* in, int64_t in_stride, T* out, int
   return true;
 }
 
+// Pixels of fewer elements than 128 bits have to planes, by whole vectors: how many it does.
+template <class D, typename T>
+HWY_INLINE int64_t SeparatePixels(D d, const T* in, int64_t in_stride, T* out, int64_t out_stride,
+                                  int64_t rows, int64_t cols) {
+  constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D())), kStrip = 16 / sizeof(T);
+  constexpr int64_t kHalf = kStrip / 2;
+  int64_t j = 0;
+  if (rows == kHalf && in_stride == kHalf) {  // a block holds two pixels
+    for (; j + kLanes <= cols; j += kLanes) {
+      hn::Vec<D> v[kHalf], planes[kHalf];
+#pragma GCC unroll 8
+      for (int64_t k = 0; k < kHalf; ++k) {
+        v[k] = LoadBlocks(d, in + (j + 2 * k) * kHalf, kStrip * kHalf);
+      }
+      TransposeRows(d, v);
+      InterleaveHalves(d, v, planes);
+#pragma GCC unroll 8
+      for (int64_t k = 0; k < kHalf; ++k) hn::StoreU(planes[k], d, out + k * out_stride + j);
+    }
+    return j;
+  }
+  // Blocks reach into the pixel behind.
+  const int64_t in_end = (cols - 1) * in_stride + rows;
+  for (; (j + kLanes - 1) * in_stride + kStrip <= in_end; j += kLanes) {
+    hn::Vec<D> v[kStrip];
+#pragma GCC unroll 16
+    for (int64_t k = 0; k < kStrip; ++k) {
+      v[k] = LoadBlocks(d, in + (j + k) * in_stride, kStrip * in_stride);
+    }
+    TransposeRows(d, v);
+#pragma GCC unroll 16
+    for (int64_t k = 0; k < kStrip; ++k) {
+      if (k < rows) hn::StoreU(v[k], d, out + k * out_stride + j);
+    }
+  }
+  return j;
+}
+
 // Matrices of fewer rows or columns than 128 bits have elements: blocks that reach beyond them.
 // False for others.
 template <typename T>
@@ -226,7 +264,8 @@ HWY_INLINE bool TransposeNarrow(const T* in, int64_t in_stride, T* out, int64_t 
   hn::Vec<decltype(d)> v[kStrip];
   if (rows < kStrip && cols >= kStrip) {
     const int64_t in_end = (cols - 1) * in_stride + rows;
-    for (int64_t next = 0; next < cols; next += kStrip) {
+    int64_t next = SeparatePixels(hn::ScalableTag<T>(), in, in_stride, out, out_stride, rows, cols);
+    for (; next < cols; next += kStrip) {
       const int64_t j = std::min(next, cols - kStrip);
       const T* from = in + j * in_stride;
       int64_t stride = in_stride;
