@@ -37,12 +37,17 @@ HWY_INLINE const T* Rest(const void* from, int64_t i, int64_t count, T* copy) {
 
 // ---- (x - zero point) * scale, and what is added to it ----
 
-template <typename T, bool kZero, bool kScale, bool kAdds>  // uniform: zero point, scale
+enum class Addend : uint8_t { kNone, kTile, kUniform };
+
+template <typename T, bool kZero, bool kScale, Addend kAddend>  // uniform: zero point, scale
 struct Dequantizer {
   VI zero;
   V scale;
-  Dequantizer(const int32_t* z, const float* s)
-      : zero(hn::Set(DI(), *z)), scale(hn::Set(D(), *s)) {}
+  V addend;
+  Dequantizer(const int32_t* z, const float* s, const float* t)
+      : zero(hn::Set(DI(), *z)),
+        scale(hn::Set(D(), *s)),
+        addend(hn::Set(D(), kAddend == Addend::kUniform ? *t : 0)) {}
   HWY_INLINE void Do(const T* x, const int32_t* z, const float* s, [[maybe_unused]] const float* t,
                      float* y) const {
     const D d;
@@ -55,25 +60,27 @@ struct Dequantizer {
     }
     const V centred = hn::ConvertTo(d, hn::Sub(whole, kZero ? zero : hn::LoadU(di, z)));
     const V factor = kScale ? scale : hn::LoadU(d, s);
-    if constexpr (kAdds) {
-      hn::StoreU(hn::MulAdd(centred, factor, hn::LoadU(d, t)), d, y);
-    } else {
+    if constexpr (kAddend == Addend::kNone) {
       hn::StoreU(hn::Mul(centred, factor), d, y);
+    } else {
+      const V added = kAddend == Addend::kUniform ? addend : hn::LoadU(d, t);
+      hn::StoreU(hn::MulAdd(centred, factor, added), d, y);
     }
   }
 };
 
-template <typename T, bool kZero, bool kScale, bool kAdds>
+template <typename T, bool kZero, bool kScale, Addend kAddend>
 void Dequantize(const TileArgs& args) {
+  constexpr bool kMoves = kAddend == Addend::kTile;
   const auto* x = static_cast<const T*>(args.in[0]);
   const auto* z = static_cast<const int32_t*>(args.in[1]);
   const auto* s = static_cast<const float*>(args.in[2]);
-  const auto* t = kAdds ? static_cast<const float*>(args.in[3]) : nullptr;
+  const auto* t = kAddend == Addend::kNone ? nullptr : static_cast<const float*>(args.in[3]);
   auto* y = static_cast<float*>(args.out);
-  const Dequantizer<T, kZero, kScale, kAdds> dequantizer(z, s);
+  const Dequantizer<T, kZero, kScale, kAddend> dequantizer(z, s, t);
   int64_t i = 0;
   for (; i + kLanes <= args.count; i += kLanes) {
-    dequantizer.Do(x + i, z + (kZero ? 0 : i), s + (kScale ? 0 : i), kAdds ? t + i : t, y + i);
+    dequantizer.Do(x + i, z + (kZero ? 0 : i), s + (kScale ? 0 : i), kMoves ? t + i : t, y + i);
   }
   const int64_t rest = args.count - i;
   if (rest == 0) return;
@@ -81,7 +88,7 @@ void Dequantize(const TileArgs& args) {
   int32_t last_z[kLanes] = {};
   float last_s[kLanes] = {}, last_t[kLanes] = {}, last_y[kLanes];
   dequantizer.Do(Rest<false>(x, i, rest, last_x), Rest<kZero>(z, i, rest, last_z),
-                 Rest<kScale>(s, i, rest, last_s), Rest<!kAdds>(t, i, rest, last_t), last_y);
+                 Rest<kScale>(s, i, rest, last_s), Rest<!kMoves>(t, i, rest, last_t), last_y);
   std::memcpy(y + i, last_y, static_cast<size_t>(rest) * sizeof(float));
 }
 
@@ -245,15 +252,18 @@ void OfBytes(const TileArgs& args) {
 template <typename T>
 TileFn FindDequantize(TileOpcode op, unsigned uniform) {
   if (op == TileOpcode::kDequantizeAdd) {
-    return uniform == 0   ? Dequantize<T, false, false, true>
-           : uniform == 6 ? Dequantize<T, true, true, true>
-                          : nullptr;
+    switch (uniform) {
+      case 0: return Dequantize<T, false, false, Addend::kTile>;
+      case 6: return Dequantize<T, true, true, Addend::kTile>;
+      case 14: return Dequantize<T, true, true, Addend::kUniform>;
+      default: return nullptr;
+    }
   }
   switch (uniform) {
-    case 0: return Dequantize<T, false, false, false>;
-    case 2: return Dequantize<T, true, false, false>;
-    case 4: return Dequantize<T, false, true, false>;
-    case 6: return Dequantize<T, true, true, false>;
+    case 0: return Dequantize<T, false, false, Addend::kNone>;
+    case 2: return Dequantize<T, true, false, Addend::kNone>;
+    case 4: return Dequantize<T, false, true, Addend::kNone>;
+    case 6: return Dequantize<T, true, true, Addend::kNone>;
     default: return nullptr;
   }
 }

@@ -155,6 +155,44 @@ TEST(Quantize, WideCodesToFloats) {
   CheckDequantize<int32_t>("sub(0,2):int32 cast(3):float mul(4,1):float");
 }
 
+// (x - 7) * scale + t, rounded once or twice; t is one value for all, or one for each.
+template <typename T>
+void CheckDequantizedSum(int64_t count, bool single) {
+  const Expression expression =
+      Expression::Parse("(" + TypeName<T>() +
+                        ", float, float; 7:int32) "
+                        "cast(0):int32 sub(4,3):int32 cast(5):float mul(6,1):float add(7,2):float");
+  std::mt19937 generator(8);
+  const float scale = 0.043f;
+  std::vector<T> codes(static_cast<size_t>(count));
+  for (T& code : codes) code = static_cast<T>(generator());
+  std::vector<float> t(single ? 1 : codes.size());
+  for (float& each : t) each = static_cast<float>(generator() % 1000) / 64.0f;
+  const void* in[] = {codes.data(), &scale, t.data()};
+  ForEachTarget([&] {
+    const auto kernel = PrepareElementwise(expression, std::array<int64_t, 1>{count},
+                                           std::array<int64_t, 3>{1, 0, single ? 0 : 1});
+    ASSERT_TRUE(kernel);
+    std::vector<float> y(codes.size());
+    RunElementwise(kernel, in, y.data(), OneThread());
+    for (size_t i = 0; i < y.size(); ++i) {
+      const double product = (static_cast<double>(codes[i]) - 7) * static_cast<double>(scale);
+      const double sum = product + static_cast<double>(t[single ? 0 : i]);
+      ASSERT_NEAR(y[i], sum, 1e-6 * (std::abs(product) + std::abs(sum))) << i << " of " << count;
+    }
+  });
+}
+
+TEST(Quantize, DequantizesAndAdds) {
+  for (const bool single : {true, false}) {
+    for (const int64_t count : {1, 15, 64, 1000, 3136}) {
+      CheckDequantizedSum<uint8_t>(count, single);
+      CheckDequantizedSum<int8_t>(count, single);
+      CheckDequantizedSum<int16_t>(count, single);
+    }
+  }
+}
+
 // (a - za) * sa + (b - zb) * sb, quantised to [10, 200].
 TEST(Quantize, SumsOfBytes) {
   const Expression expression = Expression::Parse(

@@ -44,6 +44,9 @@ def table() -> Iterator[Case]:
         yield from rows("QLinearLeakyRelu", name, unary, domain=MS, alpha=0.1)
         yield from rows("QLinearSoftmax", name, unary, domain=MS, opset=13, axis=-1)
         image = codes(1, 64, 56, 56, type=name)
+        channel = codes(1, 64, 1, 1, type=name)
+        by_channel = [image, scale(), zero, channel, scale(), zero, scale(0.1), zero]
+        yield from rows("QLinearAdd QLinearMul", name, by_channel, domain=MS)
         pool = [image, scale(), zero, scale(), zero]
         yield from rows(
             "QLinearAveragePool", name, pool, domain=MS, kernel_shape=[3, 3], pads=[1] * 4
