@@ -266,6 +266,18 @@ Method ChooseMethod(StridedCopyPlan& plan) {
   return Method::kElements;
 }
 
+// A unit, the rows of one dimension, costs as much as some of them: where that is shorter than the
+// next one (tiles of small planes), the two change places, if what both span stays in the cache.
+void LengthenUnits(StridedCopyPlan& plan) {
+  constexpr int64_t kCacheBytes = 1 << 14;
+  if (plan.rank < 3) return;
+  Dim& rows = plan.dims[plan.rank - 2];
+  Dim& next = plan.dims[plan.rank - 3];
+  if (rows.size < next.size && next.size * next.out_stride * plan.element_bytes <= kCacheBytes) {
+    std::swap(rows, next);
+  }
+}
+
 }  // namespace
 
 StridedCopyPlan PrepareStridedCopy(std::span<const int64_t> dims,
@@ -286,6 +298,7 @@ StridedCopyPlan PrepareStridedCopy(std::span<const int64_t> dims,
   const int64_t bytes = elements * element_bytes;
   Collapse(plan);
   plan.method = ChooseMethod(plan);
+  if (plan.method == Method::kRows) LengthenUnits(plan);
 
   const int64_t row_bytes =
       (plan.rank == 1 ? 1 : plan.dims[plan.rank - 1].size) * plan.element_bytes;
