@@ -1,4 +1,4 @@
-"""Models of one contributed operator, and what they are fed."""
+"""Models of one operator, contributed unless a domain is given, and what they are fed."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ def one_node(
     outputs: int = 1,
     named: bool = False,
     dtype: Any = np.float32,
+    domain: str = DOMAIN,
+    opset: int = 21,
 ) -> tuple[ModelProto, dict[str, np.ndarray]]:
     """Make a model of one node 'wrong', and its inputs by name; None is an absent one.
 
@@ -34,9 +36,10 @@ def one_node(
         infos.append(helper.make_tensor_value_info(name, kind, shape))
         values[name] = value
     results = [f"y{position}" for position in range(outputs)]
-    node = helper.make_node(op, names, results, "wrong", domain=DOMAIN, **attributes)
+    node = helper.make_node(op, names, results, "wrong", domain=domain, **attributes)
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
     y = helper.make_tensor_value_info("y0", kind, None)
     graph = helper.make_graph([node], "graph", infos, [y])
-    imports = [helper.make_opsetid("", 21), helper.make_opsetid(DOMAIN, 1)]
-    return helper.make_model(graph, opset_imports=imports), values
+    imports = {"": opset, domain: 1 if domain else opset}
+    opsets = [helper.make_opsetid(*each) for each in imports.items()]
+    return helper.make_model(graph, opset_imports=opsets), values

@@ -7,6 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 
 import sardonyx
+from tests.python.one_node import one_node
 
 Q, K = np.zeros((2, 4, 3, 8), np.float32), np.zeros((2, 2, 5, 8), np.float32)
 FLAT = np.zeros((2, 3, 8), np.float32)
@@ -55,22 +56,11 @@ def body(outputs: int, rank: int = 4) -> Any:
     ],
 )
 def test_wrong_attention(op, inputs, attributes, message, named):
-    infos, names, values = [], [], {}
-    for position, value in enumerate(inputs):
-        name = f"x{position}" if value is not None else ""
-        names.append(name)
-        if value is None:
-            continue
-        shape = [f"{name}_{axis}" for axis in range(value.ndim)] if named else value.shape
-        infos.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
-        values[name] = value
     domain = "ai.onnx.preview" if op == "FlexAttention" else ""
-    outputs = ["y", "state"] if op in ("LinearAttention", "CausalConvWithState") else ["y"]
-    node = helper.make_node(op, names, outputs, domain=domain, **attributes)
-    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
-    graph = helper.make_graph([node], "graph", infos, [y])
-    imports = [helper.make_opsetid("", 28), helper.make_opsetid("ai.onnx.preview", 1)]
-    model = helper.make_model(graph, opset_imports=imports)
+    outputs = 2 if op in ("LinearAttention", "CausalConvWithState") else 1
+    model, values = one_node(
+        op, inputs, attributes, outputs=outputs, named=named, domain=domain, opset=28
+    )
     with pytest.raises(sardonyx.Error, match=message):
         sardonyx.load(model).run(values)
 
