@@ -240,7 +240,7 @@ struct Work {
     return static_cast<const uint8_t*>(args.x) + line * s.in[2] * s.x_stride + group * channels;
   }
 
-  Int8BlockArgs BlockOf(int64_t group, int64_t column_part) const {
+  Int8BlockArgs BlockOf(int64_t group, int64_t column_part, std::byte* slot) const {
     const int64_t width = Int8PanelWidth();
     Int8BlockArgs block{};
     block.b = static_cast<const std::byte*>(args.packed) + cut.GroupOffset(group);
@@ -252,6 +252,7 @@ struct Work {
       block.excess = reinterpret_cast<const Int8Excess*>(own + cut.ExcessOffset());
       block.excess_counts = reinterpret_cast<const int32_t*>(own + cut.ExcessCountsOffset());
       block.most_excess = cut.most_excess;
+      block.excess_scratch = slot + cut.excess_offset;
     }
     block.column_sums =
         reinterpret_cast<const int32_t*>(static_cast<const std::byte*>(block.b) + cut.SumsOffset());
@@ -320,7 +321,7 @@ struct Work {
   // A part of the output's lines.
   void RunLines(int64_t group, int64_t line_part, int64_t column_part, std::byte* slot) const {
     const int64_t all = s.batch * s.out[1], end = all * (line_part + 1) / cut.line_parts;
-    Int8BlockArgs block = BlockOf(group, column_part);
+    Int8BlockArgs block = BlockOf(group, column_part, slot);
     block.groups = cut.groups;
     block.segments = cut.segments;
     block.segment_bytes = s.dilation[1] * cut.LineBytes();
@@ -353,7 +354,7 @@ struct Work {
     const int64_t all = s.batch * s.out[0] * s.out[1] * in_line;
     auto* const own = reinterpret_cast<uint8_t*>(slot);
     uint8_t* const segments = own + AlignBytes(static_cast<size_t>(cut.line_k) + 64);
-    Int8BlockArgs block = BlockOf(group, column_part);
+    Int8BlockArgs block = BlockOf(group, column_part, slot);
     block.a = segments;
     block.a_bytes = s.stride[2] * channels * cut.ElementBytes();
     block.groups = cut.segments * cut.groups / cut.run_segments;
@@ -381,7 +382,7 @@ struct Work {
     auto* const widened = reinterpret_cast<int16_t*>(
         gathered + AlignBytes(static_cast<size_t>(step * cut.gathered_stride)));
     const auto* const x = static_cast<const uint8_t*>(args.x);
-    Int8BlockArgs block = BlockOf(group, column_part);
+    Int8BlockArgs block = BlockOf(group, column_part, slot);
     block.flip = args.x_signed && !cut.widens;
     block.groups = cut.segments * cut.groups;
     block.row_sums = sums_rows ? row_sums : nullptr;

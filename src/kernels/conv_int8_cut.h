@@ -42,6 +42,7 @@ struct Cut {
 
   bool splits = false;      // groups of four where two are the rule: excess is multiplied by itself
   int64_t most_excess = 0;  // of a panel
+  size_t excess_offset = 0;  // in a slot, of Int8ExcessBytes
 
   int64_t PackedK() const { return segments * segment_k; }
   int64_t PanelBytes() const { return segments * groups * 4 * Int8PanelWidth(); }

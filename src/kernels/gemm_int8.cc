@@ -8,6 +8,7 @@
 
 // Processors that multiply bytes (VNNI) are a target of their own here alone.
 #define HWY_WANT_AVX3_DL
+#include "base/round.h"
 #include "kernels/gemm_int8_amx.h"
 #include "kernels/targets.h"
 
@@ -16,6 +17,7 @@
 #include "hwy/foreach_target.h"  // before highway.h
 
 #include "hwy/highway.h"
+#include "kernels/int8_excess-inl.h"
 #include "kernels/int8_products-inl.h"
 #include "kernels/int8_store-inl.h"
 #include "kernels/int8_tile_store-inl.h"
@@ -299,30 +301,8 @@ int64_t RunPairedTiles(const Int8BlockArgs&, int64_t, int64_t, const TileOperand
 }
 #endif
 
-// Where the sums of a tile begin, row by row: init, and what was split from the panel of column n
-// times the rows. `a` is row 0 of the tile, which has `rows` rows of each of `lines` lines.
-void BeginWithExcess(const Int8BlockArgs& args, int64_t n, const uint8_t* a, int64_t rows,
-                     int64_t lines, int32_t* begin) {
-  const int64_t panel = n / kWidth;
-  for (int64_t i = 0; i < rows * lines; ++i) {
-    std::memcpy(begin + i * kWidth, args.init + n, kWidth * sizeof(int32_t));
-  }
-  const Int8Excess* const first = args.excess + panel * args.most_excess;
-  for (const Int8Excess* e = first; e < first + args.excess_counts[panel]; ++e) {
-    const uint8_t* const at =
-        a + e->group / args.groups * args.segment_bytes + e->group % args.groups * 4;
-    for (int64_t i = 0; i < rows * lines; ++i) {
-      const uint8_t* const group = at + i / rows * args.line_bytes + i % rows * args.a_bytes;
-      int32_t sum = 0, *const to = begin + i * kWidth + e->column;
-      for (int k = 0; k < 4; ++k) sum += (group[k] ^ (args.flip ? 0x80 : 0)) * e->weights[k];
-      *to = static_cast<int32_t>(static_cast<uint32_t>(*to) + static_cast<uint32_t>(sum));
-    }
-  }
-}
-
 void Block(const Int8BlockArgs& args) {
   HWY_ALIGN int32_t sums[kTileRows * kWidth];
-  HWY_ALIGN int32_t begin[kAddsBytes ? kTileRows * kWidth : 1];
   const Tiles& tiles_of = MultipliesByVnni()              ? kVnniTiles
                           : args.excess_counts != nullptr ? kByteTiles
                                                           : kOwnTiles;
@@ -347,11 +327,12 @@ void Block(const Int8BlockArgs& args) {
   const int64_t paired = PairedTilesOf(args, kind);
   // Each tile fetches its share of the next panel.
   const int64_t share = (panel_bytes + tiles - 1) / tiles;
+  ExcessSums excess(args);
   for (int64_t n = args.n0; n < args.n1; n += kWidth) {
     in.b = static_cast<const uint8_t*>(args.b) + n * groups * 4;
     in.init = args.init + n;
     in.init_stride = 0;
-    const bool splits = args.excess_counts != nullptr && args.excess_counts[n / kWidth] > 0;
+    const bool exceeds = excess.Begin(n);
     to.columns = std::min(args.n1 - n, kWidth);
     const bool whole = to.columns == kWidth, parts = !whole && kind == TileResult::Kind::kBytes;
     to.kind = whole || parts ? kind : TileResult::Kind::kSums;
@@ -373,9 +354,8 @@ void Block(const Int8BlockArgs& args) {
         to.y = parts ? sums : store.y;
         to.residual = static_cast<const uint8_t*>(store.residual);
         in.a = static_cast<const uint8_t*>(args.a) + line * args.line_bytes + first * args.a_bytes;
-        if (kAddsBytes && splits) {
-          BeginWithExcess(args, n, in.a, rows, lines, begin);
-          in.init = begin;
+        if (exceeds) {
+          in.init = excess.Of(row, rows * lines);
           in.init_stride = kWidth;
         }
         const auto at = static_cast<size_t>(rows - 1);
@@ -422,6 +402,9 @@ void PairProduct(const Int16Product& args) {
 int64_t Width() { return kWidth; }
 int64_t Rows() { return kTileRows; }
 int64_t Group() { return MultipliesByVnni() ? 4 : kGroup; }
+size_t ExcessBytes(int64_t rows, int64_t groups) {
+  return AlignBytes(static_cast<size_t>(RoundUp(rows, 8) * (groups + kWidth) * 4));
+}
 bool SplitsExcess() { return kAddsBytes && !MultipliesByVnni(); }
 
 }  // namespace
@@ -438,6 +421,7 @@ HWY_EXPORT(Rows);
 HWY_EXPORT(RowUnit);
 HWY_EXPORT(Group);
 HWY_EXPORT(SplitsExcess);
+HWY_EXPORT(ExcessBytes);
 
 int64_t Int8PanelWidth() { return HWY_DYNAMIC_DISPATCH(Width)(); }
 int64_t Int8TileRows() { return HasMatrixTiles() ? kInt8AmxRows : HWY_DYNAMIC_DISPATCH(Rows)(); }
@@ -446,6 +430,9 @@ int64_t Int8RowUnit(int64_t groups) {
 }
 int64_t Int8GroupSize() { return HWY_DYNAMIC_DISPATCH(Group)(); }
 bool Int8SplitsExcess() { return HWY_DYNAMIC_DISPATCH(SplitsExcess)(); }
+size_t Int8ExcessBytes(int64_t rows, int64_t groups) {
+  return HWY_DYNAMIC_DISPATCH(ExcessBytes)(rows, groups);
+}
 
 void Int8Block(const Int8BlockArgs& args) {
   if (Int8AmxTakes(args)) return Int8BlockByAmx(args);

@@ -106,6 +106,7 @@ struct Int8BlockArgs {
   const Int8Excess* excess = nullptr;
   const int32_t* excess_counts = nullptr;
   int64_t most_excess = 0;
+  void* excess_scratch = nullptr;        // Int8ExcessBytes, aligned as vectors are
   const int32_t* init;                   // by column
   const int32_t* column_sums = nullptr;  // of B, with flip
   const int32_t* row_factor = nullptr;   // by column; null with row_sums
@@ -114,6 +115,10 @@ struct Int8BlockArgs {
   int64_t first_column;  // of scale and offset that belongs to column 0
 };
 void Int8Block(const Int8BlockArgs& args);
+
+// Scratch memory of a block of so many rows (of all its lines) and groups (of all its segments)
+// whose excess was split.
+size_t Int8ExcessBytes(int64_t rows, int64_t groups);
 
 // y[rows, Int8PanelWidth()] = A * a panel of int16 [pairs, Int8PanelWidth(), 2], modulo 2^32; y is
 // aligned to 64 bytes. An odd K is filled up to a pair in both.
