@@ -33,22 +33,32 @@ struct Table {
   }
 };
 #else
-// 16 entries at a time; lookups elsewhere give 0.
+// A half of the table at a time, 16 entries after 16: each lookup turns what is there for the 16
+// before into its own, unless its index has become negative, for which it is 0.
 struct Table {
-  const uint8_t* table;
-  explicit Table(const uint8_t* from) : table(from) {}
+  HWY_ALIGN uint8_t turns[2][128];
+  explicit Table(const uint8_t* table) {
+    for (int i = 0; i < 256; ++i) {
+      turns[i / 128][i % 128] = i % 128 < 16 ? table[i] : table[i] ^ table[i - 16];
+    }
+  }
   HWY_INLINE V Of(V x) const {
     const D d;
-    V result = hn::Zero(d);
-    for (int i = 0; i < 16; ++i) {
-      const V inside = hn::Xor(x, hn::Set(d, static_cast<uint8_t>(16 * i)));  // below 16
-      V index = hn::SaturatedAdd(inside, hn::Set(d, uint8_t{0x70}));          // else above 127
-#if !HWY_ARCH_X86  // x86 passes over bits 4 to 6
-      index = hn::And(index, hn::Set(d, uint8_t{0x8F}));
+    V index = hn::And(x, hn::Set(d, uint8_t{0x7F})), low = hn::Zero(d), high = low;
+#pragma GCC unroll 8
+    for (int i = 0; i < 128; i += 16) {
+#if HWY_ARCH_X86  // passes over bits 4 to 6
+      const V at = index;
+#else
+      const V at = hn::And(index, hn::Set(d, uint8_t{0x8F}));
 #endif
-      result = hn::Or(result, hn::TableLookupBytesOr0(hn::LoadDup128(d, table + 16 * i), index));
+      low = hn::Xor(low, hn::TableLookupBytesOr0(hn::LoadDup128(d, turns[0] + i), at));
+      high = hn::Xor(high, hn::TableLookupBytesOr0(hn::LoadDup128(d, turns[1] + i), at));
+      index = hn::Sub(index, hn::Set(d, uint8_t{16}));
     }
-    return result;
+    const hn::RebindToSigned<D> signs;
+    const auto is_high = hn::Lt(hn::BitCast(signs, x), hn::Zero(signs));
+    return hn::IfThenElse(hn::RebindMask(d, is_high), high, low);
   }
 };
 #endif
