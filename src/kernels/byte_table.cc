@@ -38,8 +38,15 @@ struct Table {
 struct Table {
   HWY_ALIGN uint8_t turns[2][128];
   explicit Table(const uint8_t* table) {
-    for (int i = 0; i < 256; ++i) {
-      turns[i / 128][i % 128] = i % 128 < 16 ? table[i] : table[i] ^ table[i - 16];
+    const hn::CappedTag<uint8_t, 16> d16;
+    const auto before = [&](int half, int i) HWY_ATTR {
+      return i == 0 ? hn::Zero(d16) : hn::LoadU(d16, table + 128 * half + i - 16);
+    };
+    for (int half = 0; half < 2; ++half) {
+      for (int i = 0; i < 128; i += 16) {
+        const auto own = hn::LoadU(d16, table + 128 * half + i);
+        hn::Store(hn::Xor(own, before(half, i)), d16, turns[half] + i);
+      }
     }
   }
   HWY_INLINE V Of(V x) const {

@@ -43,7 +43,42 @@ BindResult BindTiles(const BindRequest& request) {
   return bound;
 }
 
-// A function of one tensor of bytes and of scalars, with bytes as results: its 256 values first.
+constexpr int64_t kLeastByteRun = 512;  // shorter ones are not worth a table each
+
+// Where the other operands of a function of bytes are the same for runs of elements: how long these
+// are, and for each run, if that is enough, how far its operands lie behind the first ones.
+struct ByteRuns {
+  int64_t length = 1, count = 0;
+  std::vector<int64_t> offsets;  // bytes, [run, input]
+};
+
+ByteRuns FindByteRuns(std::span<const Operand> inputs, size_t at, const Operand& output) {
+  ByteRuns runs;
+  std::vector<std::vector<int64_t>> strides;
+  for (const Operand& input : inputs) strides.push_back(BroadcastStrides(input, output.dims));
+  strides[at].assign(output.dims.size(), 0);
+  size_t axes = output.dims.size();  // that tell runs apart
+  const auto moves = [&](const std::vector<int64_t>& own) { return own[axes - 1] != 0; };
+  while (axes > 0 &&
+         (output.dims[axes - 1] == 1 || std::none_of(strides.begin(), strides.end(), moves))) {
+    runs.length *= output.dims[--axes];
+  }
+  if (runs.length < kLeastByteRun) return runs;
+  runs.count = output.size() / runs.length;
+  for (int64_t run = 0; run < runs.count; ++run) {
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      int64_t offset = 0, rest = run;
+      for (size_t axis = axes; axis-- > 0; rest /= output.dims[axis]) {
+        offset += rest % output.dims[axis] * strides[i][axis];
+      }
+      runs.offsets.push_back(offset * BitWidth(inputs[i].dtype) / 8);
+    }
+  }
+  return runs;
+}
+
+// A function of one tensor of bytes and of scalars, or of values that are the same for long runs,
+// with bytes as results: its 256 values first, for each run anew.
 BindResult BindByteTable(const BindRequest& request) {
   constexpr int64_t kLeast = 2048;  // below, making the table does not pay
   const Operand& output = request.outputs[0];
@@ -52,13 +87,17 @@ BindResult BindByteTable(const BindRequest& request) {
   size_t at = request.inputs.size();
   for (size_t i = 0; i < request.inputs.size(); ++i) {
     const Operand& input = request.inputs[i];
-    if (input.size() == 1) continue;
-    if (at != request.inputs.size()) return Refuse("several inputs");
+    if (input.size() != output.size()) {
+      if (BitWidth(input.dtype) < 8) return Refuse("an input is packed");
+      continue;
+    }
+    if (at != request.inputs.size()) return Refuse("several inputs are as large as the output");
     if (!IsByte(input.dtype)) return Refuse("the input is not bytes");
-    if (input.size() != output.size()) return Refuse("the input is broadcast");
     at = i;
   }
   if (at == request.inputs.size()) return Refuse("no input is as large as the output");
+  const ByteRuns runs = FindByteRuns(request.inputs, at, output);
+  if (runs.count == 0) return Refuse("other inputs change too soon");
   std::vector<DType> types;
   for (const Operand& input : request.inputs) types.push_back(input.dtype);
   const Expression expression = request.node.op->expression(request.node, types);
@@ -74,16 +113,26 @@ BindResult BindByteTable(const BindRequest& request) {
       PrepareElementwise(expression, std::array<int64_t, 1>{256}, strides, &why);
   if (!kernel) return why;
   Bound bound;
-  bound.run = [kernel, at, inputs = request.inputs.size(),
-               size = output.size()](const StepArgs& args) {
-    std::array<uint8_t, 256> all, table;
-    std::iota(all.begin(), all.end(), uint8_t{0});
-    std::array<const void*, TileProgram::kMaxInputs> in;
-    std::copy_n(args.in, inputs, in.begin());
-    in[at] = all.data();
-    RunElementwise(kernel, in.data(), table.data(), Parallel{});
-    LookUpBytes(table.data(), static_cast<const uint8_t*>(args.in[at]), size,
-                static_cast<uint8_t*>(args.out[0]), args.parallel);
+  bound.run = [kernel, at, runs, inputs = request.inputs.size(),
+               slices = Slice(runs.count, 256 + runs.length / 4)](const StepArgs& args) {
+    const auto look_up = [&](int64_t run, const Parallel& par) {
+      std::array<uint8_t, 256> all, table;
+      std::iota(all.begin(), all.end(), uint8_t{0});
+      std::array<const void*, TileProgram::kMaxInputs> in;
+      for (size_t i = 0; i < inputs; ++i) {
+        in[i] = static_cast<const std::byte*>(args.in[i]) +
+                runs.offsets[static_cast<size_t>(run) * inputs + i];
+      }
+      in[at] = all.data();
+      RunElementwise(kernel, in.data(), table.data(), Parallel{});
+      LookUpBytes(table.data(), static_cast<const uint8_t*>(args.in[at]) + run * runs.length,
+                  runs.length, static_cast<uint8_t*>(args.out[0]) + run * runs.length, par);
+    };
+    if (runs.count == 1) return look_up(0, args.parallel);
+    args.parallel.For(slices.tasks, [&](int64_t task) {
+      const int64_t end = slices.End(task, runs.count);
+      for (int64_t run = slices.Begin(task); run < end; ++run) look_up(run, Parallel{});
+    });
   };
   bound.inplace = at < 32 ? 1u << at : 0;
   return bound;

@@ -153,7 +153,14 @@ def binary(request: Request) -> list[Case]:
         right = [codes(request, dtype, b), scale(0.07), zero(request, dtype)]
         return [*left, *right, scale(0.1 if request.op == "QLinearAdd" else 0.5)]
 
-    shapes = {"alike": ((3, 40), (3, 40)), "vector": ((3, 40), (40,)), "scalar": ((), (3, 40))}
+    planes, values = (2, 3, 24, 25), (3, 1, 1)
+    shapes = {
+        "alike": ((3, 40), (3, 40)),
+        "vector": ((3, 40), (40,)),
+        "scalar": ((), (3, 40)),
+        "value a plane": (planes, values),
+        "planes behind values": (values, planes),
+    }
     found = [
         Case([*inputs(a, b), zero(request, dtype)], name=name, **STEP)
         for name, (a, b) in shapes.items()
