@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include <cstdint>
+#include <cstring>
 
 #include "kernels/vector_math-inl.h"
 
@@ -36,9 +37,37 @@ HWY_INLINE hn::Vec<D> LoadPart(D d, const T* p, int64_t count, T fill = T{0}) {
   }
 }
 
+#if HWY_TARGET == HWY_AVX2
+// The first `words` of 32 bits, fewer than all. Zen 3 takes 18 cycles for a store with a mask, and
+// five for this.
+HWY_INLINE void StoreWords(__m128i v, void* p, int64_t words) {
+  auto* to = static_cast<char*>(p);
+  if ((words & 2) != 0) {
+    _mm_storel_epi64(reinterpret_cast<__m128i*>(to), v);
+    to += 8;
+    v = _mm_unpackhi_epi64(v, v);
+  }
+  const int32_t last = _mm_cvtsi128_si32(v);
+  if ((words & 1) != 0) std::memcpy(to, &last, sizeof(last));
+}
+HWY_INLINE void StoreWords(__m256i v, void* p, int64_t words) {
+  auto* to = static_cast<__m128i*>(p);
+  if ((words & 4) == 0) return StoreWords(_mm256_castsi256_si128(v), to, words);
+  _mm_storeu_si128(to, _mm256_castsi256_si128(v));
+  StoreWords(_mm256_extracti128_si256(v, 1), to + 1, words);
+}
+#endif
+
 // Writes the first `count` lanes and nothing else.
 template <class D, typename T = hn::TFromD<D>>
 HWY_INLINE void StorePart(hn::Vec<D> v, D d, T* p, int64_t count) {
+#if HWY_TARGET == HWY_AVX2
+  if constexpr (kMasksLanes<T>) {
+    if (count == static_cast<int64_t>(hn::MaxLanes(d))) return hn::StoreU(v, d, p);
+    const auto words = hn::BitCast(hn::Repartition<int32_t, D>(), v);
+    return StoreWords(words.raw, p, count * static_cast<int64_t>(sizeof(T) / 4));
+  }
+#endif
   if constexpr (kMasksLanes<T>) {
     hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(count)), d, p);
   } else {

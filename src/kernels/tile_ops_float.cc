@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/dtype.h"
+#include "kernels/row_math-inl.h"
 #include "kernels/tile_ops.h"
 #include "kernels/vector_math-inl.h"
 // After the above, which sets the namespaces.
@@ -22,27 +23,6 @@ namespace {
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
-// Loads and stores fewer elements than a vector has, touching no memory beyond them.
-#if HWY_TARGET <= HWY_AVX2
-HWY_INLINE V LoadFirst(D d, const float* p, int64_t count) {
-  return hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(count)), d, p);
-}
-HWY_INLINE void StoreFirst(D d, V v, float* p, int64_t count) {
-  hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(count)), d, p);
-}
-#else
-HWY_INLINE V LoadFirst(D d, const float* p, int64_t count) {
-  HWY_ALIGN float buffer[hn::MaxLanes(d)] = {};
-  std::memcpy(buffer, p, static_cast<size_t>(count) * sizeof(float));
-  return hn::Load(d, buffer);
-}
-HWY_INLINE void StoreFirst(D d, V v, float* p, int64_t count) {
-  HWY_ALIGN float buffer[hn::MaxLanes(d)];
-  hn::Store(v, d, buffer);
-  std::memcpy(p, buffer, static_cast<size_t>(count) * sizeof(float));
-}
-#endif
-
 // An operand, tile or uniform.
 template <bool kUniform>
 struct Source {
@@ -52,7 +32,7 @@ struct Source {
       : p(static_cast<const float*>(from)), value(kUniform ? hn::Set(d, *p) : hn::Zero(d)) {}
   HWY_INLINE V Get(D d, int64_t i) const { return kUniform ? value : hn::LoadU(d, p + i); }
   HWY_INLINE V GetFirst(D d, int64_t i, int64_t count) const {
-    return kUniform ? value : LoadFirst(d, p + i, count);
+    return kUniform ? value : LoadPart(d, p + i, count);
   }
 };
 
@@ -67,7 +47,7 @@ HWY_INLINE void MapTile(const TileArgs& args, F apply) {
   int64_t i = 0;
   for (; i + lanes <= count; i += lanes) hn::StoreU(apply(x.Get(d, i)), d, out + i);
   const int64_t rest = count - i;
-  if (rest > 0) StoreFirst(d, apply(x.GetFirst(d, i, rest)), out + i, rest);
+  if (rest > 0) StorePart(apply(x.GetFirst(d, i, rest)), d, out + i, rest);
 }
 
 template <class F>
@@ -89,7 +69,7 @@ void Map2(const TileArgs& args) {
   }
   const int64_t rest = args.count - i;
   if (rest > 0) {
-    StoreFirst(d, F::Do(d, a.GetFirst(d, i, rest), b.GetFirst(d, i, rest)), out + i, rest);
+    StorePart(F::Do(d, a.GetFirst(d, i, rest), b.GetFirst(d, i, rest)), d, out + i, rest);
   }
 }
 
@@ -107,8 +87,8 @@ void Map3(const TileArgs& args) {
   }
   const int64_t rest = args.count - i;
   if (rest > 0) {
-    StoreFirst(d, F::Do(d, a.GetFirst(d, i, rest), b.GetFirst(d, i, rest), c.GetFirst(d, i, rest)),
-               out + i, rest);
+    StorePart(F::Do(d, a.GetFirst(d, i, rest), b.GetFirst(d, i, rest), c.GetFirst(d, i, rest)), d,
+              out + i, rest);
   }
 }
 
