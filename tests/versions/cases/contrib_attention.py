@@ -8,7 +8,7 @@ import numpy as np
 
 from tests.versions.case import Case, Request, cases
 from tests.versions.cases.contrib import DOMAIN, NARROW, checked
-from tests.versions.cases.contrib_quantized import codes, zero
+from tests.versions.cases.contrib_quantized import codes, weight_codes, zero
 
 
 @cases("Attention", domain=DOMAIN)
@@ -301,7 +301,8 @@ def q_attention(request: Request) -> list[Case]:
     batch, tokens, heads, size, features, past = 2, 3, 2, 4, 6, 2
     hidden = heads * size
     left, right, real = (request.dtype(name) for name in ("T1", "T2", "T3"))
-    x, w = codes(request, left, (batch, tokens, features)), codes(request, right, (features, 24))
+    x = codes(request, left, (batch, tokens, features))
+    w = weight_codes(request, right, (features, 24))
     b = request.random("T3", (3 * hidden,))
     factor, factors = np.full((), 0.02, real), np.full((), 0.01, real)
     columns = request.rng.uniform(0.005, 0.02, 3 * hidden).astype(real)

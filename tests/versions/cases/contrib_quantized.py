@@ -23,6 +23,15 @@ def codes(request: Request, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarr
     return np.asarray(request.rng.integers(int(info.min), int(info.max) + 1, shape).astype(dtype))
 
 
+def weight_codes(request: Request, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
+    """Quantised weights, over half the range if they have a sign.
+
+    With others ONNX Runtime's sums of two products saturate on processors of AVX2 alone.
+    """
+    whole = codes(request, dtype, shape)
+    return whole // 2 if dtype == np.int8 else whole
+
+
 def zero(request: Request, dtype: np.dtype, shape: tuple[int, ...] = ()) -> np.ndarray:
     """Zero points around the middle of the type."""
     middle = 0 if np.dtype(dtype).name.startswith("int") else 2 ** (bits_of(dtype) - 1)
@@ -109,7 +118,7 @@ def matrices(request: Request, left: str, right: str) -> tuple[np.ndarray, np.nd
     if np.int8 in (a, b) and request.varied in (left, right):
         a = a if request.varied == left else (np.dtype(np.uint8))
         b = b if request.varied == right else np.dtype(np.int8)
-    return codes(request, a, (3, 8)), codes(request, b, (8, 5))
+    return codes(request, a, (3, 8)), weight_codes(request, b, (8, 5))
 
 
 @cases("QGemm", domain=DOMAIN)
@@ -118,7 +127,7 @@ def gemm(request: Request) -> list[Case]:
     if request.varied in ("TYZ", "TY"):
         signed = result == np.int8
         a = codes(request, np.dtype(np.int8 if signed else np.uint8), (3, 8))
-        b = codes(request, np.dtype(np.int8), (8, 5))
+        b = weight_codes(request, np.dtype(np.int8), (8, 5))
     else:
         a, b = matrices(request, "TA", "TB")
         result = a.dtype
@@ -260,7 +269,7 @@ def convolution(request: Request) -> list[Case]:
     signed = request.dtype(request.varied) == np.int8 if request.varied else False
     x_type = np.dtype(np.int8 if signed and request.varied != "T2" else np.uint8)
     w_type = np.dtype(np.int8 if signed else np.uint8)
-    x, w = codes(request, x_type, (2, 4, 7, 6)), codes(request, w_type, (6, 4, 3, 2))
+    x, w = codes(request, x_type, (2, 4, 7, 6)), weight_codes(request, w_type, (6, 4, 3, 2))
     bias = request.rng.integers(-500, 500, 6).astype(np.int32)
 
     def inputs(x, scales=()):
@@ -317,7 +326,7 @@ def float_product(a, b, a_scale, b_scale, a_zero=0, b_zero=0, bias=0):
 @cases("DynamicQuantizeMatMul", domain=DOMAIN)
 def dynamic_matmul(request: Request) -> list[Case]:
     a = request.random(request.dtype("T1"), (3, 8))
-    b = codes(request, request.dtype("T2"), (8, 5))
+    b = weight_codes(request, request.dtype("T2"), (8, 5))
     columns = np.exp2(request.rng.integers(-6, -3, 5)).astype(np.float32)
     bias = request.random(request.dtype("T1"), (5,))
     tolerance = {"rtol": 1e-5, "atol": 1e-4}
@@ -350,8 +359,8 @@ def lstm(request: Request) -> list[Case]:
     found = []
     for direction, count in (("forward", 1), ("bidirectional", 2)):
         for shape in ((count,), (count, 4 * hidden)):
-            w = codes(request, dtype, (count, size, 4 * hidden))
-            r = codes(request, dtype, (count, hidden, 4 * hidden))
+            w = weight_codes(request, dtype, (count, size, 4 * hidden))
+            r = weight_codes(request, dtype, (count, hidden, 4 * hidden))
             # Zero points are those of symmetric weights, the only ones a channel may have.
             zeros = np.full(shape, 0 if dtype == np.int8 else 128, dtype)
             b = request.random(np.dtype(np.float32), (count, 8 * hidden))
