@@ -402,9 +402,6 @@ void PairProduct(const Int16Product& args) {
 int64_t Width() { return kWidth; }
 int64_t Rows() { return kTileRows; }
 int64_t Group() { return MultipliesByVnni() ? 4 : kGroup; }
-size_t ExcessBytes(int64_t rows, int64_t groups) {
-  return AlignBytes(static_cast<size_t>(RoundUp(rows, 8) * (groups + kWidth) * 4));
-}
 bool SplitsExcess() { return kAddsBytes && !MultipliesByVnni(); }
 
 }  // namespace
@@ -421,7 +418,6 @@ HWY_EXPORT(Rows);
 HWY_EXPORT(RowUnit);
 HWY_EXPORT(Group);
 HWY_EXPORT(SplitsExcess);
-HWY_EXPORT(ExcessBytes);
 
 int64_t Int8PanelWidth() { return HWY_DYNAMIC_DISPATCH(Width)(); }
 int64_t Int8TileRows() { return HasMatrixTiles() ? kInt8AmxRows : HWY_DYNAMIC_DISPATCH(Rows)(); }
@@ -431,7 +427,7 @@ int64_t Int8RowUnit(int64_t groups) {
 int64_t Int8GroupSize() { return HWY_DYNAMIC_DISPATCH(Group)(); }
 bool Int8SplitsExcess() { return HWY_DYNAMIC_DISPATCH(SplitsExcess)(); }
 size_t Int8ExcessBytes(int64_t rows, int64_t groups) {
-  return HWY_DYNAMIC_DISPATCH(ExcessBytes)(rows, groups);
+  return AlignBytes(static_cast<size_t>(RoundUp(rows, 8) * (groups + Int8PanelWidth()) * 4));
 }
 
 void Int8Block(const Int8BlockArgs& args) {

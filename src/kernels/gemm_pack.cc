@@ -10,6 +10,7 @@
 #include "hwy/foreach_target.h"  // before highway.h
 
 #include "hwy/highway.h"
+#include "kernels/transpose_square-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx {
@@ -23,41 +24,6 @@ using NarrowTag = hn::CappedTag<float, 8>;
 constexpr int kLanes = static_cast<int>(hn::MaxLanes(FullTag()));
 constexpr int kWidth = 2 * kLanes;  // as GemmPanelWidth
 
-// Transposes a square of kT x kT floats.
-template <class D>
-HWY_INLINE void TransposeSquare(D d, const float* from, int64_t ldfrom, float* to, int64_t ldto) {
-  using V = hn::Vec<D>;
-  const hn::Repartition<double, D> wide;
-  constexpr int kT = static_cast<int>(hn::MaxLanes(D()));
-  V in[kT];
-#pragma GCC unroll 8
-  for (int i = 0; i < kT; ++i) in[i] = hn::LoadU(d, from + i * ldfrom);
-  V quad[kT];  // quad[4 * g + i]: column i of each 4 x 4 square of rows 4 * g ...
-#pragma GCC unroll 2
-  for (int g = 0; g < kT; g += 4) {
-    const V lo01 = hn::InterleaveLower(d, in[g], in[g + 1]);
-    const V hi01 = hn::InterleaveUpper(d, in[g], in[g + 1]);
-    const V lo23 = hn::InterleaveLower(d, in[g + 2], in[g + 3]);
-    const V hi23 = hn::InterleaveUpper(d, in[g + 2], in[g + 3]);
-    const auto wlo01 = hn::BitCast(wide, lo01), wlo23 = hn::BitCast(wide, lo23);
-    const auto whi01 = hn::BitCast(wide, hi01), whi23 = hn::BitCast(wide, hi23);
-    quad[g] = hn::BitCast(d, hn::InterleaveLower(wide, wlo01, wlo23));
-    quad[g + 1] = hn::BitCast(d, hn::InterleaveUpper(wide, wlo01, wlo23));
-    quad[g + 2] = hn::BitCast(d, hn::InterleaveLower(wide, whi01, whi23));
-    quad[g + 3] = hn::BitCast(d, hn::InterleaveUpper(wide, whi01, whi23));
-  }
-  if constexpr (kT == 4) {
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) hn::StoreU(quad[i], d, to + i * ldto);
-  } else {
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i) {
-      hn::StoreU(hn::ConcatLowerLower(d, quad[4 + i], quad[i]), d, to + i * ldto);
-      hn::StoreU(hn::ConcatUpperUpper(d, quad[4 + i], quad[i]), d, to + (4 + i) * ldto);
-    }
-  }
-}
-
 void Transpose(const float* from, int64_t ldfrom, int64_t rows, int64_t cols, float* to,
                int64_t ldto) {
   const NarrowTag d;
@@ -66,7 +32,12 @@ void Transpose(const float* from, int64_t ldfrom, int64_t rows, int64_t cols, fl
   for (; i + kT <= rows; i += kT) {
     int64_t k = 0;
     for (; k + kT <= cols; k += kT) {
-      TransposeSquare(d, from + k * ldfrom + i, ldfrom, to + i * ldto + k, ldto);
+      hn::Vec<NarrowTag> square[kT];
+#pragma GCC unroll 8
+      for (int64_t r = 0; r < kT; ++r) square[r] = hn::LoadU(d, from + (k + r) * ldfrom + i);
+      TransposeSquare(d, square);
+#pragma GCC unroll 8
+      for (int64_t r = 0; r < kT; ++r) hn::StoreU(square[r], d, to + (i + r) * ldto + k);
     }
     for (; k < cols; ++k) {
       for (int64_t r = i; r < i + kT; ++r) to[r * ldto + k] = from[k * ldfrom + r];

@@ -13,6 +13,7 @@
 #include "hwy/highway.h"
 #include "kernels/gemm_int8.h"
 #include "kernels/int8_tile_store-inl.h"
+#include "kernels/transpose_square-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
@@ -21,30 +22,6 @@ namespace {
 namespace hn = hwy::HWY_NAMESPACE;
 
 #if HWY_TARGET == HWY_AVX2
-
-// Rows of words as columns; each row has eight.
-HWY_INLINE void TransposeEight(hn::Vec<Sums> (&v)[8]) {
-  const Sums d;
-  const hn::Repartition<int64_t, Sums> d64;
-  hn::Vec<Sums> two[8], four[8];
-#pragma GCC unroll 4
-  for (int i = 0; i < 8; i += 2) {
-    two[i] = hn::InterleaveLower(d, v[i], v[i + 1]);
-    two[i + 1] = hn::InterleaveUpper(d, v[i], v[i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    const int at = i / 2 * 4 + i % 2;
-    const auto first = hn::BitCast(d64, two[at]), second = hn::BitCast(d64, two[at + 2]);
-    four[2 * i] = hn::BitCast(d, hn::InterleaveLower(d64, first, second));
-    four[2 * i + 1] = hn::BitCast(d, hn::InterleaveUpper(d64, first, second));
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    v[i] = hn::ConcatLowerLower(d, four[i + 4], four[i]);
-    v[i + 4] = hn::ConcatUpperUpper(d, four[i + 4], four[i]);
-  }
-}
 
 // The excess of a block's panels times its rows, eight at a time. In the block's scratch memory lie
 // the rows' groups as [rows / 8, groups, 8], and what sums of the rows begin with.
@@ -93,7 +70,7 @@ class ExcessSums {
       for (; group + 8 <= args_.groups; group += 8, to += 64) {
         hn::Vec<Sums> v[8];
         for (int i = 0; i < 8; ++i) v[i] = Words(from[i] + group * 4);
-        TransposeEight(v);
+        TransposeSquare(d, v);
         for (int i = 0; i < 8; ++i) hn::Store(hn::Xor(v[i], flip), d, to + 8 * i);
       }
       for (; group < args_.groups; ++group, to += 8) {
@@ -128,7 +105,7 @@ class ExcessSums {
     for (int64_t n = 0; n < kWidth; n += 8) {
       hn::Vec<Sums> v[8];
       for (int i = 0; i < 8; ++i) v[i] = hn::Load(d, sums + (n + i) * 8);
-      TransposeEight(v);
+      TransposeSquare(d, v);
       for (int i = 0; i < 8; ++i) hn::Store(v[i], d, begin_ + (row + i) * kWidth + n);
     }
   }

@@ -61,14 +61,11 @@ HWY_INLINE void StoreWords(__m256i v, void* p, int64_t words) {
 // Writes the first `count` lanes and nothing else.
 template <class D, typename T = hn::TFromD<D>>
 HWY_INLINE void StorePart(hn::Vec<D> v, D d, T* p, int64_t count) {
-#if HWY_TARGET == HWY_AVX2
-  if constexpr (kMasksLanes<T>) {
+  if constexpr (HWY_TARGET == HWY_AVX2 && kMasksLanes<T>) {
     if (count == static_cast<int64_t>(hn::MaxLanes(d))) return hn::StoreU(v, d, p);
     const auto words = hn::BitCast(hn::Repartition<int32_t, D>(), v);
-    return StoreWords(words.raw, p, count * static_cast<int64_t>(sizeof(T) / 4));
-  }
-#endif
-  if constexpr (kMasksLanes<T>) {
+    StoreWords(words.raw, p, count * static_cast<int64_t>(sizeof(T) / 4));
+  } else if constexpr (kMasksLanes<T>) {
     hn::BlendedStore(v, hn::FirstN(d, static_cast<size_t>(count)), d, p);
   } else {
     HWY_ALIGN T lanes[HWY_MAX_BYTES / sizeof(T)];

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bench.operators.case import NONE, C, Case, W, X, rows
+from bench.operators.cases.quantized import codes
 
 MS = "com.microsoft"
 
@@ -13,9 +14,7 @@ def table() -> Iterator[Case]:
     """All rows."""
     scale, other = C(0.02, "f32"), C(0.005, "f32")
     for type, middle in (("i8", 0), ("u8", 128)):
-        # Signed ones of 7 bits: see quantized.codes.
-        low, high = (-64, 63) if type == "i8" else (0, 255)
-        weights = W(768, 2304, low=low, high=high, type=type)
+        weights = codes(768, 2304, type=type, constant=True)
         packed = [X(1, 128, 768, high=255, type="u8"), weights, W(2304), scale, other]
         packed += [NONE, C(128, "u8"), C(middle, type)]
         yield from rows("QAttention", "f32", packed, domain=MS, num_heads=12)
@@ -23,8 +22,8 @@ def table() -> Iterator[Case]:
     segments = X(8, 128, low=0, high=2, type="i32")
     tables = [W(n, 768, low=0, high=255, type="u8") for n in (1000, 512, 2)]
     tables += [W(768, low=0, high=255, type="u8")] * 2
-    codes = [scale] * 5 + [C(128, "u8")] * 5
-    embedded = [ids, segments, *tables, NONE, *codes]
+    scales_and_zeros = [scale] * 5 + [C(128, "u8")] * 5
+    embedded = [ids, segments, *tables, NONE, *scales_and_zeros]
     yield from rows("QEmbedLayerNormalization", "f32", embedded, domain=MS, outputs=2)
     token = [X(4, 1, 768)] * 3
     cache = [X(4, 12, 256, 64)] * 2

@@ -77,6 +77,12 @@ ByteRuns FindByteRuns(std::span<const Operand> inputs, size_t at, const Operand&
   return runs;
 }
 
+constexpr std::array<uint8_t, 256> kAllBytes = [] {
+  std::array<uint8_t, 256> all{};
+  std::iota(all.begin(), all.end(), uint8_t{0});
+  return all;
+}();
+
 // A function of one tensor of bytes and of scalars, or of values that are the same for long runs,
 // with bytes as results: its 256 values first, for each run anew.
 BindResult BindByteTable(const BindRequest& request) {
@@ -116,14 +122,13 @@ BindResult BindByteTable(const BindRequest& request) {
   bound.run = [kernel, at, runs, inputs = request.inputs.size(),
                slices = Slice(runs.count, 256 + runs.length / 4)](const StepArgs& args) {
     const auto look_up = [&](int64_t run, const Parallel& par) {
-      std::array<uint8_t, 256> all, table;
-      std::iota(all.begin(), all.end(), uint8_t{0});
+      std::array<uint8_t, 256> table;
       std::array<const void*, TileProgram::kMaxInputs> in;
       for (size_t i = 0; i < inputs; ++i) {
         in[i] = static_cast<const std::byte*>(args.in[i]) +
                 runs.offsets[static_cast<size_t>(run) * inputs + i];
       }
-      in[at] = all.data();
+      in[at] = kAllBytes.data();
       RunElementwise(kernel, in.data(), table.data(), Parallel{});
       LookUpBytes(table.data(), static_cast<const uint8_t*>(args.in[at]) + run * runs.length,
                   runs.length, static_cast<uint8_t*>(args.out[0]) + run * runs.length, par);

@@ -134,9 +134,8 @@ def whisper_beam_search(request: Request) -> list[Case]:
         for reads in (TensorProto.INT32, TensorProto.FLOAT)
     )
     attributes = NEVER | {"decoder_start_token_id": 3, "model_type": 2}
-    features = request.random("F", (2, 6, 8))
-    inputs = _beams(request, features)
-    case = Case(inputs, attributes | bodies, outputs=[True, True, True], rtol=1e-4)
+    features = request.random("F", (2, 6, 8), -1, 1)  # of larger ones targets differ by 2e-5
+    case = Case(_beams(request, features), attributes | bodies, outputs=[True, True, True])
     floats = Case(_beams(request, features.astype(np.float32)), outputs=[True, True, True])
     request.having({"F": "tensor(float)"})
     case.expected = _alike(request, floats, attributes | wide)
