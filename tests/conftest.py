@@ -1,3 +1,8 @@
+import os
+
+# Before anything loads torch: a forked child would wait for ever for threads that its parent had.
+os.environ["OMP_NUM_THREADS"] = "1"
+
 import numpy as np
 import pytest
 from hypothesis import settings
