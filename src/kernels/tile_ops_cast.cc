@@ -22,8 +22,29 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// To 64 bits from 8 or 16: the compiler would widen whole vectors step by step, which with AVX2
+// takes more permutations than stores.
+template <typename To, typename From>
+void Widen(const TileArgs& args) {
+  const hn::ScalableTag<std::conditional_t<std::is_integral_v<To>, int64_t, To>> to;
+  const hn::Rebind<int32_t, decltype(to)> d32;
+  const hn::Rebind<From, decltype(to)> from;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(to)), count = args.count;
+  const From* in = static_cast<const From*>(args.in[0]);
+  auto* out = static_cast<hn::TFromD<decltype(to)>*>(args.out);
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(hn::PromoteTo(to, hn::PromoteTo(d32, hn::LoadU(from, in + i))), to, out + i);
+  }
+  for (; i < count; ++i) out[i] = static_cast<hn::TFromD<decltype(to)>>(in[i]);
+}
+
 template <typename To, typename From>
 void Cast(const TileArgs& args) {
+  if constexpr (HWY_TARGET == HWY_AVX2 && std::is_integral_v<From> && sizeof(From) <= 2 &&
+                sizeof(To) == 8) {
+    return Widen<To, From>(args);
+  }
   const From* in = static_cast<const From*>(args.in[0]);
   To* out = static_cast<To*>(args.out);
   // A copy: stores of bytes might change what it was read from, for all the compiler knows.

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <type_traits>
 
 #include "base/cast.h"
@@ -31,12 +32,26 @@ HWY_INLINE void TruncateVector(D d, const From* HWY_RESTRICT in, To* HWY_RESTRIC
   } else {
     x = hn::PromoteTo(d, hn::LoadU(hn::Rebind<From, D>(), in));
   }
-  const auto number = hn::IfThenElseZero(hn::Eq(x, x), x);
+  [[maybe_unused]] const auto number = hn::IfThenElseZero(hn::Eq(x, x), x);
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
   if constexpr (std::is_same_v<To, uint32_t> && std::is_same_v<From, float>) {
     const hn::RebindToUnsigned<D> to;
     const auto positive = hn::Max(number, hn::Zero(d));
     return hn::StoreU(hn::Vec<decltype(to)>{_mm512_cvttps_epu32(positive.raw)}, to, out);
+  }
+#endif
+#if HWY_TARGET == HWY_AVX2
+  if constexpr (std::is_same_v<To, uint32_t> && std::is_same_v<From, float>) {
+    // Numbers of the upper half as if they began at 0; what lies beyond becomes all ones. Of NaN
+    // the maximum is the second operand.
+    const __m256 half = _mm256_set1_ps(0x1p31f), most = _mm256_set1_ps(0x1p32f);
+    const __m256 positive = _mm256_max_ps(x.raw, _mm256_setzero_ps());
+    const __m256 high = _mm256_cmp_ps(positive, half, _CMP_GE_OQ);
+    const __m256 beyond = _mm256_cmp_ps(positive, most, _CMP_GE_OQ);
+    const __m256i low = _mm256_cvttps_epi32(_mm256_sub_ps(positive, _mm256_and_ps(high, half)));
+    const __m256i bit = _mm256_slli_epi32(_mm256_castps_si256(high), 31);
+    const __m256i all = _mm256_or_si256(_mm256_xor_si256(low, bit), _mm256_castps_si256(beyond));
+    return _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), all);
   }
 #endif
 #if HWY_ARCH_X86 && HWY_TARGET > HWY_AVX3
@@ -87,6 +102,61 @@ HWY_INLINE void TruncateVector(D d, const From* HWY_RESTRICT in, To* HWY_RESTRIC
   }
 }
 
+#if HWY_TARGET == HWY_AVX2
+// Integers of 8 or 16 bits by whole vectors: what lies below becomes INT32_MIN, as does NaN, and
+// then the type's end as it is packed. Of two operands one of which is NaN the minimum is the
+// second.
+template <typename To>
+HWY_INLINE __m256i TruncatedBelow(const float* HWY_RESTRICT in) {
+  __m256 x = _mm256_loadu_ps(in);
+  if constexpr (std::is_signed_v<To>) x = _mm256_and_ps(x, _mm256_cmp_ps(x, x, _CMP_ORD_Q));
+  return _mm256_cvttps_epi32(_mm256_min_ps(_mm256_set1_ps(std::numeric_limits<To>::max()), x));
+}
+template <typename To>
+HWY_INLINE __m128i TruncatedBelow(const double* HWY_RESTRICT in) {
+  __m256d x = _mm256_loadu_pd(in);
+  if constexpr (std::is_signed_v<To>) x = _mm256_and_pd(x, _mm256_cmp_pd(x, x, _CMP_ORD_Q));
+  return _mm256_cvttpd_epi32(_mm256_min_pd(_mm256_set1_pd(std::numeric_limits<To>::max()), x));
+}
+
+template <typename To>
+HWY_INLINE __m256i Packed16(__m256i a, __m256i b) {
+  return std::is_same_v<To, uint16_t> ? _mm256_packus_epi32(a, b) : _mm256_packs_epi32(a, b);
+}
+template <typename To>
+HWY_INLINE __m128i Packed16(__m128i a, __m128i b) {
+  return std::is_same_v<To, uint16_t> ? _mm_packus_epi32(a, b) : _mm_packs_epi32(a, b);
+}
+
+template <typename From, typename To>
+constexpr int64_t kBlock = 32 / static_cast<int64_t>(sizeof(From)) * (4 / sizeof(To));
+
+template <typename To>
+HWY_INLINE void TruncateBlock(const float* HWY_RESTRICT in, To* HWY_RESTRICT out) {
+  __m256i packed = Packed16<To>(TruncatedBelow<To>(in), TruncatedBelow<To>(in + 8));
+  if constexpr (sizeof(To) == 2) {
+    packed = _mm256_permute4x64_epi64(packed, 0xd8);
+  } else {
+    const __m256i more = Packed16<To>(TruncatedBelow<To>(in + 16), TruncatedBelow<To>(in + 24));
+    packed = std::is_signed_v<To> ? _mm256_packs_epi16(packed, more)
+                                  : _mm256_packus_epi16(packed, more);
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    packed = _mm256_permutevar8x32_epi32(packed, order);
+  }
+  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), packed);
+}
+template <typename To>
+HWY_INLINE void TruncateBlock(const double* HWY_RESTRICT in, To* HWY_RESTRICT out) {
+  __m128i packed = Packed16<To>(TruncatedBelow<To>(in), TruncatedBelow<To>(in + 4));
+  if constexpr (sizeof(To) == 1) {
+    const __m128i more = Packed16<To>(TruncatedBelow<To>(in + 8), TruncatedBelow<To>(in + 12));
+    packed =
+        std::is_signed_v<To> ? _mm_packs_epi16(packed, more) : _mm_packus_epi16(packed, more);
+  }
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), packed);
+}
+#endif
+
 template <typename From, typename To>
 void Truncate(const TileArgs& args) {
   const hn::ScalableTag<std::conditional_t<sizeof(To) == 8, double, From>> d;
@@ -94,6 +164,12 @@ void Truncate(const TileArgs& args) {
   const From* in = static_cast<const From*>(args.in[0]);
   To* out = static_cast<To*>(args.out);
   int64_t i = 0;
+#if HWY_TARGET == HWY_AVX2
+  if constexpr (sizeof(To) <= 2) {
+    constexpr int64_t kStep = kBlock<From, To>;
+    for (; i + kStep <= count; i += kStep) TruncateBlock(in + i, out + i);
+  }
+#endif
   for (; i + lanes <= count; i += lanes) TruncateVector(d, in + i, out + i);
   if (i == count) return;
   From last[hn::MaxLanes(d)] = {};

@@ -258,6 +258,19 @@ void DivideByOne(const TileArgs& args) {
   }
 }
 
+// Whole numbers up to 2^51: added to the base they are its last bits, where an instruction that
+// converts them is missing.
+template <class D, class V>
+HWY_INLINE auto WholeNumbers(D d, V v) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  if constexpr (HWY_TARGET <= HWY_AVX3) {
+    return hn::ConvertTo(d, v);
+  } else {
+    const auto base = hn::Set(hn::DFromV<V>(), 0x1.8p52);
+    return hn::Sub(hn::BitCast(d, hn::Add(v, base)), hn::BitCast(d, base));
+  }
+}
+
 // Remainders of 64 bits in float64 where that tells the quotient up to one: where it is below 2^51,
 // and so the error of converting and dividing below 1/2. Those of a negative divisor are the
 // negative ones of both numbers negated; those of 0 are of 1.
@@ -280,16 +293,21 @@ void Remainders(const TileArgs& args) {
       for (int64_t k = i; k < i + lanes; ++k) out[k] = IntModOf::Do(x[k], y[k]);
       continue;
     }
+    auto divisor = given, dividend = n;
+    const bool are_positive = hn::AllTrue(d, hn::Gt(given, zero));
     const auto is_negative = hn::Lt(given, zero);
-    const auto magnitude = hn::IfThenElse(is_negative, hn::Neg(given), given);
-    const auto divisor = hn::IfThenElse(hn::Eq(given, zero), one, magnitude);
-    const auto dividend = hn::IfThenElse(is_negative, hn::Neg(n), n);
+    if (!are_positive) {
+      const auto magnitude = hn::IfThenElse(is_negative, hn::Neg(given), given);
+      divisor = hn::IfThenElse(hn::Eq(given, zero), one, magnitude);
+      dividend = hn::IfThenElse(is_negative, hn::Neg(n), n);
+    }
     const auto quotient =
         hn::Floor(hn::Div(hn::ConvertTo(df, dividend), hn::ConvertTo(df, divisor)));
-    auto r = hn::Sub(dividend, hn::Mul(hn::ConvertTo(d, quotient), divisor));
+    auto r = hn::Sub(dividend, hn::Mul(WholeNumbers(d, quotient), divisor));
     r = hn::Add(r, hn::IfThenElseZero(hn::Lt(r, zero), divisor));
     r = hn::IfThenElse(hn::Lt(r, divisor), r, hn::Sub(r, divisor));
-    hn::StoreU(hn::IfThenElse(is_negative, hn::Neg(r), r), d, out + i);
+    if (!are_positive) r = hn::IfThenElse(is_negative, hn::Neg(r), r);
+    hn::StoreU(r, d, out + i);
   }
   for (; i < count; ++i) out[i] = IntModOf::Do(x[i], y[i]);
 }

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -154,17 +155,47 @@ TEST(NarrowCast, IntegersToBytes) {
   });
 }
 
-TEST(NarrowCast, LargeNumbersToIntegers) {
-  std::vector<double> in;
-  for (const double first : {32768.0, 33000.0, 65536.0, -33000.0, 98304.0, 1e9, -1e9}) {
-    for (int i = 0; i < 21; ++i) in.push_back(first + 3 * i);
+constexpr DType kIntegers[] = {DType::kInt8,  DType::kUInt8,  DType::kInt16, DType::kUInt16,
+                               DType::kInt32, DType::kUInt32, DType::kInt64, DType::kUInt64};
+
+// Numbers around the ends of all types, infinities and NaN, in an order in which vectors have some
+// of each.
+TEST(NarrowCast, FloatsToIntegers) {
+  std::vector<double> in = {NAN, -NAN, INFINITY, -INFINITY, 0.0, -0.0, 0.9, -0.9};
+  for (int power = 0; power < 70; ++power) {
+    const double end = std::ldexp(1.0, power);
+    for (const double x : {end, end - 1, end + 1, end * 1.25, std::nextafter(end, 0.0),
+                           static_cast<double>(std::nextafterf(static_cast<float>(end), 0.0f))}) {
+      in.push_back(x);
+      in.push_back(-x);
+    }
   }
+  std::shuffle(in.begin(), in.end(), std::mt19937(3));
+  ASSERT_NE(in.size() % 32, 0u);
   const std::vector<float> narrow(in.begin(), in.end());
   ForEachTarget([&] {
-    for (const DType to : {DType::kUInt8, DType::kInt8, DType::kUInt16, DType::kInt16}) {
+    for (const DType to : kIntegers) {
       CheckCast(DType::kFloat64, Bytes(in), to);
       CheckCast(DType::kFloat32, Bytes(narrow), to);
     }
+  });
+}
+
+template <typename T>
+void CheckWidening(DType from) {
+  std::vector<T> in;
+  for (int i = -40000; i <= 70000; i += 7) in.push_back(static_cast<T>(i));
+  for (const DType to : kIntegers) CheckCast(from, Bytes(in), to);
+  for (const DType to : {DType::kFloat32, DType::kFloat64}) CheckCast(from, Bytes(in), to);
+}
+
+TEST(NarrowCast, IntegersToWiderOnes) {
+  ForEachTarget([] {
+    CheckWidening<int8_t>(DType::kInt8);
+    CheckWidening<uint8_t>(DType::kUInt8);
+    CheckWidening<int16_t>(DType::kInt16);
+    CheckWidening<uint16_t>(DType::kUInt16);
+    CheckWidening<int32_t>(DType::kInt32);
   });
 }
 
