@@ -227,30 +227,40 @@ void FindColumns(const T* x, const T* best, int64_t* y, int64_t n, int64_t inner
   for (int64_t c = 0; c < count; ++c) y[c] = at[c];
 }
 
-template <typename T>
-int64_t FindInRow(const T* x, T best, int64_t n, bool select_last) {
+// Whether one of the first `lanes` of x is v; NaN is the other NaN.
+template <bool kNan, class D, typename T = hn::TFromD<D>>
+HWY_INLINE bool HoldsAny(D d, hn::Vec<D> v, const T* x) {
+  if constexpr (kNan) {
+    return !hn::AllFalse(d, hn::IsNaN(hn::LoadU(d, x)));
+  } else {
+    return !hn::AllFalse(d, hn::Eq(hn::LoadU(d, x), v));
+  }
+}
+
+template <bool kNan, typename T>
+HWY_INLINE int64_t FindElement(const T* x, T best, int64_t n, bool select_last) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto wanted = hn::Set(d, best);
-  const bool nan = best != best;
-  const auto here = [&](int64_t i) { return nan ? x[i] != x[i] : x[i] == best; };
-  const auto any = [&](int64_t i) HWY_ATTR {
-    const auto v = hn::LoadU(d, x + i);
-    if constexpr (std::is_floating_point_v<T>) {
-      if (nan) return !hn::AllFalse(d, hn::IsNaN(v));
-    }
-    return !hn::AllFalse(d, hn::Eq(v, wanted));
-  };
+  const auto here = [&](int64_t i) { return kNan ? x[i] != x[i] : x[i] == best; };
   if (select_last) {
     int64_t end = n;
-    while (end >= lanes && !any(end - lanes)) end -= lanes;
+    while (end >= lanes && !HoldsAny<kNan>(d, wanted, x + end - lanes)) end -= lanes;
     while (end > 0 && !here(end - 1)) --end;
     return std::max<int64_t>(end - 1, 0);
   }
   int64_t i = 0;
-  while (i + lanes <= n && !any(i)) i += lanes;
+  while (i + lanes <= n && !HoldsAny<kNan>(d, wanted, x + i)) i += lanes;
   while (i < n && !here(i)) ++i;
   return i < n ? i : 0;
+}
+
+template <typename T>
+int64_t FindInRow(const T* x, T best, int64_t n, bool select_last) {
+  if constexpr (std::is_floating_point_v<T>) {
+    if (best != best) return FindElement<true>(x, best, n, select_last);
+  }
+  return FindElement<false>(x, best, n, select_last);
 }
 
 // FindInRow and the search for what it finds, without calls between, of rows of few elements: a

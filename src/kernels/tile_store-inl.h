@@ -14,6 +14,7 @@
 #include "kernels/activation-inl.h"
 #include "kernels/gemm_block.h"
 #include "kernels/rounding-inl.h"
+#include "kernels/row_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx {
@@ -200,13 +201,14 @@ inline void FinishTile(const float* tile, int64_t tile_ld, int64_t rows, int64_t
         store.residual == nullptr ? nullptr : store.residual + r * store.residual_ld;
     int64_t j = FinishRow(hn::ScalableTag<float>(), tile, 0, columns, c, residual, store);
     j = FinishRow(hn::CappedTag<float, 8>(), tile, j, columns, c, residual, store);
-#if HWY_TARGET == HWY_AVX3  // as kPartialStores
     if (j == columns) continue;
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2
     const hn::CappedTag<float, 8> d;
-    const auto part = hn::FirstN(d, static_cast<size_t>(columns - j));
+    const int64_t rest = columns - j;
+    const auto part = hn::FirstN(d, static_cast<size_t>(rest));
     const auto load = [d, part](const float* from)
                           HWY_ATTR { return hn::MaskedLoad(part, d, from); };
-    hn::BlendedStore(FinishedAt(d, tile, j, c, residual, store, load), part, d, c + j);
+    StorePart(FinishedAt(d, tile, j, c, residual, store, load), d, c + j, rest);
 #else
     j = FinishRow(hn::CappedTag<float, 4>(), tile, j, columns, c, residual, store);
     FinishRow(hn::CappedTag<float, 1>(), tile, j, columns, c, residual, store);
