@@ -193,6 +193,8 @@ TEST(Conv, Groups) {
   CheckConv(Shape(2, 32, 32, {{5}, {6}}, 2));
   CheckConv(Shape(1, 38, 74, {{12, 3, 1, 1, 1, 1}, {13, 3, 1, 1, 1, 1}}, 2));
   CheckConv(Shape(1, 400, 80, {{9, 3, 1, 1, 1, 1}, {9, 3, 1, 1, 1, 1}}, 2));
+  // Pixels a page apart.
+  CheckConv(Shape(1, 512, 512, {{5, 3, 1, 1, 1, 1}, {30, 3, 2, 1, 1, 1}}, 64));
   // Windows that lie one behind the other.
   CheckConv(Shape(2, 68, 272, {{9}, {40, 4, 4}}, 4));
   CheckConv(Shape(1, 34, 68, {{5}, {21, 2, 3}}, 2));
