@@ -66,6 +66,21 @@ const float* MixRows(const ResizePlan& plan, const T* plane, int64_t d, int64_t 
   return mixed;
 }
 
+// Planes of rows that ResizesNarrow.
+void ResizeNarrowPlanes(const ResizePlan& plan, const float* x, float* y, int64_t planes,
+                        const Parallel& par) {
+  const auto& [depth, height, width] = plan.axes;
+  const Slices slices = RowSlices(plan, planes, 1);
+  par.For(slices.tasks, [&](int64_t task) {
+    const int64_t end = slices.End(task, planes * height.out);
+    for (int64_t row = slices.Begin(task), count; row < end; row += count) {
+      const int64_t plane = row / height.out, h = row % height.out;
+      count = std::min(end - row, height.out - h);
+      ResizeNarrow(plan, x + plane * height.in * width.in, h, h + count, y + row * width.out);
+    }
+  });
+}
+
 template <typename T>
 void ResizeRows(const ResizePlan& plan, const T* x, T* y, int64_t planes, int64_t channels,
                 int64_t y_stride, void* scratch, const Parallel& par) {
@@ -116,6 +131,9 @@ void Resize(const ResizePlan& plan, const float* x, float* y, int64_t planes, in
     ResizeNearestBytes(plan, x, y, planes, channels * 4, &plan.extrapolation_value, 4, par,
                        y_stride * 4);
     return;
+  }
+  if (channels == 1 && y_stride == 1 && ResizesNarrow(plan)) {
+    return ResizeNarrowPlanes(plan, x, y, planes, par);
   }
   ResizeRows(plan, x, y, planes, channels, y_stride, scratch, par);
 }

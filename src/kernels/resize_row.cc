@@ -126,6 +126,47 @@ void ResizeSingle(const ResizeTable& table, const float* in, float* out) {
   }
 }
 
+int64_t LanesOfRow() { return static_cast<int64_t>(hn::Lanes(D())); }
+
+// The mixed row stays in a vector, from which its pixels are spread.
+void ResizeNarrowImpl(const ResizePlan& plan, const float* plane, int64_t begin, int64_t end,
+                      float* out) {
+  const D d;
+  const hn::RebindToSigned<D> di;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const ResizeTable &height = plan.axes[1], &width = plan.axes[2];
+  const auto spread = [&](V mixed, int64_t o, const auto& load) HWY_ATTR {
+    V sum = hn::Zero(d);
+    for (int t = 0; t < width.taps; ++t, o += width.out) {
+      const auto from = hn::IndicesFromVec(d, load(di, width.index.data() + o));
+      sum = hn::MulAdd(load(d, width.weight.data() + o), hn::TableLookupLanes(mixed, from), sum);
+    }
+    return sum;
+  };
+  for (int64_t h = begin; h < end; ++h, out += width.out) {
+    V mixed = hn::Zero(d);
+    for (int t = 0; t < height.taps; ++t) {
+      const int64_t i = t * height.out + h;
+      if (height.weight[i] == 0.0f) continue;
+      const float* row = plane + height.index[i] * width.in;
+      const V pixels = width.in == lanes ? hn::LoadU(d, row) : LoadPart(d, row, width.in);
+      mixed = hn::MulAdd(pixels, hn::Set(d, height.weight[i]), mixed);
+    }
+    if (width.out < lanes) {
+      const auto load = [&](auto tag, const auto* p) HWY_ATTR {
+        return LoadPart(tag, p, width.out);
+      };
+      StorePart(spread(mixed, 0, load), d, out, width.out);
+      continue;
+    }
+    const auto load = [](auto tag, const auto* p) HWY_ATTR { return hn::LoadU(tag, p); };
+    for (int64_t next = 0; next < width.out; next += lanes) {
+      const int64_t o = std::min(next, width.out - lanes);
+      hn::StoreU(spread(mixed, o, load), d, out + o);
+    }
+  }
+}
+
 // kTaps: the table's, or 0 if it has another number.
 template <int kTaps>
 HWY_INLINE void ResizePixels(const ResizeTable& table, const float* in, float* out,
@@ -229,6 +270,8 @@ HWY_EXPORT(AddUnsigned);
 HWY_EXPORT(AddSigned);
 HWY_EXPORT(RoundUnsigned);
 HWY_EXPORT(RoundSigned);
+HWY_EXPORT(LanesOfRow);
+HWY_EXPORT(ResizeNarrowImpl);
 HWY_EXPORT(ResizeRowImpl);
 HWY_EXPORT(SpreadWords);
 
@@ -250,6 +293,16 @@ void RoundRow(const float* in, int8_t* out, int64_t count) {
 void ResizeRow(const ResizeTable& table, const float* in, float* out, int64_t channels,
                int64_t out_stride) {
   HWY_DYNAMIC_DISPATCH(ResizeRowImpl)(table, in, out, channels, out_stride);
+}
+
+bool ResizesNarrow(const ResizePlan& plan) {
+  const auto& [depth, height, width] = plan.axes;
+  return depth.in == 1 && depth.out == 1 && width.in <= HWY_DYNAMIC_DISPATCH(LanesOfRow)() &&
+         depth.outside.empty() && height.outside.empty() && width.outside.empty();
+}
+void ResizeNarrow(const ResizePlan& plan, const float* plane, int64_t begin, int64_t end,
+                  float* out) {
+  HWY_DYNAMIC_DISPATCH(ResizeNarrowImpl)(plan, plane, begin, end, out);
 }
 
 void CopyPixels(const ResizeTable& table, const char* in, char* out, int64_t pixel_bytes,

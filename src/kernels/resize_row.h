@@ -29,6 +29,12 @@ void RoundRow(const float* in, int8_t* out, int64_t count);
 void ResizeRow(const ResizeTable& table, const float* in, float* out, int64_t channels,
                int64_t out_stride);
 
+// Rows [begin, end) of an output plane of single floats, for images whose rows fit into a vector:
+// one call for all, since those of small planes are short.
+bool ResizesNarrow(const ResizePlan& plan);
+void ResizeNarrow(const ResizePlan& plan, const float* plane, int64_t begin, int64_t end,
+                  float* out);
+
 // out[o] = in[index of o's first tap], for pixels of pixel_bytes, in `rows` equal rows; pixels are
 // out_stride bytes apart in `out`.
 void CopyPixels(const ResizeTable& table, const char* in, char* out, int64_t pixel_bytes,
