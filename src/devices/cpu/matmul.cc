@@ -390,6 +390,64 @@ BindResult BindTyped(const BindRequest& request) {
   return bound;
 }
 
+// A batch that lies in more pieces than kernels take, whose outermost items are large enough to be
+// products of their own, one after the other.
+BindResult BindItems(const BindRequest& request) {
+  constexpr size_t kMostInputs = 18;
+  constexpr int64_t kLeastProducts = 1 << 20;  // in some ten microseconds
+  const Attributes& attributes = request.node.attributes;
+  for (const char* name : {"perm_a", "perm_b", "perm_y"}) {
+    if (attributes.Find(name) != nullptr) return Refuse("an operand is transposed");
+  }
+  if (request.inputs.size() > kMostInputs) return Refuse("it has many operands");
+  const std::vector<int64_t>& y = request.outputs[0].dims;
+  const auto outer = std::find_if(y.begin(), y.end(), [](int64_t dim) { return dim > 1; });
+  if (y.end() - outer < 4) return Refuse("it has few batch dimensions");
+  const std::vector<int64_t>& a = request.inputs[0].dims;
+  const int64_t depth = a.end()[attributes.Int("trans_a") != 0 ? -2 : -1];
+  if (request.outputs[0].size() / *outer * depth < kLeastProducts) return Refuse("items are small");
+
+  // An operand's own part of an item, and bytes to the next item's.
+  std::array<int64_t, kMostInputs> steps = {};
+  const auto cut = [&](const Operand& operand, int64_t* step) {
+    const int64_t axis = (outer - y.begin()) - (static_cast<int64_t>(y.size()) - operand.rank());
+    Operand item{operand.dtype, operand.dims};
+    *step = 0;
+    if (axis < 0) return item;
+    item.dims.erase(item.dims.begin(), item.dims.begin() + axis + 1);
+    if (operand.dims[axis] > 1) *step = ByteSize(operand.dtype, item.size());
+    return item;
+  };
+  std::vector<Operand> inputs;
+  for (size_t i = 0; i < request.inputs.size(); ++i) {
+    inputs.push_back(cut(request.inputs[i], &steps[i]));
+  }
+  int64_t y_step;
+  const Operand output = cut(request.outputs[0], &y_step);
+  const BindRequest item{request.node, inputs, {&output, 1}, request.packs, request.threads};
+  BindResult result = BindGemm(item);
+  if (!std::holds_alternative<Bound>(result)) result = BindTyped(item);
+  const auto* const bound = std::get_if<Bound>(&result);
+  if (bound == nullptr) return result;
+  Bound all;
+  all.scratch_bytes = bound->scratch_bytes;
+  all.run = [count = inputs.size(), items = *outer, steps, y_step,
+             run = bound->run](const StepArgs& args) {
+    std::array<const void*, kMostInputs> in;
+    for (int64_t i = 0; i < items; ++i) {
+      for (size_t k = 0; k < count; ++k) {
+        in[k] = static_cast<const char*>(args.in[k]) + i * steps[k];
+      }
+      void* const out[] = {static_cast<char*>(args.out[0]) + i * y_step};
+      StepArgs part = args;
+      part.in = in.data();
+      part.out = out;
+      run(part);
+    }
+  };
+  return all;
+}
+
 // A batch that lies in more pieces than kernels take (of operands that are each repeated along
 // other dimensions, or transposed): they are copied to lie as the result does, which is bound
 // again.
@@ -459,8 +517,10 @@ BindResult BindCopies(const BindRequest& request) {
   return result;
 }
 
-constexpr Implementation kList[] = {
-    {"gemm", BindGemm}, {"gemm, typed", BindTyped}, {"gemm of copies", BindCopies}};
+constexpr Implementation kList[] = {{"gemm", BindGemm},
+                                    {"gemm, typed", BindTyped},
+                                    {"gemm of items", BindItems},
+                                    {"gemm of copies", BindCopies}};
 
 }  // namespace
 
