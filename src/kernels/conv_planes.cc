@@ -292,6 +292,43 @@ HWY_NOINLINE void SumSquares(const ConvShape&, const PlaneBlocks& blocks, const 
 }
 #endif
 
+#if HWY_TARGET != HWY_AVX3
+// As SumWindows, a line of kR results: what is loaded of the input serves them all. Results of one
+// alone take longer to load than to multiply, for most vectors begin within a line of the cache and
+// end in the next. The products of a sum are one chain.
+template <int kR, int kV>
+HWY_NOINLINE void SumResults(const ConvShape& s, const PlaneBlocks& blocks, const SeenPlanes& seen,
+                             const float* lines, const float* weights, int64_t weights_step,
+                             const SumLines& to) {
+  const Tag d;
+  constexpr int64_t kWidth = kV * kLanes;
+  for (int64_t c = 0; c < to.columns; c += kWidth) {
+    hn::Vec<Tag> acc[kR][kV];
+#pragma GCC unroll 8
+    for (int i = 0; i < kR * kV; ++i) acc[i / kV][i % kV] = hn::Zero(d);
+    for (int64_t plane = 0; plane < seen.count; ++plane) {
+      const float* w = weights + seen.planes[plane].w;
+      const float* line = lines + plane * blocks.plane + c;
+      for (int64_t ky = 0; ky < s.kernel[1]; ++ky, line += blocks.down) {
+        for (int64_t kx = 0; kx < s.kernel[2]; ++kx, ++w) {
+          const float* const from = line + blocks.at[kx];
+          hn::Vec<Tag> x[kV];
+#pragma GCC unroll 4
+          for (int v = 0; v < kV; ++v) x[v] = hn::LoadU(d, from + v * kLanes);
+#pragma GCC unroll 8
+          for (int r = 0; r < kR; ++r) {
+            const auto weight = hn::Set(d, w[r * weights_step]);
+#pragma GCC unroll 4
+            for (int v = 0; v < kV; ++v) acc[r][v] = hn::MulAdd(weight, x[v], acc[r][v]);
+          }
+        }
+      }
+    }
+    StoreLines(acc, {to.y + c, to.ld, to.columns - c, to.accumulate});
+  }
+}
+#endif
+
 using Summing = void (*)(const ConvShape&, const PlaneBlocks&, const SeenPlanes&, const float*,
                          const float*, const SumLines&);
 
@@ -353,6 +390,9 @@ void Rows(const ConvShape& s, const PlaneBlocks& blocks, const PlaneRows& rows) 
     if (depth >= 0 && depth < s.in[0]) kd = tap, ++depths;
   }
   const int64_t planes = s.cin / s.groups * depths, results = s.cout / s.groups;
+  const int64_t weights_step = s.cin / s.groups * s.KernelSize();
+  const int64_t result_step = s.out[0] * s.out[1] * s.out[2];
+  [[maybe_unused]] const int64_t taps = s.kernel[1] * s.kernel[2];
   for (int64_t column = 0; column < s.out[2]; column += blocks.columns) {
     const int64_t columns = std::min(blocks.columns, s.out[2] - column);
     const int64_t start = column * s.stride[2] - s.pad_begin[2];
@@ -368,9 +408,25 @@ void Rows(const ConvShape& s, const PlaneBlocks& blocks, const PlaneRows& rows) 
                    straight, to + i * blocks.line);
         }
       }
-      for (int64_t result = 0; result < results; ++result) {
-        const float* const w = rows.w + result * (s.cin / s.groups) * s.KernelSize();
-        float* y = rows.y + (result * s.out[0] * s.out[1] + rows.begin) * s.out[2] + column;
+      const auto weights_of = [&](int64_t result) { return rows.w + result * weights_step; };
+      const auto result_at = [&](int64_t result) {
+        return rows.y + result * result_step + rows.begin * s.out[2] + column;
+      };
+      int64_t result = 0;
+#if HWY_TARGET != HWY_AVX3
+      constexpr int64_t kTogether = 4;
+      const bool together = blocks.vectors > 1 && seen.count * taps <= kOneChain;
+      for (; together && result + kTogether <= results; result += kTogether) {
+        for (int64_t row = 0; row < count; ++row) {
+          SumResults<kTogether, 2>(
+              s, blocks, seen, lines + row * blocks.step, weights_of(result), weights_step,
+              {result_at(result) + row * s.out[2], result_step, columns, first > 0});
+        }
+      }
+#endif
+      for (; result < results; ++result) {
+        const float* const w = weights_of(result);
+        float* y = result_at(result);
         int64_t power = 3;
         for (int64_t row = 0; row < count;) {
           while ((int64_t{1} << power) > std::min(count - row, kSums / summings.vectors)) --power;

@@ -95,8 +95,8 @@ HWY_INLINE void ColumnBlock(const T* x, T* y, A* running, int64_t rows, int64_t 
 
 // `count` columns of x [n, inner], a few rows at a time, so that each is read onwards: of short
 // rows as many as stay in the cache, or one where only memory is waited for. Of long ones more than
-// 4 would push each other out: where they lie pages apart, they and their results share the 8 places
-// of a line of the first-level cache.
+// 4 would push each other out: where they lie pages apart, they and their results share the 8
+// places of a line of the first-level cache.
 template <bool kProduct, bool kExclusive, typename Type>
 void Columns(const Type* x_in, Type* y_out, int64_t n, int64_t inner, int64_t count, bool reverse) {
   const int64_t row_bytes = inner * static_cast<int64_t>(sizeof(Type));

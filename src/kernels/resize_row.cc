@@ -153,9 +153,8 @@ void ResizeNarrowImpl(const ResizePlan& plan, const float* plane, int64_t begin,
       mixed = hn::MulAdd(pixels, hn::Set(d, height.weight[i]), mixed);
     }
     if (width.out < lanes) {
-      const auto load = [&](auto tag, const auto* p) HWY_ATTR {
-        return LoadPart(tag, p, width.out);
-      };
+      const auto load = [&](auto tag, const auto* p)
+                            HWY_ATTR { return LoadPart(tag, p, width.out); };
       StorePart(spread(mixed, 0, load), d, out, width.out);
       continue;
     }

@@ -168,6 +168,17 @@ HWY_INLINE int64_t StoreCodes(T* y, int64_t count, const Whole& whole) {
       hn::StoreU(hn::BitCast(bytes, ordered), bytes, y + i);
     }
   }
+#if HWY_TARGET == HWY_AVX2
+  if constexpr (sizeof(T) == 2) {  // two vectors fill one, each half of it with halves of both
+    for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
+      const __m256i first = whole(i).raw, second = whole(i + kLanes).raw;
+      const __m256i packed = std::is_signed_v<T> ? _mm256_packs_epi32(first, second)
+                                                 : _mm256_packus_epi32(first, second);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i),
+                          _mm256_permute4x64_epi64(packed, 0xd8));
+    }
+  }
+#endif
   const hn::Rebind<T, D> codes;
   for (; i + kLanes <= count; i += kLanes) hn::StoreU(Saturated<T>(whole(i)), codes, y + i);
   return i;

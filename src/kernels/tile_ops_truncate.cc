@@ -138,8 +138,8 @@ HWY_INLINE void TruncateBlock(const float* HWY_RESTRICT in, To* HWY_RESTRICT out
     packed = _mm256_permute4x64_epi64(packed, 0xd8);
   } else {
     const __m256i more = Packed16<To>(TruncatedBelow<To>(in + 16), TruncatedBelow<To>(in + 24));
-    packed = std::is_signed_v<To> ? _mm256_packs_epi16(packed, more)
-                                  : _mm256_packus_epi16(packed, more);
+    packed =
+        std::is_signed_v<To> ? _mm256_packs_epi16(packed, more) : _mm256_packus_epi16(packed, more);
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     packed = _mm256_permutevar8x32_epi32(packed, order);
   }
@@ -150,8 +150,7 @@ HWY_INLINE void TruncateBlock(const double* HWY_RESTRICT in, To* HWY_RESTRICT ou
   __m128i packed = Packed16<To>(TruncatedBelow<To>(in), TruncatedBelow<To>(in + 4));
   if constexpr (sizeof(To) == 1) {
     const __m128i more = Packed16<To>(TruncatedBelow<To>(in + 8), TruncatedBelow<To>(in + 12));
-    packed =
-        std::is_signed_v<To> ? _mm_packs_epi16(packed, more) : _mm_packus_epi16(packed, more);
+    packed = std::is_signed_v<To> ? _mm_packs_epi16(packed, more) : _mm_packus_epi16(packed, more);
   }
   _mm_storeu_si128(reinterpret_cast<__m128i*>(out), packed);
 }

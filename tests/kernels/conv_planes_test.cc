@@ -66,7 +66,9 @@ TEST(ConvPlanes, Groups) {
   const Axis row{20, 3, 1, 1, 1, 1}, column{37, 3, 1, 1, 1, 1};
   Check(1, 3, 6, 3, {row, column});  // several results of a channel
   Check(2, 2, 10, 2, {row, {37, 5, 2, 1, 2, 2}});
-  Check(1, 12, 12, 4, {row, column});  // and of several channels
+  Check(1, 12, 12, 4, {row, column});              // and of several channels
+  Check(1, 2, 18, 2, {row, {33, 3, 2, 1, 1, 1}});  // many, some of them at once
+  Check(1, 40, 7, 1, {row, {70, 3, 1, 1, 1, 1}});
   Check(2, 10, 4, 2, {row, {33, 4, 3, 2, 2, 2}});
   Check(1, 6, 3, 3, {row, {70, 5, 1, 1, 2, 2}});
   Check(1, 3, 2, 1, {row, column});
