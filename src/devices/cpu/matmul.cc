@@ -394,7 +394,7 @@ BindResult BindTyped(const BindRequest& request) {
 // products of their own, one after the other.
 BindResult BindItems(const BindRequest& request) {
   constexpr size_t kMostInputs = 18;
-  constexpr int64_t kLeastProducts = 1 << 20;  // in some ten microseconds
+  constexpr int64_t kLeastProducts = 1 << 20;  // take some 20 microseconds
   const Attributes& attributes = request.node.attributes;
   for (const char* name : {"perm_a", "perm_b", "perm_y"}) {
     if (attributes.Find(name) != nullptr) return Refuse("an operand is transposed");
