@@ -14,6 +14,7 @@
 
 #include "kernels/int8_products-inl.h"
 #include "kernels/saturated-inl.h"
+#include "kernels/store_codes-inl.h"
 #include "kernels/tile_ops.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -145,44 +146,6 @@ struct Quantizer {
     hn::StoreU(Saturated<T>(whole), hn::Rebind<T, D>(), y);
   }
 };
-
-// Writes whole(i), int32 of the elements from i on, as codes y; returns where the whole vectors
-// end.
-template <typename T, class Whole>
-HWY_INLINE int64_t StoreCodes(T* y, int64_t count, const Whole& whole) {
-  int64_t i = 0;
-  if constexpr (sizeof(T) == 1 &&
-                kLanes > 4) {  // four vectors fill one of bytes, though not in order
-    const hn::Repartition<T, D> bytes;
-    const hn::RebindToUnsigned<DI> words;
-    HWY_ALIGN int32_t order[kLanes];
-    for (int64_t l = 0; l < kLanes; ++l) {
-      order[l] = static_cast<int32_t>(l % (kLanes / 4) * 4 + l / (kLanes / 4));
-    }
-    const auto indices = hn::SetTableIndices(words, order);
-    for (; i + 4 * kLanes <= count; i += 4 * kLanes) {
-      const VI v0 = whole(i), v1 = whole(i + kLanes);
-      const VI v2 = whole(i + 2 * kLanes), v3 = whole(i + 3 * kLanes);
-      const auto packed = PackBytes<T>(v0, v1, v2, v3);
-      const auto ordered = hn::TableLookupLanes(hn::BitCast(words, packed), indices);
-      hn::StoreU(hn::BitCast(bytes, ordered), bytes, y + i);
-    }
-  }
-#if HWY_TARGET == HWY_AVX2
-  if constexpr (sizeof(T) == 2) {  // two vectors fill one, each half of it with halves of both
-    for (; i + 2 * kLanes <= count; i += 2 * kLanes) {
-      const __m256i first = whole(i).raw, second = whole(i + kLanes).raw;
-      const __m256i packed = std::is_signed_v<T> ? _mm256_packs_epi32(first, second)
-                                                 : _mm256_packus_epi32(first, second);
-      _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + i),
-                          _mm256_permute4x64_epi64(packed, 0xd8));
-    }
-  }
-#endif
-  const hn::Rebind<T, D> codes;
-  for (; i + kLanes <= count; i += kLanes) hn::StoreU(Saturated<T>(whole(i)), codes, y + i);
-  return i;
-}
 
 template <typename T, bool kZero, bool kScale, Division kDivision, bool kBounds>
 HWY_INLINE void RunQuantize(const TileArgs& args) {

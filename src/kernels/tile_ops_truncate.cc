@@ -15,6 +15,7 @@
 #include "base/cast.h"
 #include "base/dtype.h"
 #include "kernels/saturated-inl.h"
+#include "kernels/store_codes-inl.h"
 #include "kernels/tile_ops.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -107,10 +108,11 @@ HWY_INLINE void TruncateVector(D d, const From* HWY_RESTRICT in, To* HWY_RESTRIC
 // then the type's end as it is packed. Of two operands one of which is NaN the minimum is the
 // second.
 template <typename To>
-HWY_INLINE __m256i TruncatedBelow(const float* HWY_RESTRICT in) {
+HWY_INLINE auto TruncatedBelow(const float* HWY_RESTRICT in) {
   __m256 x = _mm256_loadu_ps(in);
   if constexpr (std::is_signed_v<To>) x = _mm256_and_ps(x, _mm256_cmp_ps(x, x, _CMP_ORD_Q));
-  return _mm256_cvttps_epi32(_mm256_min_ps(_mm256_set1_ps(std::numeric_limits<To>::max()), x));
+  x = _mm256_min_ps(_mm256_set1_ps(std::numeric_limits<To>::max()), x);
+  return hn::Vec<hn::ScalableTag<int32_t>>{_mm256_cvttps_epi32(x)};
 }
 template <typename To>
 HWY_INLINE __m128i TruncatedBelow(const double* HWY_RESTRICT in) {
@@ -119,40 +121,32 @@ HWY_INLINE __m128i TruncatedBelow(const double* HWY_RESTRICT in) {
   return _mm256_cvttpd_epi32(_mm256_min_pd(_mm256_set1_pd(std::numeric_limits<To>::max()), x));
 }
 
+// Returns where the whole blocks end.
 template <typename To>
-HWY_INLINE __m256i Packed16(__m256i a, __m256i b) {
-  return std::is_same_v<To, uint16_t> ? _mm256_packus_epi32(a, b) : _mm256_packs_epi32(a, b);
+HWY_INLINE int64_t TruncateBlocks(const float* HWY_RESTRICT in, To* HWY_RESTRICT out,
+                                  int64_t count) {
+  return StoreCodes(out, count, [in](int64_t i) { return TruncatedBelow<To>(in + i); });
 }
 template <typename To>
-HWY_INLINE __m128i Packed16(__m128i a, __m128i b) {
-  return std::is_same_v<To, uint16_t> ? _mm_packus_epi32(a, b) : _mm_packs_epi32(a, b);
-}
-
-template <typename From, typename To>
-constexpr int64_t kBlock = 32 / static_cast<int64_t>(sizeof(From)) * (4 / sizeof(To));
-
-template <typename To>
-HWY_INLINE void TruncateBlock(const float* HWY_RESTRICT in, To* HWY_RESTRICT out) {
-  __m256i packed = Packed16<To>(TruncatedBelow<To>(in), TruncatedBelow<To>(in + 8));
-  if constexpr (sizeof(To) == 2) {
-    packed = _mm256_permute4x64_epi64(packed, 0xd8);
-  } else {
-    const __m256i more = Packed16<To>(TruncatedBelow<To>(in + 16), TruncatedBelow<To>(in + 24));
-    packed =
-        std::is_signed_v<To> ? _mm256_packs_epi16(packed, more) : _mm256_packus_epi16(packed, more);
-    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
-    packed = _mm256_permutevar8x32_epi32(packed, order);
+HWY_INLINE int64_t TruncateBlocks(const double* HWY_RESTRICT in, To* HWY_RESTRICT out,
+                                  int64_t count) {
+  const auto eight = [in](int64_t i) {
+    const __m128i first = TruncatedBelow<To>(in + i), second = TruncatedBelow<To>(in + i + 4);
+    return std::is_same_v<To, uint16_t> ? _mm_packus_epi32(first, second)
+                                        : _mm_packs_epi32(first, second);
+  };
+  constexpr int64_t kBlock = 16 / sizeof(To);
+  int64_t i = 0;
+  for (; i + kBlock <= count; i += kBlock) {
+    __m128i packed = eight(i);
+    if constexpr (sizeof(To) == 1) {
+      const __m128i more = eight(i + 8);
+      packed =
+          std::is_signed_v<To> ? _mm_packs_epi16(packed, more) : _mm_packus_epi16(packed, more);
+    }
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + i), packed);
   }
-  _mm256_storeu_si256(reinterpret_cast<__m256i*>(out), packed);
-}
-template <typename To>
-HWY_INLINE void TruncateBlock(const double* HWY_RESTRICT in, To* HWY_RESTRICT out) {
-  __m128i packed = Packed16<To>(TruncatedBelow<To>(in), TruncatedBelow<To>(in + 4));
-  if constexpr (sizeof(To) == 1) {
-    const __m128i more = Packed16<To>(TruncatedBelow<To>(in + 8), TruncatedBelow<To>(in + 12));
-    packed = std::is_signed_v<To> ? _mm_packs_epi16(packed, more) : _mm_packus_epi16(packed, more);
-  }
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(out), packed);
+  return i;
 }
 #endif
 
@@ -164,10 +158,7 @@ void Truncate(const TileArgs& args) {
   To* out = static_cast<To*>(args.out);
   int64_t i = 0;
 #if HWY_TARGET == HWY_AVX2
-  if constexpr (sizeof(To) <= 2) {
-    constexpr int64_t kStep = kBlock<From, To>;
-    for (; i + kStep <= count; i += kStep) TruncateBlock(in + i, out + i);
-  }
+  if constexpr (sizeof(To) <= 2) i = TruncateBlocks(in, out, count);
 #endif
   for (; i + lanes <= count; i += lanes) TruncateVector(d, in + i, out + i);
   if (i == count) return;

@@ -171,6 +171,10 @@ TEST(NarrowCast, FloatsToIntegers) {
     }
   }
   std::shuffle(in.begin(), in.end(), std::mt19937(3));
+  // And whole vectors of numbers that are large for 16 bits.
+  for (const double first : {32768.0, 33000.0, 65536.0, -33000.0, 98304.0, 1e9, -1e9}) {
+    for (int i = 0; i < 21; ++i) in.push_back(first + 3 * i);
+  }
   ASSERT_NE(in.size() % 32, 0u);
   const std::vector<float> narrow(in.begin(), in.end());
   ForEachTarget([&] {

@@ -390,10 +390,17 @@ BindResult BindTyped(const BindRequest& request) {
   return bound;
 }
 
+BindResult BindProduct(const BindRequest& request) {
+  BindResult result = BindGemm(request);
+  return std::holds_alternative<Bound>(result) ? result : BindTyped(request);
+}
+
+// Of products that are bound again, in another form.
+constexpr size_t kMostInputs = 18;
+
 // A batch that lies in more pieces than kernels take, whose outermost items are large enough to be
 // products of their own, one after the other.
 BindResult BindItems(const BindRequest& request) {
-  constexpr size_t kMostInputs = 18;
   constexpr int64_t kLeastProducts = 1 << 20;  // take some 20 microseconds
   const Attributes& attributes = request.node.attributes;
   for (const char* name : {"perm_a", "perm_b", "perm_y"}) {
@@ -425,8 +432,7 @@ BindResult BindItems(const BindRequest& request) {
   int64_t y_step;
   const Operand output = cut(request.outputs[0], &y_step);
   const BindRequest item{request.node, inputs, {&output, 1}, request.packs, request.threads};
-  BindResult result = BindGemm(item);
-  if (!std::holds_alternative<Bound>(result)) result = BindTyped(item);
+  BindResult result = BindProduct(item);
   const auto* const bound = std::get_if<Bound>(&result);
   if (bound == nullptr) return result;
   Bound all;
@@ -452,7 +458,6 @@ BindResult BindItems(const BindRequest& request) {
 // other dimensions, or transposed): they are copied to lie as the result does, which is bound
 // again.
 BindResult BindCopies(const BindRequest& request) {
-  constexpr size_t kMostInputs = 18;
   const std::vector<int64_t>& y = request.outputs[0].dims;
   if (request.node.attributes.Find("perm_y") != nullptr) return Refuse("its result is transposed");
   if (request.inputs.size() > kMostInputs) return Refuse("it has many operands");
@@ -490,8 +495,7 @@ BindResult BindCopies(const BindRequest& request) {
     node->attributes.Erase(name);
   }
   const BindRequest again{*node, inputs, request.outputs, request.packs, request.threads};
-  BindResult result = BindGemm(again);
-  if (!std::holds_alternative<Bound>(result)) result = BindTyped(again);
+  BindResult result = BindProduct(again);
   auto* const bound = std::get_if<Bound>(&result);
   if (bound == nullptr) return result;
   for (const Copy& copy : copies) {
