@@ -53,6 +53,7 @@ constexpr double kKeptBytes = 1.25 * (1 << 20);
 struct Cut {
   int64_t cin = 0, cout = 0, panels = 0;  // of a group
   int64_t width = 0;                      // of a panel
+  int64_t groups = 1;                     // whose values are transformed together
   bool blocks = true;
   bool late = false, piecewise = false;  // weights are transformed; some channels at a time
   bool few = false;                      // in registers
@@ -62,7 +63,21 @@ struct Cut {
   int64_t depth = 0;  // channels that are multiplied at a time
   int64_t in_ld = 0, in_stride = 0, out_stride = 0, w_stride = 0;
   size_t in_bytes = 0, out_bytes = 0, w_bytes = 0;
+
+  int64_t GroupParts(const ConvShape& s) const { return CeilDiv(s.groups, groups); }
 };
+
+// Of how many groups the values of a block fit into the cache. All of them if it has enough tiles
+// even so, or if those of all tiles are so few that what follows finds them; else the short weights
+// of a group, which come from beyond the cache, would meet few tiles while they are there, or the
+// values would (8 groups of 32 channels, 56x56: half of the time; Zen 3).
+int64_t GroupsTogether(const ConvShape& s, WinogradForm form, int64_t tiles, int64_t channels) {
+  constexpr int64_t kFound = 2 << 20;  // bytes
+  const int64_t group_bytes = form.Positions() * channels * 4, all_bytes = s.groups * group_bytes;
+  if (kBlockBytes / all_bytes >= kProductTiles / 2 || tiles * all_bytes <= kFound) return s.groups;
+  const int64_t fitting = kBlockBytes / (kProductTiles * group_bytes);
+  return fitting == 0 ? s.groups : std::min(fitting, s.groups);
+}
 
 // Whether many processors find more to do in positions than in blocks or panels: all then read the
 // values that others have transformed, and their products.
@@ -80,10 +95,6 @@ Cut CutTiles(const ConvShape& s, WinogradForm form) {
   Cut cut;
   cut.cin = SlicedChannels(s) / s.groups;
   cut.cout = s.cout / s.groups;
-  cut.in_ld = ValuesStride(SlicedChannels(s));
-  const int64_t value_bytes = positions * cut.in_ld * 4;  // of a tile
-  const int64_t fitting = std::min(kBlockBytes / value_bytes, kProductTiles) / tile * tile;
-  const int64_t few = 2 * std::max<int64_t>(tile, 14);
   const int64_t matrices = form.Weights() * form.Weights();
   if (form == WinogradForm{4, 1}) {
     cut.few = all <= WinogradFewTiles() && cut.cout % WinogradFewColumns() == 0 &&
@@ -91,6 +102,11 @@ Cut CutTiles(const ConvShape& s, WinogradForm form) {
     const int64_t most = cut.few ? 0 : kLateBytes / (all < kSharingTiles ? 1 : 4);
     cut.late = matrices * cut.cin * s.cout * 4 >= most;
   }
+  cut.groups = cut.few ? s.groups : GroupsTogether(s, form, all, cut.cin);
+  cut.in_ld = ValuesStride(cut.groups * cut.cin);
+  const int64_t value_bytes = positions * cut.in_ld * 4;  // of a tile
+  const int64_t fitting = std::min(kBlockBytes / value_bytes, kProductTiles) / tile * tile;
+  const int64_t few = 2 * std::max<int64_t>(tile, 14);
   cut.width = cut.few ? WinogradFewColumns() : GemmPanelWidth();
   cut.panels = CeilDiv(cut.cout, cut.width);
   cut.blocks = !cut.few && (fitting >= few || all * value_bytes > (8 << 20));
@@ -198,9 +214,9 @@ struct Work {
   float* y;
   const PreparedEpilogue& prepared;
 
-  // Tiles [first, last) at positions [t0, t1), whose values begin at in.data and whose products at
-  // out.data, times a panel. weights_of(k0, kc) are the transformed weights of channels
-  // [k0, k0 + kc), matrices w_stride apart.
+  // Tiles [first, last) at positions [t0, t1), whose values of the panel's group begin at in.data
+  // and whose products at out.data, times a panel. weights_of(k0, kc) are the transformed weights
+  // of channels [k0, k0 + kc), matrices w_stride apart.
   template <typename WeightsOf>
   void MultiplyPositions(const WinogradValues& in, int64_t first, int64_t last, int64_t t0,
                          int64_t t1, const Panel& panel, const WeightsOf& weights_of,
@@ -215,7 +231,7 @@ struct Work {
         const int64_t row0 = std::max(first, taking0), row1 = std::min(last, taking1);
         if (row0 >= row1) continue;
         GemmBlockArgs args{};
-        args.a = in.data + t * in.t_stride + (row0 - first) * in.ld + panel.group * cut.cin + k0;
+        args.a = in.data + t * in.t_stride + (row0 - first) * in.ld + k0;
         args.lda = in.ld;
         args.rows = row1 - row0;
         args.b = weights + (form.WeightAt(i) * form.Weights() + form.WeightAt(j)) * w_stride;
@@ -264,7 +280,7 @@ struct Work {
       args.tiles = &tiles;
       args.channels = std::min(cut.depth, cut.cin - k0);
       args.kernels = kernels + k0 * form.kernel * form.kernel * panel.width;
-      args.in = {in.data + panel.group * cut.cin + k0, in.t_stride, in.ld};
+      args.in = in.From(panel.group * cut.cin + k0);
       args.out = out;
       args.half = products + cut.out_bytes / sizeof(float);
       args.accumulate = k0 > 0;
@@ -311,8 +327,10 @@ double Cost(const ConvShape& s) {
   const Cut cut = CutTiles(s, kForm);
   const auto rows = static_cast<double>(WinogradTiles(s, kForm).Products(s));
   const double matrices = kForm.Weights() * kForm.Weights();
-  // How many products a weight takes as long as that is transformed in each run.
-  const double late = cut.few ? 1 : cut.late ? 3 : 0;
+  // How many products a weight takes as long as that is transformed in each run. Panels of few
+  // tiles wait for weights from memory as well: with AVX2 the last two layers of ResNet-50 take 1.6
+  // times as long as by tiles of 2x2 pixels (Zen 3).
+  const double late = cut.few ? 1 : cut.piecewise ? 8 : cut.late ? 3 : 0;
   const auto cin = static_cast<double>(SlicedChannels(s)), cout = static_cast<double>(s.cout);
   const double size = cin * cout / static_cast<double>(s.groups);
   // 81 products of few rows wait for such weights, longer than the 25 of smaller tiles take: in the
@@ -437,18 +455,22 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
       bytes += cut.w_bytes * static_cast<size_t>(panels);
     }
     ScratchSlots slots(bytes, cut.in_bytes + cut.out_bytes, ScratchSlots::CountFor(par.threads));
-    par.For(cut.parts, [&](int64_t block) {
+    par.For(cut.GroupParts(s) * cut.parts, [&](int64_t task) {
       const ScratchSlots::Lease lease(slots);
+      const int64_t block = task % cut.parts, begin = task / cut.parts * cut.groups * cut.panels;
+      const int64_t end = std::min(panels, begin + cut.groups * cut.panels);
       const int64_t first = all * block / cut.parts, last = all * (block + 1) / cut.parts;
       const WinogradValues in{lease.floats(), cut.in_stride, cut.in_ld};
       float* const products = lease.floats() + cut.in_bytes / sizeof(float);
-      TransformsOf(kForm).input(s, x, first, last - first, in);
-      for (int64_t i = 0; i < panels; ++i) {
+      const auto [own, channel] = ChannelsOf(s, cut, begin, end);
+      TransformsOf(kForm).input(own, x + channel, first, last - first, in);
+      for (int64_t i = begin; i < end; ++i) {
         const Panel panel(cut, i);
         const float* const weights =
             cut.late ? transformed(i) : panel.Transformed(cut, kForm, packed);
         work.Multiply(
-            in, first, last, panel, [&](int64_t k0, int64_t) { return weights + k0 * panel.width; },
+            in.From(panel.group * cut.cin - channel), first, last, panel,
+            [&](int64_t k0, int64_t) { return weights + k0 * panel.width; },
             cut.late ? cut.w_stride : cut.cin * panel.width, products);
       }
     });
@@ -463,7 +485,7 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
       const WinogradValues in{lease.floats(), cut.in_stride, cut.in_ld};
       const int64_t begin = panels * share / shares, end = panels * (share + 1) / shares;
       const auto [own, first] = ChannelsOf(s, cut, begin, end);
-      const WinogradValues values{in.data + first, in.t_stride, in.ld};
+      const WinogradValues values = in.From(first);
       TransformsOf(kForm).input(own, x + first, 0, all, values);
       ClearForWinogradFew(work.tiles, SlicedChannels(own), 0, all, values);
       for (int64_t i = begin; i < end; ++i) {
@@ -530,7 +552,8 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
       return work.MultiplyFew(At(0), panel, panel.Kernels(cut, kForm, packed), lease.floats());
     }
     const auto multiply = [&](int64_t w_stride, const auto& weights_of) {
-      work.Multiply(At(first), first, last, panel, weights_of, w_stride, lease.floats());
+      work.Multiply(At(first).From(panel.group * cut.cin), first, last, panel, weights_of, w_stride,
+                    lease.floats());
     };
     if (!cut.late) {
       const float* const kept = panel.Transformed(cut, kForm, packed);

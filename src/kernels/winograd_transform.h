@@ -105,6 +105,8 @@ class WinogradTiles {
 struct WinogradValues {
   float* data;
   int64_t t_stride, ld;
+
+  WinogradValues From(int64_t channel) const { return {data + channel, t_stride, ld}; }
 };
 
 struct WinogradTransforms {

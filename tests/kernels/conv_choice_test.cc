@@ -9,6 +9,7 @@
 #include "each_target.h"
 #include "kernels/conv_internal.h"
 #include "kernels/targets.h"
+#include "kernels/winograd_few.h"
 
 namespace sardonyx {
 namespace {
@@ -39,6 +40,10 @@ TEST(Conv, Choice) {
   const std::vector<Axis> halved(2, {56, 3, 2, 1, 1, 1});
   EXPECT_EQ(ChooseConv(Shape(1, 64, 64, halved)), ConvAlgorithm::kStrided4);
   EXPECT_EQ(ChooseConv(Shape(1, 128, 128, halved)), ConvAlgorithm::kStrided2);
+  // Weights that come from memory: few tiles do not wait for more of them than there have to be.
+  const ConvShape last = Shape(1, 512, 512, {{7, 3, 1, 1, 1, 1}, {7, 3, 1, 1, 1, 1}});
+  EXPECT_EQ(ChooseConv(last),
+            WinogradFewTiles() >= 4 ? ConvAlgorithm::kWinograd4 : ConvAlgorithm::kWinograd2);
   EXPECT_EQ(ChooseConv(first), ConvAlgorithm::kPhases);
   EXPECT_EQ(ChooseConv(first, false), ConvAlgorithm::kGemm);
   const ConvShape short_lines = Shape(1, 3, 16, {{128, 3, 1, 1, 1, 1}, {128, 3, 1, 1, 1, 1}});

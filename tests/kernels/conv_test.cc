@@ -49,6 +49,14 @@ TEST(Conv, LargeWinogradWeights) {
   check(230, 130, 33, 31);  // less of them, for many tiles
 }
 
+// Groups whose values are transformed some at a time, the last ones fewer; strided as well.
+TEST(Conv, WinogradOfManyGroups) {
+  CheckConv(Shape(1, 224, 231, {{37, 3, 1, 1, 1, 1}, {34, 3, 1, 1, 0, 1}}, 7),
+            ConvAlgorithm::kWinograd4, false, Finish::kBiasRelu, false);
+  CheckConv(Shape(2, 240, 80, {{48, 3, 2, 1, 1, 1}, {47, 3, 2, 1, 1, 1}}, 5),
+            ConvAlgorithm::kStrided2, false, Finish::kBiasRelu, false);
+}
+
 // Weights that are transformed in registers: up to four tiles, whole and cut.
 TEST(Conv, WinogradOfFewTiles) {
   for (const int64_t height : {1, 2, 3, 4, 5, 6, 7, 8}) {
