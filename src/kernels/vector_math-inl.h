@@ -85,6 +85,18 @@ struct NearestPower {
     power = hn::BitCast(d, hn::ShiftLeft<23>(steps));
 #endif
   }
+
+  // 2^r of what remains: r = factor x - n.
+  static HWY_INLINE V Rest(D d, V r) {
+#if HWY_TARGET <= HWY_AVX3
+    const V square = hn::MulAdd(r, hn::Set(d, 0.0555021353f), hn::Set(d, 0.240234286f));
+    return hn::MulAdd(r, hn::MulAdd(r, square, hn::Set(d, 0.693147182f)), hn::Set(d, 1.0f));
+#else
+    return Polynomial(d, r,
+                      {1.0f, 0.6931471824645996f, 0.24022647738456726f, 0.05550359562039375f,
+                       0.009618503041565418f, 0.0013390998356044292f, 0.00015327864f});
+#endif
+  }
 };
 
 // exp(r) - 1 for |r| <= ln(2) / 2.
@@ -161,15 +173,7 @@ class OnePlusPower {
     const NearestPower<D> near(d, inside, factor_);
     V r = hn::MulSub(inside, factor_, near.n);
     if (kExact) r = hn::MulAdd(inside, hn::Set(d, kLost), r);
-#if HWY_TARGET <= HWY_AVX3
-    const V square = hn::MulAdd(r, hn::Set(d, 0.0555021353f), hn::Set(d, 0.240234286f));
-    const V p = hn::MulAdd(r, hn::MulAdd(r, square, hn::Set(d, 0.693147182f)), one);
-#else
-    const V p = Polynomial(d, r,
-                           {1.0f, 0.6931471824645996f, 0.24022647738456726f, 0.05550359562039375f,
-                            0.009618503041565418f, 0.0013390998356044292f, 0.00015327864f});
-#endif
-    return hn::MulAdd(near.power, p, one);
+    return hn::MulAdd(near.power, near.Rest(d, r), one);
   }
 
  private:
@@ -277,27 +281,32 @@ HWY_INLINE V VecElu(D d, V x, V alpha) {
   return hn::MulAdd(alpha, hn::Sub(e, hn::Set(d, 1.0f)), AtLeast(d, zero, x));
 }
 
-// E / (E + 2) with E = exp(2 |x|) - 1 = (2^n - 1) + 2^n (exp(r) - 1), which loses nothing near 0.
+// With E = exp(2 |x|), (E - 1) / (E - 1 + 2), or with E = exp(-2 |x|), (1 - E) / (1 + E), E = 2^n +
+// 2^n (exp(r) - 1): neither loses anything near 0.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecTanh(D d, V x) {
-  const V one = hn::Set(d, 1.0f), two = hn::Set(d, 2.0f);
-  const V a = AtMost(d, hn::Set(d, 10.0f), hn::Abs(x)), twice = hn::Add(a, a);
+  constexpr float kTwice = HWY_TARGET <= HWY_AVX3 ? 2.0f : -2.0f;
+  const V one = hn::Set(d, 1.0f), a = AtMost(d, hn::Set(d, 10.0f), hn::Abs(x));
   // n + 127 in the low bits of `shifted`. What one product with ln(2) loses is below 2e-9 n, far
-  // less than E rounds.
+  // less than E - 1 rounds.
   const V round = hn::Set(d, kRound + 127.0f);
-  const V shifted = hn::MulAdd(twice, hn::Set(d, kLog2E), round);
+  const V shifted = hn::MulAdd(a, hn::Set(d, kTwice * kLog2E), round);
+  const V twice = hn::Mul(a, hn::Set(d, kTwice));
   const V r = hn::NegMulAdd(hn::Sub(shifted, round), hn::Set(d, kLn2), twice);
   const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(hn::RebindToSigned<D>(), shifted)));
-  const V e = hn::MulAdd(power, VecExpMinusOneOfSmall(d, r), hn::Sub(power, one));
-  const V sum = hn::Add(e, two), reciprocal = hn::ApproximateReciprocal(sum);
+  const V small = VecExpMinusOneOfSmall(d, r);
 #if HWY_TARGET <= HWY_AVX3
-  const V near = hn::Mul(e, reciprocal);  // 14 bits
-#else
-  const V near = hn::Div(e, sum);
-#endif
-  // One step of Newton's from there makes good what the sum has rounded away as well.
+  // One step of Newton's behind 14 bits makes good what the sum rounds away as well.
+  const V e = hn::MulAdd(power, small, hn::Sub(power, one)), two = hn::Set(d, 2.0f);
+  const V reciprocal = hn::ApproximateReciprocal(hn::Add(e, two)), near = hn::Mul(e, reciprocal);
   const V rest = hn::NegMulAdd(near, e, hn::NegMulAdd(two, near, e));
-  return hn::CopySign(hn::MulAdd(rest, reciprocal, near), x);
+  const V quotient = hn::MulAdd(rest, reciprocal, near);
+#else
+  // A sum between 1 and 2, of E itself: a division of what is rounded twice is near enough.
+  const V over = hn::NegMulAdd(power, small, hn::Sub(one, power));
+  const V quotient = hn::Div(over, hn::MulAdd(power, small, hn::Add(one, power)));
+#endif
+  return hn::CopySign(quotient, x);
 }
 
 // erf(x) / x - 1 for |x| <= 0.9, t = x * x.
@@ -307,22 +316,24 @@ HWY_INLINE V VecErfQuotient(D d, V t) {
                     {0.12837915122509003f, -0.3761252462863922f, 0.11282140761613846f,
                      -0.02677890844643116f, 0.0050119622610509396f, -0.000609035836532712f});
 }
-// 1 - erf(a) for 0.9 <= a <= 6; relative error grows with a, the absolute one stays below 2e-9.
+// log2(1 - erf(a)) for 0.9 <= a <= 6; of the power the absolute error stays below 2e-9.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V VecErfComplement(D d, V a) {
-  return VecExpInRange(
-      d, Polynomial(d, a,
-                    {-0.00016644307470414788f, -1.127797245979309f, -0.6369760632514954f,
-                     -0.10411371290683746f, 0.02231523208320141f, -0.0030654955189675093f,
-                     0.00019822022295556962f}));
+HWY_INLINE V VecLogOfErfComplement(D d, V a) {
+  return Polynomial(
+      d, a,
+      {-0.00016644307470414788f * kLog2E, -1.127797245979309f * kLog2E,
+       -0.6369760632514954f * kLog2E, -0.10411371290683746f * kLog2E, 0.02231523208320141f * kLog2E,
+       -0.0030654955189675093f * kLog2E, 0.00019822022295556962f * kLog2E});
 }
 
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecErf(D d, V x) {
   const V a = AtMost(d, hn::Set(d, 4.0f), hn::Abs(x));
   const V small = hn::MulAdd(x, VecErfQuotient(d, hn::Mul(x, x)), x);
-  const V large = hn::CopySign(hn::Sub(hn::Set(d, 1.0f), VecErfComplement(d, a)), x);
-  return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.9f)), small, large);
+  const V one = hn::Set(d, 1.0f), log = VecLogOfErfComplement(d, a);
+  const NearestPower<D> near(d, log, one);
+  const V large = hn::NegMulAdd(near.power, near.Rest(d, hn::Sub(log, near.n)), one);
+  return hn::IfThenElse(hn::Lt(a, hn::Set(d, 0.9f)), small, hn::CopySign(large, x));
 }
 
 // x / 2 * (1 + erf(factor * x)), factor > 0 and the same in all lanes, sqrt(1/2) for a GELU:
