@@ -16,7 +16,7 @@ void TypedProduct(benchmark::State& state, DType type) {
   std::vector<double> a(size * size, 1), b(a), c(a);
   std::vector<double> scratch(GemmTypedScratchBytes(type, shape, false) / 8 + 8);
   for (auto _ : state) {
-    GemmTyped(type, shape, a.data(), b.data(), nullptr, c.data(), scratch.data(), Parallel{});
+    GemmTyped(type, shape, a.data(), b.data(), nullptr, c.data(), {}, scratch.data(), Parallel{});
     benchmark::ClobberMemory();
   }
   ReportFlops(state, 2.0 * static_cast<double>(size * size * size) * (BitWidth(type) / 32.0), 1);

@@ -107,8 +107,8 @@ void ConvTyped(DType type, const ConvShape& s, const void* x, const void* packed
                             .lda = cut.direct ? s.x_stride : cut.a_ld,
                             .ldc = s.y_stride};
       GemmTyped(type, shape, a, nullptr, static_cast<const char*>(packed) + group * packed_bytes,
-                static_cast<char*>(y) + ByteSize(type, first * s.y_stride + group * cut.n), nullptr,
-                Parallel{});
+                static_cast<char*>(y) + ByteSize(type, first * s.y_stride + group * cut.n), {},
+                nullptr, Parallel{});
     }
   });
 }

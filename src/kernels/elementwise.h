@@ -71,7 +71,8 @@ bool MatchSimpleEpilogue(const Expression& expression, SimpleEpilogue* simple);
 // some 100 ns on the stack at the start of a kernel.
 struct EpilogueKernel {
   TileProgram program;
-  int64_t tile = 0;  // columns at a time
+  DType type = DType::kFloat32;  // of the accumulated values
+  int64_t tile = 0;              // columns at a time
 };
 
 // True if an epilogue of this form can be prepared. `why` as in PrepareElementwise.
@@ -83,7 +84,7 @@ void PrepareEpilogue(const Epilogue& epilogue, EpilogueKernel* kernel);
 // item (p, q) of a batch. `c` points at C(row, column), rows are ldc apart. `epilogue` is the one
 // that was prepared, though its operands' data may differ.
 void ApplyEpilogue(const EpilogueKernel& kernel, const Epilogue& epilogue, int64_t p, int64_t q,
-                   int64_t row, int64_t column, int64_t rows, int64_t columns, float* c,
+                   int64_t row, int64_t column, int64_t rows, int64_t columns, void* c,
                    int64_t ldc);
 
 }  // namespace sardonyx

@@ -24,9 +24,9 @@ std::string_view Lower(const Epilogue& epilogue, TileProgram* program) {
   const Expression& expression = *epilogue.expression;
   TileInput inputs[TileProgram::kMaxInputs];
   if (expression.inputs.size() > TileProgram::kMaxInputs) return "there are too many operands";
-  if (expression.inputs.empty() || expression.inputs[0] != DType::kFloat32 ||
-      expression.ResultType() != DType::kFloat32) {
-    return "the accumulated value and the result have to be float32";
+  if (expression.inputs.empty() || expression.inputs[0] != expression.ResultType() ||
+      (expression.inputs[0] != DType::kFloat32 && expression.inputs[0] != DType::kFloat64)) {
+    return "the accumulated value and the result have to be both float32 or both float64";
   }
   inputs[0] = {TileAccess::kContiguous, false};
   for (size_t i = 1; i < expression.inputs.size(); ++i) {
@@ -276,18 +276,20 @@ bool CanPrepareEpilogue(const Epilogue& epilogue, std::string* why) {
 void PrepareEpilogue(const Epilogue& epilogue, EpilogueKernel* kernel) {
   [[maybe_unused]] const std::string_view refusal = Lower(epilogue, &kernel->program);
   assert(refusal.empty());
+  kernel->type = epilogue.expression->ResultType();
   kernel->tile = kernel->program.TileElements();
 }
 
 void ApplyEpilogue(const EpilogueKernel& kernel, const Epilogue& epilogue, int64_t p, int64_t q,
-                   int64_t row, int64_t column, int64_t rows, int64_t columns, float* c,
+                   int64_t row, int64_t column, int64_t rows, int64_t columns, void* c,
                    int64_t ldc) {
   const TileProgram& program = kernel.program;
+  const int64_t value_bytes = BitWidth(kernel.type) / 8;
   TileRunner runner(program, kernel.tile);
   for (int64_t i = 0; i < rows; ++i) {
     for (int64_t j = 0; j < columns; j += kernel.tile) {
       const int64_t count = std::min(kernel.tile, columns - j);
-      float* const values = c + i * ldc + j;
+      std::byte* const values = static_cast<std::byte*>(c) + (i * ldc + j) * value_bytes;
       runner.SetInput(0, values);
       runner.SetOutput(values);
       for (int k = 1; k < program.inputs; ++k) {

@@ -24,7 +24,8 @@ struct EpilogueOperand {
 struct SimpleEpilogue;  // kernels/elementwise.h
 
 // C(i,j) = expression(accumulated value, operands[0](i,j), operands[1](i,j), ...): input 0 of the
-// expression is the accumulated float32, input 1 + k is operands[k]. The result must be float32.
+// expression is the accumulated value, input 1 + k is operands[k]. Both that and the result are of
+// C's type: float32, or float64 in kernels/gemm_typed.h.
 // Without an expression the accumulated value is stored. Operands must not overlap C: partial sums
 // are kept there.
 struct Epilogue {

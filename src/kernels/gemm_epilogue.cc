@@ -24,10 +24,16 @@ bool Place(const Epilogue& epilogue, int index, int* bias, int* residual) {
   return true;
 }
 
-const float* Data(const EpilogueOperand& operand, int64_t row, int64_t column, int64_t p,
-                  int64_t q) {
-  return static_cast<const float*>(operand.data) + row * operand.row_stride +
-         column * operand.column_stride + p * operand.batch_stride[0] + q * operand.batch_stride[1];
+const std::byte* Data(const EpilogueOperand& operand, int64_t row, int64_t column, int64_t p,
+                      int64_t q) {
+  return static_cast<const std::byte*>(operand.data) +
+         ByteSize(operand.type, row * operand.row_stride + column * operand.column_stride +
+                                    p * operand.batch_stride[0] + q * operand.batch_stride[1]);
+}
+
+const float* Floats(const EpilogueOperand& operand, int64_t row, int64_t column, int64_t p,
+                    int64_t q) {
+  return reinterpret_cast<const float*>(Data(operand, row, column, p, q));
 }
 
 // Narrow dense rows seen as one long row, a few of them at a time, because the interpreter pays
@@ -38,14 +44,17 @@ class LongRows {
   bool Make(const Epilogue& epilogue, int64_t row, int64_t rows, int64_t column, int64_t columns,
             int64_t p, int64_t q) {
     const size_t count = epilogue.expression->inputs.size() - 1;
-    rows_ = std::min(rows, kFloats / columns);
+    const DType type = epilogue.expression->ResultType();
+    const int64_t bytes = ByteSize(type, columns);
+    rows_ = std::min(rows, kBytes / bytes);
     if (rows_ < 2 || count > kOperands) return false;
     int repeated = 0;
     for (size_t i = 0; i < count; ++i) {
       const EpilogueOperand& from = epilogue.operands[i];
       EpilogueOperand& to = operands_[i];
-      if (from.type != DType::kFloat32) return false;
-      const float* data = Data(from, row, column, p, q);
+      if (from.type != type) return false;
+      const std::byte* data = Data(from, row, column, p, q);
+      to.type = type;
       to.column_stride = from.column_stride;
       to.data = data;
       step_[i] = 0;
@@ -53,11 +62,11 @@ class LongRows {
       if (from.column_stride != 1) return false;
       if (from.row_stride == 0) {
         if (repeated == kRepeated) return false;
-        float* const copy = copies_[repeated++];
-        for (int64_t r = 0; r < rows_; ++r) std::copy_n(data, columns, copy + r * columns);
+        std::byte* const copy = copies_[repeated++];
+        for (int64_t r = 0; r < rows_; ++r) std::copy_n(data, bytes, copy + r * bytes);
         to.data = copy;
       } else if (from.row_stride == columns) {
-        step_[i] = rows_ * columns;
+        step_[i] = rows_ * bytes;
       } else {
         return false;
       }
@@ -70,19 +79,19 @@ class LongRows {
   Epilogue epilogue(const Expression* expression) const { return {expression, operands_}; }
   void Advance() {
     for (size_t i = 0; i < count_; ++i) {
-      operands_[i].data = static_cast<const float*>(operands_[i].data) + step_[i];
+      operands_[i].data = static_cast<const std::byte*>(operands_[i].data) + step_[i];
     }
   }
 
  private:
-  static constexpr int64_t kFloats = 1024;
+  static constexpr int64_t kBytes = 4096;
   static constexpr int kRepeated = 2;
   static constexpr size_t kOperands = 8;
   int64_t rows_ = 0;
   size_t count_ = 0;
   EpilogueOperand operands_[kOperands];
-  int64_t step_[kOperands];
-  alignas(64) float copies_[kRepeated][kFloats];
+  int64_t step_[kOperands];  // bytes
+  alignas(64) std::byte copies_[kRepeated][kBytes];
 };
 
 }  // namespace
@@ -125,35 +134,36 @@ PreparedEpilogue::PreparedEpilogue(const Epilogue& epilogue, Tiles tiles) : epil
 TileEpilogue PreparedEpilogue::Tile(int64_t row, int64_t column, int64_t p, int64_t q) const {
   TileEpilogue tile = tile_;
   if (!in_registers_) return tile;
-  if (bias_ >= 0) tile.bias = Data(epilogue_.operands[bias_], row, column, p, q);
+  if (bias_ >= 0) tile.bias = Floats(epilogue_.operands[bias_], row, column, p, q);
   if (residual_ >= 0) {
-    tile.residual = Data(epilogue_.operands[residual_], row, column, p, q);
+    tile.residual = Floats(epilogue_.operands[residual_], row, column, p, q);
     tile.residual_ld = epilogue_.operands[residual_].row_stride;
   }
   return tile;
 }
 
-void PreparedEpilogue::Apply(float* c, int64_t ldc, int64_t row, int64_t rows, int64_t column,
+void PreparedEpilogue::Apply(void* c, int64_t ldc, int64_t row, int64_t rows, int64_t column,
                              int64_t columns, int64_t p, int64_t q) const {
   if (epilogue_.expression == nullptr) return;
   if (simple_.HasBehind()) {
     const auto at = [&](int index) -> AroundActivation::Operand {
       if (index < 0) return {};
       const EpilogueOperand& operand = epilogue_.operands[index];
-      return {Data(operand, row, column, p, q), operand.row_stride};
+      return {Floats(operand, row, column, p, q), operand.row_stride};
     };
     return ActivateBetween(simple_.activation,
                            {.added = {at(simple_.addend[0]), at(simple_.addend[1])},
                             .scale = at(simple_.scale),
                             .then = {at(simple_.last[0]), at(simple_.last[1])}},
-                           c, ldc, rows, columns);
+                           static_cast<float*>(c), ldc, rows, columns);
   }
   LongRows longer;
   if (ldc == columns && longer.Make(epilogue_, row, rows, column, columns, p, q)) {
     const Epilogue seen = longer.epilogue(epilogue_.expression);
     for (int64_t r = 0; r < rows; r += longer.rows()) {
       const int64_t count = std::min(longer.rows(), rows - r) * columns;
-      ApplyEpilogue(kernel_, seen, 0, 0, 0, 0, 1, count, c + r * columns, count);
+      ApplyEpilogue(kernel_, seen, 0, 0, 0, 0, 1, count,
+                    static_cast<std::byte*>(c) + ByteSize(kernel_.type, r * columns), count);
       longer.Advance();
     }
     return;

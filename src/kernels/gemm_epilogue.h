@@ -29,9 +29,9 @@ class PreparedEpilogue {
   // q).
   TileEpilogue Tile(int64_t row, int64_t column, int64_t p = 0, int64_t q = 0) const;
 
-  // Does it for rows x columns of stored values beginning there; c is the address of the first.
-  // Does nothing without an expression.
-  void Apply(float* c, int64_t ldc, int64_t row, int64_t rows, int64_t column, int64_t columns,
+  // Does it for rows x columns of stored values beginning there; c is the address of the first, of
+  // the type that the expression takes. Does nothing without an expression.
+  void Apply(void* c, int64_t ldc, int64_t row, int64_t rows, int64_t column, int64_t columns,
              int64_t p = 0, int64_t q = 0) const;
 
  private:

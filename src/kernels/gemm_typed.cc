@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "kernels/gemm_block.h"
+#include "kernels/gemm_epilogue.h"
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -119,35 +120,30 @@ constexpr std::array<TileFunction<T>, kRows> TilesOf(std::integer_sequence<int, 
   return {&Tile<kMinusOne + 1, T>...};
 }
 
-// Some rows at a time, for all panels: what is stored lies in few pages, and goes onwards.
 template <typename T>
 void Multiply(const TypedPart& x) {
   static constexpr auto kTiles = TilesOf<T>(std::make_integer_sequence<int, kRows>());
-  constexpr int64_t kWidth = WidthOf<T>(), kRowsTogether = 48;
-  const int64_t all = x.m1 - x.m0, blocks = CeilDiv(all, kRowsTogether);
-  for (int64_t block = 0; block < blocks; ++block) {
-    const int64_t first = x.m0 + all * block / blocks;
-    const int64_t rows = x.m0 + all * (block + 1) / blocks - first, tiles = CeilDiv(rows, kRows);
-    for (int64_t n = x.n0; n < x.n1; n += kWidth) {
-      const int64_t columns = std::min(kWidth, x.n - n);
-      int64_t k0 = 0;
-      do {
-        const int64_t kc = std::min(kDepth, x.k - k0);
-        const bool in_place = x.b != nullptr && columns == kWidth;
-        const int64_t b_row = in_place ? x.b_row : kWidth;
-        const T* b = in_place ? static_cast<const T*>(x.b) + n + k0 * b_row
-                              : static_cast<const T*>(x.packed) + n * x.k + k0 * b_row;
-        const T* a = static_cast<const T*>(x.a) + k0 * x.a_column;
-        T* c = static_cast<T*>(x.c) + n;
-        // Rows are spread evenly over the tiles, which keeps the last one from being thin.
-        for (int64_t t = 0; t < tiles; ++t) {
-          const int64_t m = first + rows * t / tiles, end = first + rows * (t + 1) / tiles;
-          kTiles[end - m - 1](kc, a + m * x.a_row, x.a_row, x.a_column, b, b_row, c + m * x.ldc,
-                              x.ldc, columns, k0 > 0);
-        }
-        k0 += kc;
-      } while (k0 < x.k);
-    }
+  constexpr int64_t kWidth = WidthOf<T>();
+  const int64_t rows = x.m1 - x.m0, tiles = CeilDiv(rows, kRows);
+  for (int64_t n = x.n0; n < x.n1; n += kWidth) {
+    const int64_t columns = std::min(kWidth, x.n - n);
+    int64_t k0 = 0;
+    do {
+      const int64_t kc = std::min(kDepth, x.k - k0);
+      const bool in_place = x.b != nullptr && columns == kWidth;
+      const int64_t b_row = in_place ? x.b_row : kWidth;
+      const T* b = in_place ? static_cast<const T*>(x.b) + n + k0 * b_row
+                            : static_cast<const T*>(x.packed) + n * x.k + k0 * b_row;
+      const T* a = static_cast<const T*>(x.a) + k0 * x.a_column;
+      T* c = static_cast<T*>(x.c) + n;
+      // Rows are spread evenly over the tiles, which keeps the last one from being thin.
+      for (int64_t t = 0; t < tiles; ++t) {
+        const int64_t m = x.m0 + rows * t / tiles, end = x.m0 + rows * (t + 1) / tiles;
+        kTiles[end - m - 1](kc, a + m * x.a_row, x.a_row, x.a_column, b, b_row, c + m * x.ldc,
+                            x.ldc, columns, k0 > 0);
+      }
+      k0 += kc;
+    } while (k0 < x.k);
   }
 }
 
@@ -239,7 +235,11 @@ size_t GemmTypedScratchBytes(DType type, const GemmShape& shape, bool packed) {
 }
 
 void GemmTyped(DType type, const GemmShape& s, const void* a, const void* b, const void* packed_b,
-               void* c, void* scratch, const Parallel& par) {
+               void* c, const Epilogue& epilogue, void* scratch, const Parallel& par) {
+  // For all panels some rows at a time: what is stored lies in few pages, goes onwards, and is in
+  // the cache when the epilogue reads it.
+  constexpr int64_t kRowsTogether = 48;
+  const PreparedEpilogue prepared(epilogue, PreparedEpilogue::Tiles::kNone);
   const int64_t width = HWY_DYNAMIC_DISPATCH(Width)(type), panels = CeilDiv(s.n, width);
   const int64_t tile = HWY_DYNAMIC_DISPATCH(TileHeight)(), tiles = CeilDiv(s.m, tile);
   const auto at = [&](const void* base, const int64_t* stride, int64_t p, int64_t q) {
@@ -264,15 +264,23 @@ void GemmTyped(DType type, const GemmShape& s, const void* a, const void* b, con
         packed = scratch;
       }
       const void* rows = at(a, s.a_stride, p, q);
-      void* target = const_cast<char*>(at(c, s.c_stride, p, q));
+      char* target = const_cast<char*>(at(c, s.c_stride, p, q));
       par.For(row_parts * column_parts, [&](int64_t task) {
         const int64_t i = task / column_parts, j = task % column_parts;
-        HWY_DYNAMIC_DISPATCH(MultiplyPart)
-        (type, TypedPart{s.k, s.n, rows, s.a_transposed ? 1 : s.lda, s.a_transposed ? s.lda : 1,
-                         packed, matrix, s.ldb, target, s.ldc, tiles * i / row_parts * tile,
-                         std::min(s.m, tiles * (i + 1) / row_parts * tile),
-                         panels * j / column_parts * width,
-                         std::min(s.n, panels * (j + 1) / column_parts * width)});
+        const int64_t m0 = tiles * i / row_parts * tile;
+        const int64_t count = std::min(s.m, tiles * (i + 1) / row_parts * tile) - m0;
+        const int64_t n0 = panels * j / column_parts * width;
+        const int64_t n1 = std::min(s.n, panels * (j + 1) / column_parts * width);
+        const int64_t blocks = CeilDiv(count, kRowsTogether);
+        for (int64_t block = 0; block < blocks; ++block) {
+          const int64_t first = m0 + count * block / blocks;
+          const int64_t end = m0 + count * (block + 1) / blocks;
+          HWY_DYNAMIC_DISPATCH(MultiplyPart)
+          (type, TypedPart{s.k, s.n, rows, s.a_transposed ? 1 : s.lda, s.a_transposed ? s.lda : 1,
+                           packed, matrix, s.ldb, target, s.ldc, first, end, n0, n1});
+          prepared.Apply(target + ByteSize(type, first * s.ldc + n0), s.ldc, first, end - first, n0,
+                         n1 - n0, p, q);
+        }
       });
     }
   }

@@ -23,8 +23,10 @@ void GemmTypedPack(DType type, const GemmShape& shape, const void* b, void* pack
 size_t GemmTypedScratchBytes(DType type, const GemmShape& shape, bool packed);
 
 // All items of the batch; the same bits for any number of threads. `packed_b`, if given, holds one
-// matrix that all items share, and b is not read.
+// matrix that all items share, and b is not read. Only products of float64 take an epilogue with an
+// expression.
 void GemmTyped(DType type, const GemmShape& shape, const void* a, const void* b,
-               const void* packed_b, void* c, void* scratch, const Parallel& par);
+               const void* packed_b, void* c, const Epilogue& epilogue, void* scratch,
+               const Parallel& par);
 
 }  // namespace sardonyx

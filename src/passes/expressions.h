@@ -58,7 +58,8 @@ bool IsElementwise(const Node& node);
 // The expression of such a node.
 Expression ExpressionOf(const Node& node);
 
-// Whether elementwise work on the node's output may become an attribute of it (fuse_epilogues).
-bool TakesEpilogue(const Node& node);
+// Whether an elementwise node that reads the product's output may become an attribute of it
+// (fuse_epilogues).
+bool TakesEpilogue(const Node& product, const Node& next);
 
 }  // namespace sardonyx::passes

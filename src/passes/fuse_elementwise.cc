@@ -33,11 +33,10 @@ bool IsShapeComputation(const Node& node) { return node.output()->fact.elements.
 
 // Whether the node can be the epilogue of a product.
 bool FollowsProduct(const Node& node) {
-  return IsComputedAsFloat32(node.output()) &&
-         std::any_of(node.inputs.begin(), node.inputs.end(), [&](const Value* input) {
-           return input->producer != nullptr && TakesEpilogue(*input->producer) &&
-                  input->users.size() == 1 && SameShape(input, node.output());
-         });
+  return std::any_of(node.inputs.begin(), node.inputs.end(), [&](const Value* input) {
+    return input->producer != nullptr && TakesEpilogue(*input->producer, node) &&
+           input->users.size() == 1 && SameShape(input, node.output());
+  });
 }
 
 class Group {

@@ -10,6 +10,10 @@
 namespace sardonyx::passes {
 namespace {
 
+bool IsProduct(const Node& node) {
+  return node.op == &core::conv || node.op == &core::conv_transpose || node.op == &core::matmul;
+}
+
 bool HasEpilogue(const Value* product) {
   return product->producer->attributes.Expr("epilogue") != nullptr;
 }
@@ -19,8 +23,10 @@ bool HasEpilogue(const Value* product) {
 Value* ChooseProduct(const Node& node, const Graph& graph, std::string* why) {
   Value* chosen = nullptr;
   for (Value* input : node.inputs) {
-    if (input->producer == nullptr || !TakesEpilogue(*input->producer)) continue;
-    if (!SameShape(input, node.output())) {
+    if (input->producer == nullptr || !IsProduct(*input->producer)) continue;
+    if (!TakesEpilogue(*input->producer, node)) {
+      *why = "the product or what follows is of another type";
+    } else if (!SameShape(input, node.output())) {
       *why = "the product is broadcast";
     } else if (!HasOneUser(graph, input)) {
       *why = "the product is also used otherwise";
@@ -33,13 +39,17 @@ Value* ChooseProduct(const Node& node, const Graph& graph, std::string* why) {
 
 }  // namespace
 
-bool TakesEpilogue(const Node& node) {
-  return node.op == &core::conv || node.op == &core::conv_transpose || node.op == &core::matmul;
+bool TakesEpilogue(const Node& product, const Node& next) {
+  const auto is_double = [](const Node& node) {
+    return node.output()->fact.type.dtype == DType::kFloat64;
+  };
+  if (product.op == &core::matmul && is_double(product)) return is_double(next);
+  return IsProduct(product) && IsComputedAsFloat32(product.output()) &&
+         IsComputedAsFloat32(next.output());
 }
 
 Rewrite FuseEpilogues(Node& node, PassContext& context) {
   if (!IsElementwise(node)) return NoMatch{};
-  if (!IsComputedAsFloat32(node.output())) return NoMatch{};
   for (const Value* input : node.inputs) {
     if (!input->fact.type.is_tensor() || !input->fact.ranked()) return NoMatch{};
   }
@@ -49,7 +59,6 @@ Rewrite FuseEpilogues(Node& node, PassContext& context) {
     if (why.empty()) return NoMatch{};
     return CheckFailed{why};
   }
-  if (!IsComputedAsFloat32(product)) return CheckFailed{"the product is not float"};
   return AbsorbElementwise(node, product, 2, context);
 }
 

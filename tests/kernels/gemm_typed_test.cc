@@ -1,5 +1,7 @@
 #include "kernels/gemm_typed.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <cstring>
 
@@ -28,7 +30,7 @@ void Check(DType type, const GemmShape& s, bool packed) {
   if (packed) GemmTypedPack(type, s, b.data(), matrix.data(), TwoThreads());
   std::vector<char> scratch(GemmTypedScratchBytes(type, s, packed));
   for (std::vector<T>* c : {&one, &two}) {
-    GemmTyped(type, s, a.data(), b.data(), packed ? matrix.data() : nullptr, c->data(),
+    GemmTyped(type, s, a.data(), b.data(), packed ? matrix.data() : nullptr, c->data(), {},
               scratch.data(), c == &one ? OneThread() : TwoThreads());
   }
   EXPECT_EQ(std::memcmp(one.data(), two.data(), one.size() * sizeof(T)), 0);
@@ -92,6 +94,65 @@ TEST(GemmTypedTest, AllTypes) {
             Check<uint32_t>(DType::kUInt32, s, packed);
             Check<uint32_t>(DType::kInt32, s, packed);
             Check<uint64_t>(DType::kInt64, s, packed);
+          }
+        }
+      }
+    }
+  });
+}
+
+// sqrt(max(value * scale + by row + by column + residual, 0)), once where a block has long rows,
+// once where its rows are dense and narrow and so seen as one.
+TEST(GemmTypedTest, EpilogueOfDoubles) {
+  const Expression expression = Expression::Parse(
+      "(double, double, double, double; -2:double, 0:double) mul(0,4):double add(6,1):double "
+      "add(7,2):double add(8,3):double max(9,5):double sqrt(10):double");
+  ForEachTarget([&] {
+    for (const auto& [m, n, k, slack] : {std::tuple<int64_t, int64_t, int64_t, int64_t>{1, 1, 1, 0},
+                                         {7, 19, 33, 2},
+                                         {101, 5, 9, 0},
+                                         {131, 300, 300, 0},
+                                         {5, 3, 0, 1}}) {
+      SCOPED_TRACE(fmt::format("{}x{}x{}", m, n, k));
+      constexpr int64_t kItems = 2;
+      GemmShape s = Shape(m, n, k, false, false, kItems);
+      s.ldc = n + slack;
+      s.c_stride[1] = m * s.ldc;
+      std::mt19937 random(5);
+      const auto draw = [&](int64_t count) {
+        std::vector<double> values(count);
+        for (double& v : values) v = static_cast<double>(random() >> 8) * 0x1p-23 - 1.0;
+        return values;
+      };
+      const auto a = draw(kItems * m * k), b = draw(kItems * k * n), by_row = draw(kItems * m),
+                 by_column = draw(n), residual = draw(kItems * m * n);
+      const EpilogueOperand operands[] = {
+          {by_row.data(), DType::kFloat64, 1, 0, {0, m}},
+          {by_column.data(), DType::kFloat64, 0, 1, {0, 0}},
+          {residual.data(), DType::kFloat64, n, 1, {0, m * n}},
+      };
+      std::vector<double> one(kItems * m * s.ldc, 7), two = one;
+      std::vector<char> scratch(GemmTypedScratchBytes(DType::kFloat64, s, false));
+      for (std::vector<double>* c : {&one, &two}) {
+        GemmTyped(DType::kFloat64, s, a.data(), b.data(), nullptr, c->data(),
+                  {&expression, operands}, scratch.data(), c == &one ? OneThread() : TwoThreads());
+      }
+      EXPECT_EQ(one, two);
+      for (int64_t item = 0; item < kItems; ++item) {
+        for (int64_t i = 0; i < m; ++i) {
+          for (int64_t j = 0; j < s.ldc; ++j) {
+            const double value = one[(item * m + i) * s.ldc + j];
+            if (j >= n) {
+              ASSERT_EQ(value, 7);
+              continue;
+            }
+            double sum = 0;
+            for (int64_t l = 0; l < k; ++l) {
+              sum += a[(item * m + i) * k + l] * b[(item * k + l) * n + j];
+            }
+            sum = -2 * sum + by_row[item * m + i] + by_column[j] + residual[(item * m + i) * n + j];
+            // The root is as steep as it gets near 0.
+            ASSERT_NEAR(value * value, std::max(sum, 0.0), 1e-12 * static_cast<double>(k + 1));
           }
         }
       }

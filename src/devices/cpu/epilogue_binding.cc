@@ -34,8 +34,7 @@ EpilogueBinding::EpilogueBinding(const BindRequest& request, size_t first_operan
   if (expression == nullptr) return;
   expression_ = std::make_shared<const Expression>(*expression);
   const std::vector<int64_t>& dims = request.outputs[0].dims;
-  bool fits = expression_->ResultType() == DType::kFloat32 &&
-              request.inputs.size() - first_ <= kMaxOperands;
+  bool fits = request.inputs.size() - first_ <= kMaxOperands;
   std::vector<int64_t> sweep_strides = BroadcastStrides(dims, dims);
   for (size_t i = first_; i < request.inputs.size(); ++i) {
     const std::vector<int64_t> strides = BroadcastStrides(request.inputs[i], dims);

@@ -363,7 +363,9 @@ BindResult BindTyped(const BindRequest& request) {
   if (!IsGemmType(type) || request.outputs[0].dtype != type || request.inputs[1].dtype != type) {
     return Refuse("element type is {}", Name(type));
   }
-  if (request.node.attributes.Expr("epilogue") != nullptr) return Refuse("it has an epilogue");
+  if (type != DType::kFloat64 && request.node.attributes.Expr("epilogue") != nullptr) {
+    return Refuse("it has an epilogue");
+  }
   Problem problem;
   EpilogueBinding::Layout layout;
   if (std::string why = Prepare(request, &problem, &layout); !why.empty()) return why;
@@ -383,9 +385,13 @@ BindResult BindTyped(const BindRequest& request) {
   Bound bound;
   if (packed != nullptr) bound.packed = 1u << 1;
   bound.scratch_bytes = static_cast<int64_t>(GemmTypedScratchBytes(type, shape, packed != nullptr));
+  auto epilogue = std::make_shared<const EpilogueBinding>(request, 2, layout);
   bound.run = [=](const StepArgs& args) {
-    GemmTyped(type, shape, args.in[0], args.in[1], packed.get(), args.out[0], args.scratch,
-              args.parallel);
+    epilogue->With(args, [&](const Epilogue& fused) {
+      GemmTyped(type, shape, args.in[0], args.in[1], packed.get(), args.out[0], fused, args.scratch,
+                args.parallel);
+    });
+    epilogue->Finish(args);
   };
   return bound;
 }
