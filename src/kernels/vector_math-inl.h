@@ -281,8 +281,9 @@ HWY_INLINE V VecElu(D d, V x, V alpha) {
   return hn::MulAdd(alpha, hn::Sub(e, hn::Set(d, 1.0f)), AtLeast(d, zero, x));
 }
 
-// With E = exp(2 |x|), (E - 1) / (E - 1 + 2), or with E = exp(-2 |x|), (1 - E) / (1 + E), E = 2^n +
-// 2^n (exp(r) - 1): neither loses anything near 0.
+// (E - 1) / (E + 1) with E = exp(2 |x|) where a reciprocal comes near, (1 - E) / (1 + E) with E =
+// exp(-2 |x|) where a division is to do: it rounds a smaller sum. As E is 2^n + 2^n (exp(r) - 1),
+// neither loses anything near 0.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V VecTanh(D d, V x) {
   constexpr float kTwice = HWY_TARGET <= HWY_AVX3 ? 2.0f : -2.0f;
