@@ -63,8 +63,6 @@ struct Cut {
   int64_t depth = 0;  // channels that are multiplied at a time
   int64_t in_ld = 0, in_stride = 0, out_stride = 0, w_stride = 0;
   size_t in_bytes = 0, out_bytes = 0, w_bytes = 0;
-
-  int64_t GroupParts(const ConvShape& s) const { return CeilDiv(s.groups, groups); }
 };
 
 // Of how many groups the values of a block fit into the cache. All of them if it has enough tiles
@@ -455,7 +453,7 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
       bytes += cut.w_bytes * static_cast<size_t>(panels);
     }
     ScratchSlots slots(bytes, cut.in_bytes + cut.out_bytes, ScratchSlots::CountFor(par.threads));
-    par.For(cut.GroupParts(s) * cut.parts, [&](int64_t task) {
+    par.For(CeilDiv(s.groups, cut.groups) * cut.parts, [&](int64_t task) {
       const ScratchSlots::Lease lease(slots);
       const int64_t block = task % cut.parts, begin = task / cut.parts * cut.groups * cut.panels;
       const int64_t end = std::min(panels, begin + cut.groups * cut.panels);

@@ -24,16 +24,15 @@ bool Place(const Epilogue& epilogue, int index, int* bias, int* residual) {
   return true;
 }
 
-const std::byte* Data(const EpilogueOperand& operand, int64_t row, int64_t column, int64_t p,
-                      int64_t q) {
-  return static_cast<const std::byte*>(operand.data) +
-         ByteSize(operand.type, row * operand.row_stride + column * operand.column_stride +
-                                    p * operand.batch_stride[0] + q * operand.batch_stride[1]);
+// Of the element for C(row, column) of item (p, q).
+int64_t Offset(const EpilogueOperand& operand, int64_t row, int64_t column, int64_t p, int64_t q) {
+  return row * operand.row_stride + column * operand.column_stride + p * operand.batch_stride[0] +
+         q * operand.batch_stride[1];
 }
 
 const float* Floats(const EpilogueOperand& operand, int64_t row, int64_t column, int64_t p,
                     int64_t q) {
-  return reinterpret_cast<const float*>(Data(operand, row, column, p, q));
+  return static_cast<const float*>(operand.data) + Offset(operand, row, column, p, q);
 }
 
 // Narrow dense rows seen as one long row, a few of them at a time, because the interpreter pays
@@ -53,7 +52,8 @@ class LongRows {
       const EpilogueOperand& from = epilogue.operands[i];
       EpilogueOperand& to = operands_[i];
       if (from.type != type) return false;
-      const std::byte* data = Data(from, row, column, p, q);
+      const std::byte* data = static_cast<const std::byte*>(from.data) +
+                              ByteSize(type, Offset(from, row, column, p, q));
       to.type = type;
       to.column_stride = from.column_stride;
       to.data = data;

@@ -115,9 +115,11 @@ HWY_INLINE V MinusLn2(D d, V n, V x) {
   return hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), high);
 }
 
-// exp(x) for -104 <= x <= 89 or NaN: x = n ln(2) + r, with n as in NearestPower.
+// exp(x): x = n ln(2) + r, with n as in NearestPower. It is zero from -104 down and infinite from
+// 89 on.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V VecExpInRange(D d, V x) {
+HWY_INLINE V VecExp(D d, V x) {
+  x = AtMost(d, hn::Set(d, 89.0f), AtLeast(d, hn::Set(d, -104.0f), x));
   // Twice the exponent's bias in the low bits of `shifted`.
   const V shift = hn::Set(d, NearestPower<D>::kFine ? kRound / 16 : kRound + 254.0f);
   const V shifted = hn::MulAdd(x, hn::Set(d, kLog2E), shift), n = hn::Sub(shifted, shift);
@@ -139,17 +141,6 @@ HWY_INLINE V VecExpInRange(D d, V x) {
   const V small = hn::Add(VecExpMinusOneOfSmall(d, r), hn::Set(d, 1.0f));
   return hn::Mul(hn::Mul(small, power), hn::BitCast(d, hn::ShiftLeft<23>(hn::Sub(all, half))));
 #endif
-}
-
-// x where exp(x) is neither zero nor infinite, and else the nearest value at which it is.
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V ExpRange(D d, V x) {
-  return AtMost(d, hn::Set(d, 89.0f), AtLeast(d, hn::Set(d, -104.0f), x));
-}
-
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V VecExp(D d, V x) {
-  return VecExpInRange(d, ExpRange(d, x));
 }
 
 // 1 + 2^(factor x), infinite where the power is. Powers below 2^-126, which the sum would not see,

@@ -1,4 +1,5 @@
 #include "ops/lowering.h"
+#include "ops/math/distances.h"
 
 // Distances of each row of A [M,N] from each of B [K,N], defined as in SciPy's
 // scipy.spatial.distance.cdist.
@@ -10,21 +11,12 @@ Val SumRows(Val x) { return Reduce("sum", x, {1}, true); }
 Val AsRow(Val column) { return Transpose(column, {1, 0}); }
 Val Products(Val a, Val b) { return MatMul(a, b, false, true); }
 
-// |a|^2 + |b|^2 - 2ab, with both moved to the middle of B first: what they lie away from zero would
-// cancel. Rounding may leave less than 0. The squares are two more columns of the product, [a,
-// |a|^2, 1] [-2b, 1, |b|^2]^T, which take less than sweeps over all distances would.
+// With both moved to the middle of B first: what they lie away from zero would cancel.
 Val SquaredEuclidean(Val a, Val b) {
   const Val mean = Reduce("mean", b, {0}, true);
   constexpr double kMost = 1e30;  // no middle: as they are
   const Val middle = Where(Less(Abs(mean), kMost), mean, a.builder->Scalar(a.dtype(), 0));
-  const Val from = a - middle, to = b - middle;
-  const Val from_square = SumRows(from * from), to_square = SumRows(to * to);
-  const auto ones = [](Val like) {
-    return Expand(like.builder->Scalar(like.dtype(), 1), ShapeOf(like));
-  };
-  return Max(Products(Concat({from, from_square, ones(from_square)}, 1),
-                      Concat({-2 * to, ones(to_square), to_square}, 1)),
-             0);
+  return Max(SquaredDistances(a - middle, b - middle), 0);
 }
 
 Val Cosine(Val a, Val b) {

@@ -7,6 +7,7 @@
 
 #include "ops/core/fits.h"
 #include "ops/core/reference.h"
+#include "ops/math/distances.h"
 #include "ops/ml/scores.h"
 
 namespace sardonyx {
@@ -140,14 +141,12 @@ Val Kernel(Lowering& op, Val x, Val vectors) {
   }
   const double gamma = parameters[0], offset = parameters[1], degree = parameters[2];
   const std::string kind = op.String("kernel_type", "LINEAR");
+  if (kind == "RBF") return Exp(SquaredDistances(x, vectors) * -gamma);
   const Val product = MatMul(x, vectors, false, true);
   if (kind == "LINEAR") return product;
   if (kind == "POLY") return Pow(product * gamma + offset, degree);
   if (kind == "SIGMOID") return Tanh(product * gamma + offset);
-  if (kind != "RBF") op.Fail("kernel_type '{}' is unknown", kind);
-  const Val x_norm = Reduce("sum_square", x, {1}, true);
-  const Val norm = Unsqueeze(Reduce("sum_square", vectors, {1}, false), {0});
-  return Exp((x_norm + norm - product * 2.0) * -gamma);
+  op.Fail("kernel_type '{}' is unknown", kind);
 }
 
 // Row r of the coefficients [C-1,V] holds those of each class against the r-th of the other
