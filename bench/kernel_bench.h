@@ -74,19 +74,22 @@ inline double RateOfByteOperations(Often often) {
     constexpr int64_t kTileRounds = 60;
     return MultiplyTiles(kTileRounds) * Rate(often, [] { MultiplyTiles(kTileRounds); });
   }
-  const int64_t rows = Int8TileRows(), width = Int8PanelWidth(), groups = 256;
-  const AlignedFloats a = RandomFloats(rows * (groups + 16)), b = RandomFloats(width * groups);
+  const int64_t rows = 4 * Int8TileRows(), width = Int8PanelWidth(), groups = 256;
+  const int64_t row_words = (Int8Widens() ? 2 : 1) * groups + 16;
+  const AlignedFloats a = RandomFloats(rows * row_words), b = RandomFloats(width * groups);
   const AlignedFloats y = RandomFloats(rows * width), init = RandomFloats(2 * width);
   Int8BlockArgs args{};
   args.a = a.get();
-  args.a_bytes = (groups + 16) * 4;
+  args.a_bytes = row_words * 4;
   args.rows = rows;
   args.b = b.get();
   args.groups = groups;
   args.n1 = args.store.y_stride = width;
   args.init = reinterpret_cast<const int32_t*>(init.get());
   args.store.y = y.get();
-  return 2.0 * static_cast<double>(rows * width * groups * Int8GroupSize()) *
+  const AlignedFloats widened = RandomFloats(static_cast<int64_t>(Int8WidenedBytes(groups) / 4));
+  if (Int8Widens()) args.widened = reinterpret_cast<int32_t*>(widened.get());
+  return 2.0 * static_cast<double>(rows * width * groups * 4) *
          Rate(often, [&] { Int8Block(args); });
 }
 inline double PeakByteOperations() {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <type_traits>
 
 #include "kernels/conv_int8_cut.h"
 #include "kernels/conv_int8_depthwise.h"
@@ -115,7 +114,7 @@ bool KernelsFollow(const ConvShape& s, const Int8Weights& weights) {
          weights.n_stride % 4 == 0 && s.cin / s.groups % 4 == 0;
 }
 
-// Columns [n0, n1) of a group of such weights, a panel of groups of four.
+// Columns [n0, n1) of a group of such weights, a panel.
 void PackKernels(const Cut& cut, const ConvShape& s, const Int8Weights& weights, int64_t n0,
                  int64_t n1, uint8_t flip, std::byte* panel) {
   constexpr int64_t kMostWidth = 32, kTogether = 16;  // channels that are read at a time
@@ -135,9 +134,8 @@ void PackKernels(const Cut& cut, const ConvShape& s, const Int8Weights& weights,
   }
 }
 
-// Columns [n0, n1) of a group, one panel of elements T in groups of kGroup, and the sums of its
-// columns. Position by position of the kernel, so that what is written stays in the cache.
-template <typename T, int64_t kGroup>
+// Columns [n0, n1) of a group, one panel, and the sums of its columns. Position by position of the
+// kernel, so that what is written stays in the cache.
 void PackPanel(const Cut& cut, const ConvShape& s, const Int8Weights& weights, int64_t n0,
                int64_t n1, std::byte* panel, int32_t* sums) {
   const int64_t channels = s.cin / s.groups, width = Int8PanelWidth();
@@ -145,17 +143,16 @@ void PackPanel(const Cut& cut, const ConvShape& s, const Int8Weights& weights, i
   const uint8_t flip = weights.is_signed ? 0 : 0x80;
   // Copies: bytes that are written might be part of `weights`, as the language has it.
   const int64_t n_stride = weights.n_stride, c_stride = weights.c_stride, taps = s.KernelSize();
-  const bool by_kernel = kGroup == 4 && KernelsFollow(s, weights);
+  const bool by_kernel = KernelsFollow(s, weights);
   if (by_kernel) PackKernels(cut, s, weights, n0, n1, flip, panel);
   for (int64_t t = 0; !by_kernel && t < taps; ++t) {
     const int64_t first = t / s.kernel[2] * cut.segment_k + t % s.kernel[2] * channels;
     const uint8_t* from =
         static_cast<const uint8_t*>(weights.data) + n0 * n_stride + t * weights.t_stride;
     // Whole groups.
-    const int64_t whole = first % kGroup == 0 ? channels / kGroup * kGroup : 0;
-    T* const to = reinterpret_cast<T*>(panel) + first / kGroup * kGroup * width;
-    const bool by_column = kGroup == 4 && n_stride == 1;
-    const bool by_row = kGroup == 4 && c_stride == 1 && n_stride % 4 == 0;
+    const int64_t whole = first % 4 == 0 ? channels / 4 * 4 : 0;
+    auto* const to = reinterpret_cast<uint8_t*>(panel) + first / 4 * 4 * width;
+    const bool by_column = n_stride == 1, by_row = c_stride == 1 && n_stride % 4 == 0;
     if (by_column) {
       Int8InterleaveRows(from, c_stride, whole, n1 - n0, flip, to);
     } else if (by_row) {
@@ -166,27 +163,23 @@ void PackPanel(const Cut& cut, const ConvShape& s, const Int8Weights& weights, i
     for (int64_t n = 0; n < n1 - n0; ++n, from += n_stride) {
       const uint8_t* next = from + done * c_stride;
       const auto element = [&] {
-        const auto value = static_cast<int8_t>(*next ^ flip);
+        const auto value = static_cast<uint8_t>(*next ^ flip);
         next += c_stride;
-        return static_cast<T>(value);
+        return value;
       };
-      for (int64_t c = done; c < whole; c += kGroup) {
+      for (int64_t c = done; c < whole; c += 4) {
         // A word rather than bytes: the processor would wait for bytes to become one.
         uint32_t group = 0;
-        const auto add = [&](int shift) {
-          group |= uint32_t{static_cast<std::make_unsigned_t<T>>(element())} << shift;
-        };
-        if constexpr (kGroup == 4) add(0), add(8), add(16), add(24);
-        if constexpr (kGroup == 2) add(0), add(16);
-        std::memcpy(to + c * width + n * kGroup, &group, sizeof(group));
+        for (int shift = 0; shift < 32; shift += 8) group |= uint32_t{element()} << shift;
+        std::memcpy(to + c * width + n * 4, &group, sizeof(group));
       }
       for (int64_t c = whole; c < channels; ++c) {
-        const int64_t at = first % kGroup + c;
-        to[at / kGroup * kGroup * width + n * kGroup + at % kGroup] = element();
+        const int64_t at = first % 4 + c;
+        to[at / 4 * 4 * width + n * 4 + at % 4] = element();
       }
     }
   }
-  Int8SumColumns(panel, cut.segments * cut.groups, kGroup == 4, sums);
+  Int8SumColumns(panel, cut.segments * cut.groups, sums);
 }
 
 int32_t ZeroOf(const void* zeros, bool is_signed, int64_t i) {
@@ -254,6 +247,7 @@ struct Work {
       block.most_excess = cut.most_excess;
       block.excess_scratch = slot + cut.excess_offset;
     }
+    if (cut.widens) block.widened = reinterpret_cast<int32_t*>(slot + cut.widened_offset);
     block.column_sums =
         reinterpret_cast<const int32_t*>(static_cast<const std::byte*>(block.b) + cut.SumsOffset());
     block.init = init + block.first_column;
@@ -410,52 +404,63 @@ struct Work {
   }
 };
 
-// Whether all of it could be packed as `cut` says.
-bool PackPanels(const ConvShape& shape, const Cut& cut, const Int8Weights& weights, void* packed,
-                const Parallel& par) {
-  const int64_t width = Int8PanelWidth();
-  const int64_t all = cut.panels * shape.groups;
-  const int64_t parts =
-      std::clamp<int64_t>(shape.cout * cut.k / 65536, 1, std::min<int64_t>(all, 32));
-  const auto pack = cut.widens ? PackPanel<int16_t, 2> : PackPanel<int8_t, 4>;
-  std::atomic<bool> fits = true;
-  par.For(parts, [&](int64_t part) {
-    for (int64_t i = all * part / parts; i < all * (part + 1) / parts && fits; ++i) {
-      const int64_t group = i / cut.panels, panel = i % cut.panels;
-      std::byte* const own = static_cast<std::byte*>(packed) + cut.GroupOffset(group);
-      std::byte* const to = own + panel * cut.PanelBytes();
-      Int8Weights from = weights;
-      from.data = static_cast<const uint8_t*>(weights.data) + group * cut.n * weights.n_stride;
-      pack(cut, shape, from, panel * width, std::min(cut.n, (panel + 1) * width), to,
-           reinterpret_cast<int32_t*>(own + cut.SumsOffset()) + panel * width);
-      if (!cut.splits) continue;
-      auto* const excess = reinterpret_cast<Int8Excess*>(own + cut.ExcessOffset());
-      const int64_t count = Int8SplitPanel(to, cut.segments * cut.groups, cut.most_excess,
-                                           excess + panel * cut.most_excess);
-      if (count < 0) fits = false;
-      reinterpret_cast<int32_t*>(own + cut.ExcessCountsOffset())[panel] =
-          static_cast<int32_t>(count);
-    }
-  });
-  return fits;
-}
+// A panel of a group of packed weights, and what was split from it.
+struct PackedPanel {
+  PackedPanel(const Cut& cut, int64_t i, void* packed)
+      : group(i / cut.panels),
+        panel(i % cut.panels),
+        base(static_cast<std::byte*>(packed) + cut.GroupOffset(group)),
+        groups(base + panel * cut.PanelBytes()),
+        sums(reinterpret_cast<int32_t*>(base + cut.SumsOffset()) + panel * Int8PanelWidth()),
+        excess_count(reinterpret_cast<int32_t*>(base + cut.ExcessCountsOffset()) + panel),
+        excess(reinterpret_cast<Int8Excess*>(base + cut.ExcessOffset()) + panel * cut.most_excess) {
+  }
+  int64_t group, panel;
+  std::byte *base, *groups;
+  int32_t *sums, *excess_count;
+  Int8Excess* excess;
+};
 
 }  // namespace
 
 size_t ConvInt8PackedBytes(const ConvShape& shape) {
   if (conv_int8_depthwise::Takes(shape)) return conv_int8_depthwise::PackedBytes(shape);
-  const int64_t bytes = CutConv(shape, false, 1).GroupOffset(shape.groups);
-  if (!Int8SplitsExcess()) return static_cast<size_t>(bytes);
-  return static_cast<size_t>(std::max(bytes, CutConv(shape, true, 1).GroupOffset(shape.groups)));
+  return static_cast<size_t>(CutConv(shape, false, 1).GroupOffset(shape.groups));
 }
 
 void ConvInt8Pack(const ConvShape& shape, const Int8Weights& weights, void* packed,
                   const Parallel& par) {
   if (conv_int8_depthwise::Takes(shape)) return conv_int8_depthwise::Pack(shape, weights, packed);
-  const bool splits =
-      Int8SplitsExcess() && PackPanels(shape, CutConv(shape, true, 1), weights, packed, par);
-  if (!splits) PackPanels(shape, CutConv(shape, false, 1), weights, packed, par);
-  const std::byte header[Cut::kHeaderBytes] = {std::byte{splits}};
+  const Cut cut = CutConv(shape, false, 1);
+  const int64_t width = Int8PanelWidth(), groups = cut.segments * cut.groups;
+  const int64_t all = cut.panels * shape.groups;
+  const int64_t parts =
+      std::clamp<int64_t>(shape.cout * cut.k / 65536, 1, std::min<int64_t>(all, 32));
+  const auto for_panels = [&](auto&& body) {
+    par.For(parts, [&](int64_t part) {
+      for (int64_t i = all * part / parts; i < all * (part + 1) / parts; ++i) {
+        body(PackedPanel(cut, i, packed));
+      }
+    });
+  };
+  std::atomic<bool> splits = Int8SplitsExcess();
+  for_panels([&](const PackedPanel& to) {
+    Int8Weights from = weights;
+    from.data = static_cast<const uint8_t*>(weights.data) + to.group * cut.n * weights.n_stride;
+    PackPanel(cut, shape, from, to.panel * width, std::min(cut.n, (to.panel + 1) * width),
+              to.groups, to.sums);
+    const int64_t count =
+        splits ? Int8SplitPanel(to.groups, groups, cut.most_excess, to.excess) : 0;
+    if (count < 0) splits = false;
+    *to.excess_count = static_cast<int32_t>(std::max<int64_t>(count, 0));
+  });
+  if (!splits && Int8Widens()) {
+    for_panels([&](const PackedPanel& panel) {
+      Int8JoinPanel(panel.groups, panel.excess, *panel.excess_count);
+      Int8OrderPairs(panel.groups, groups);
+    });
+  }
+  const std::byte header[Cut::kHeaderBytes] = {std::byte{splits.load()}};
   std::memcpy(packed, header, sizeof(header));
 }
 

@@ -70,8 +70,8 @@ bool WorksByLines(const ConvShape& s, const Cut& cut) {
 // Lines of whole tiles, nearly: volumes, lines alone, dilated kernels.
 bool WorksByRuns(const ConvShape& s, const Cut& cut) {
   const int64_t tile = Int8TileRows(), channels = s.cin / s.groups;
-  return s.KernelSize() > 1 && (s.dilation[2] == 1 || channels % (cut.widens ? 2 : 4) == 0) &&
-         s.out[2] >= 6 && s.stride[2] * channels * cut.ElementBytes() % 4096 != 0 &&
+  return s.KernelSize() > 1 && (s.dilation[2] == 1 || channels % 4 == 0) && s.out[2] >= 6 &&
+         s.stride[2] * channels * cut.ElementBytes() % 4096 != 0 &&
          10 * s.out[2] >= 7 * RoundUp(s.out[2], tile);
 }
 
@@ -79,31 +79,31 @@ bool WorksByRuns(const ConvShape& s, const Cut& cut) {
 
 Cut CutConv(const ConvShape& s, bool splits, int threads) {
   Cut cut;
-  const int64_t group = splits ? 4 : Int8GroupSize(), panel = Int8PanelWidth(),
-                tile = Int8TileRows();
+  constexpr int64_t kGroup = 4;
+  const int64_t panel = Int8PanelWidth(), tile = Int8TileRows();
   const int64_t channels = s.cin / s.groups;
   cut.k = s.KernelSize() * channels;
   cut.n = s.cout / s.groups;
   cut.pixels = s.OutPixels();
   cut.segments = s.kernel[0] * s.kernel[1];
-  cut.segment_k = RoundUp(s.kernel[2] * channels, group);
-  cut.groups = cut.segment_k / group;
+  cut.segment_k = RoundUp(s.kernel[2] * channels, kGroup);
+  cut.groups = cut.segment_k / kGroup;
   cut.panels = CeilDiv(cut.n, panel);
-  cut.widens = group == 2;
+  cut.widens = Int8Widens() && !splits;
   cut.splits = splits;
-  // Where there are more, these would cost what groups of four save (ResNet-50's products, Zen 3:
-  // 0.87 to 0.96 of the time up to here, 1.09 with a few more).
-  cut.most_excess = splits ? std::max<int64_t>(cut.PackedK() - 64, 0) * 5 / 32 : 0;
+  // Where there are more, these would cost what products of bytes save (ResNet-50's, Zen 3: 0.87 to
+  // 0.96 of the time up to here, 1.09 with a few more).
+  cut.most_excess = Int8SplitsExcess() ? std::max<int64_t>(cut.PackedK() - 64, 0) * 5 / 32 : 0;
   const int64_t turned = splits ? cut.PackedK() : 0;  // bytes of a row beside it, see ExcessSums
   // Rows a multiple of 4 KiB apart fall into one set of the first-level cache.
-  cut.direct = IsPointwise(s) && !cut.widens && cut.k % group == 0 &&
+  cut.direct = IsPointwise(s) && !cut.widens && cut.k % kGroup == 0 &&
                (s.x_stride % 4096 != 0 || cut.pixels <= 4);
   cut.gathered_stride = RoundUp(cut.PackedK(), 16);
   if (cut.gathered_stride % 1024 == 0) cut.gathered_stride += 64;
   cut.a_bytes = cut.direct ? s.x_stride : cut.widens ? cut.PackedK() * 2 : cut.gathered_stride;
   if (cut.widens && cut.a_bytes % 1024 == 0) cut.a_bytes += 64;
 
-  cut.skips = SkipsPixels(s) && !cut.widens && channels % group == 0;
+  cut.skips = SkipsPixels(s) && !cut.widens && channels % kGroup == 0;
   cut.by_lines = WorksByLines(s, cut);
   cut.by_runs = !cut.by_lines && WorksByRuns(s, cut);
   // A byte costs a fourth of a float, and of matrix tiles a sixteenth.
@@ -144,7 +144,7 @@ Cut CutConv(const ConvShape& s, bool splits, int threads) {
 
   if (cut.by_lines) {
     // The last segment is read up to a whole group. Without, lines follow each other closely.
-    const int64_t behind = channels % group == 0 ? 0 : group;
+    const int64_t behind = channels % kGroup == 0 ? 0 : kGroup;
     cut.line_k = RoundUp(((s.out[2] - 1) * s.stride[2] + s.kernel[2]) * channels + behind, 32);
     const int64_t all = s.batch * s.out[1];
     cut.line_parts = std::clamp<int64_t>(cut.row_parts, 1, CeilDiv(all * s.out[2], 2 * tile));
@@ -168,12 +168,16 @@ Cut CutConv(const ConvShape& s, bool splits, int threads) {
     const int64_t most_tiles = std::clamp<int64_t>(kBlockBytes / (pixel * tile), 1, 16);
     const int64_t runs = CeilDiv(s.out[2], most_tiles * tile);
     cut.run = std::min(s.out[2], RoundUp(CeilDiv(s.out[2], runs), tile));
-    cut.line_k = RoundUp(((cut.run - 1) * s.stride[2] + taps) * channels + group, 32);
+    cut.line_k = RoundUp(((cut.run - 1) * s.stride[2] + taps) * channels + kGroup, 32);
     cut.line_parts =
         std::min(cut.row_parts, s.batch * s.out[0] * s.out[1] * CeilDiv(s.out[2], cut.run));
     cut.slot_bytes = std::max(cut.slot_bytes,
                               AlignBytes(static_cast<size_t>(cut.run_segments * cut.LineBytes())) +
                                   AlignBytes(static_cast<size_t>(cut.line_k) + 64));
+  }
+  if (cut.widens) {
+    cut.widened_offset = cut.slot_bytes;
+    cut.slot_bytes += Int8WidenedBytes(cut.segments * cut.groups);
   }
   if (splits) {
     cut.excess_offset = cut.slot_bytes;

@@ -12,7 +12,7 @@
 namespace sardonyx::conv_int8 {
 
 struct Cut {
-  // Packed weights say in their first bytes whether their excess was split.
+  // Packed weights say in their first bytes whether their excess was split; they lie alike.
   static constexpr int64_t kHeaderBytes = 64;
 
   int64_t k = 0, n = 0, pixels = 0;  // of a group's product
@@ -40,15 +40,16 @@ struct Cut {
   size_t vector_bytes = 0;            // of a column vector
   size_t slot_bytes = 0;
 
-  bool splits = false;      // groups of four where two are the rule: excess is multiplied by itself
-  int64_t most_excess = 0;  // of a panel
-  size_t excess_offset = 0;  // in a slot, of Int8ExcessBytes
+  bool splits = false;        // bytes where int16 are the rule: excess is multiplied by itself
+  int64_t most_excess = 0;    // of a panel
+  size_t excess_offset = 0;   // in a slot, of Int8ExcessBytes
+  size_t widened_offset = 0;  // likewise of Int8WidenedBytes
 
   int64_t PackedK() const { return segments * segment_k; }
   int64_t PanelBytes() const { return segments * groups * 4 * Int8PanelWidth(); }
   int64_t SumsOffset() const { return panels * PanelBytes(); }
   int64_t ExcessCountsOffset() const { return SumsOffset() + panels * Int8PanelWidth() * 4; }
-  int64_t ExcessOffset() const { return ExcessCountsOffset() + panels * int64_t{splits} * 4; }
+  int64_t ExcessOffset() const { return ExcessCountsOffset() + panels * 4; }
   int64_t GroupBytes() const {  // of the packed weights of a group of channels
     const auto excess = panels * most_excess * static_cast<int64_t>(sizeof(Int8Excess));
     return RoundUp(ExcessOffset() + excess, 64);
@@ -63,8 +64,8 @@ struct Cut {
 // ResNet-50's steps of 14x14 pixels took 1.4 times the time by matrix tiles; without, 1.02).
 bool CutsByThreads();
 
-// splits: only where Int8SplitsExcess(). One thread alone has no parts of rows, whose packed
-// weights are the same.
+// splits: only where Int8SplitsExcess(). One thread alone has no parts of rows. Neither changes how
+// packed weights lie.
 Cut CutConv(const ConvShape& shape, bool splits, int threads);
 
 // A product of the pixels as they are.

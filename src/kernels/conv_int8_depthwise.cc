@@ -276,7 +276,7 @@ Layout LayoutOf(const ConvShape& s, bool bytes) {
           .channels = (s.cout + 15) / 16 * 16,
           .bytes = bytes};
 }
-Layout PackedLayout(const ConvShape& s) { return LayoutOf(s, Int8GroupSize() == 4); }
+Layout PackedLayout(const ConvShape& s) { return LayoutOf(s, !Int8Widens()); }
 
 // Channel of the `i`th place of operand `operand` of four; and of a place in a block of n.
 int64_t ChannelOf(int64_t operand, int64_t i) { return i / 4 * 16 + operand * 4 + i % 4; }

@@ -179,7 +179,7 @@ bool IsFaster(const ConvShape& s) {
   // within a network, whose other layers have taken the caches, and once more for each part of the
   // tiles.
   constexpr int64_t kNear = 8 << 20;
-  const bool is_short = HasAvxVnni(), is_wide = Int8GroupSize() == 4 && SharesWideUnits();
+  const bool is_short = HasAvxVnni(), is_wide = !Int8Widens() && SharesWideUnits();
   const Cut cut = CutTiles(s);
   const int64_t columns = cut.panels * cut.width;
   const auto bytes = static_cast<double>(cut.PackedBytes());
@@ -192,7 +192,7 @@ bool IsFaster(const ConvShape& s) {
                               (static_cast<double>(cut.channels * columns) +
                                per_value * static_cast<double>(cut.channels + columns)) +
                           bytes * per_byte;
-  const double direct_cost = HasMatrixTiles() ? 0.0625 : Int8GroupSize() == 4 ? 0.5 : 1;
+  const double direct_cost = HasMatrixTiles() ? 0.0625 : Int8Widens() ? 1 : 0.5;
   return winograd < static_cast<double>(s.Flops() / 2) * direct_cost;
 }
 

@@ -35,6 +35,10 @@ constexpr int kTileRows = 12;
 constexpr int kTileRows = 6;
 #endif
 
+// A panel is widened once for so many tiles, else by each tile: that adds 3 to 4 % to its products
+// (Zen 3), but nothing to the time that few rows wait for weights.
+constexpr int64_t kLeastTilesOfWidened = 4;
+
 // Rows cut into as few tiles as can be, the first ones a row higher than the others.
 struct TileHeights {
   explicit TileHeights(int64_t rows)
@@ -58,9 +62,44 @@ struct TileOperands {
   int64_t next_step;
 };
 
-// What a tile's groups are: what the target multiplies (see kGroup); two int16, of which sums alone
-// are stored; or four bytes on a target that has both (kAddsBytes), or may have (kMayHaveVnni).
-enum class Groups : uint8_t { kOwn, kPairs, kBytes, kVnni };
+// What a tile multiplies: what the target does (see kGroup), groups of bytes or pairs of int16;
+// groups of bytes on a target that has both (kAddsBytes), or may have (kMayHaveVnni). Or, where
+// sums alone are stored: groups of int16 and bytes, which it widens; pairs of int16.
+enum class Groups : uint8_t { kOwn, kBytes, kVnni, kWidened, kPairs, kVnniPairs };
+constexpr bool StoresSums(Groups groups) { return groups >= Groups::kWidened; }
+
+// The first two of the groups in `b`, and the other two, as int16 (see Int8OrderPairs).
+HWY_INLINE Lanes LowPairs(Lanes b) {
+  const hn::Repartition<int16_t, Sums> pairs;
+  return hn::BitCast(Sums(), hn::ShiftRight<8>(hn::ShiftLeft<8>(hn::BitCast(pairs, b))));
+}
+HWY_INLINE Lanes HighPairs(Lanes b) {
+  const hn::Repartition<int16_t, Sums> pairs;
+  return hn::BitCast(Sums(), hn::ShiftRight<8>(hn::BitCast(pairs, b)));
+}
+
+// A panel of so many groups as pairs of int16 [2 * groups, kWidth, 2].
+void WidenPanel(const uint8_t* HWY_RESTRICT panel, int64_t groups, int32_t* HWY_RESTRICT to) {
+  const Sums d;
+  const hn::Repartition<uint8_t, Sums> bytes;
+  for (int64_t g = 0; g < groups; ++g, to += 2 * kWidth) {
+    for (int64_t j = 0; j < kWidth; j += kSumLanes, panel += 4 * kSumLanes) {
+      const Lanes values = hn::BitCast(d, hn::Load(bytes, panel));
+      hn::Store(LowPairs(values), d, to + j);
+      hn::Store(HighPairs(values), d, to + kWidth + j);
+    }
+  }
+}
+
+// What is added to `sum` later is not added up before, which would take more registers than there
+// are.
+HWY_INLINE void AddInTurn(Lanes& sum) {
+#if HWY_ARCH_X86
+  __asm__("" : "+x"(sum.raw));
+#elif HWY_ARCH_ARM
+  __asm__("" : "+w"(sum.raw));
+#endif
+}
 
 // Sums of kM rows, in kLines lines, and one panel.
 template <int kM, int kLines, bool kFlip, Groups kGroups = Groups::kOwn>
@@ -76,6 +115,8 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResu
       __builtin_prefetch(static_cast<uint8_t*>(to.y) + r * to.y_stride, 1);
     }
   }
+  constexpr bool kWidens = kGroups == Groups::kWidened;
+  constexpr int kWords = kWidens ? 2 : 1;  // of a group of A
   Lanes acc[kM][2];
 #pragma GCC unroll 16
   for (int r = 0; r < kM; ++r) {
@@ -95,40 +136,54 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResu
       __asm__("" : "+r"(from[i]));  // or the compiler sees one pointer
     }
     for (int64_t g = 0; g < in.groups; ++g, b += 8 * kSumLanes) {
-      const Lanes b0 = hn::BitCast(d, hn::Load(bytes, b));
-      const Lanes b1 = hn::BitCast(d, hn::Load(bytes, b + 4 * kSumLanes));
+      const Lanes group0 = hn::BitCast(d, hn::Load(bytes, b));
+      const Lanes group1 = hn::BitCast(d, hn::Load(bytes, b + 4 * kSumLanes));
       __builtin_prefetch(next, 0, 2);
       next += in.next_step;
+#pragma GCC unroll 2
+      for (int word = 0; word < kWords; ++word) {
+        Lanes b0 = group0, b1 = group1;
+        if constexpr (kWidens) {
+          b0 = word == 0 ? LowPairs(b0) : HighPairs(b0);
+          b1 = word == 0 ? LowPairs(b1) : HighPairs(b1);
+        }
 #pragma GCC unroll 16
-      for (int r = 0; r < kM; ++r) {
-        const int line = r / kLineRows, row = r % kLineRows;
-        int32_t group;
-        std::memcpy(&group, from[line * kLinePointers + row / 5] + row % 5 * a_bytes, 4);
-        Lanes av = hn::Set(d, group);
-        if constexpr (kFlip) av = hn::Xor(av, high);
-        if constexpr (kGroups == Groups::kBytes) {
-          acc[r][0] = AddByteProducts(acc[r][0], av, b);
-          acc[r][1] = AddByteProducts(acc[r][1], av, b + 4 * kSumLanes);
-        } else if constexpr (kGroups == Groups::kPairs) {
-          acc[r][0] = AddPairs(acc[r][0], b0, av);
-          acc[r][1] = AddPairs(acc[r][1], b1, av);
-        } else if constexpr (kGroups == Groups::kVnni) {
-          acc[r][0] = AddVnniProducts(acc[r][0], av, b0);
-          acc[r][1] = AddVnniProducts(acc[r][1], av, b1);
-        } else {
-          acc[r][0] = AddProducts(acc[r][0], av, b0);
-          acc[r][1] = AddProducts(acc[r][1], av, b1);
+        for (int r = 0; r < kM; ++r) {
+          const int line = r / kLineRows, row = r % kLineRows;
+          const uint8_t* const row_words = from[line * kLinePointers + row / 5] + row % 5 * a_bytes;
+          int32_t values;
+          std::memcpy(&values, row_words + 4 * word, 4);
+          Lanes av = hn::Set(d, values);
+          if constexpr (kFlip) av = hn::Xor(av, high);
+          if constexpr (kGroups == Groups::kBytes) {
+            acc[r][0] = AddByteProducts(acc[r][0], av, b);
+            acc[r][1] = AddByteProducts(acc[r][1], av, b + 4 * kSumLanes);
+          } else if constexpr (kGroups == Groups::kVnni) {
+            acc[r][0] = AddVnniProducts(acc[r][0], av, b0);
+            acc[r][1] = AddVnniProducts(acc[r][1], av, b1);
+          } else if constexpr (kGroups == Groups::kVnniPairs ||
+                               (kGroups == Groups::kPairs && kGroup == 4)) {
+            acc[r][0] = AddPairs(acc[r][0], b0, av);
+            acc[r][1] = AddPairs(acc[r][1], b1, av);
+          } else {
+            acc[r][0] = AddProducts(acc[r][0], av, b0);
+            acc[r][1] = AddProducts(acc[r][1], av, b1);
+          }
+          if constexpr (kWidens) {
+            AddInTurn(acc[r][0]);
+            AddInTurn(acc[r][1]);
+          }
         }
       }
 #pragma GCC unroll 4
       for (int i = 0; i < kPointers; ++i) {
-        from[i] += 4;
+        from[i] += 4 * kWords;
         // Or the compiler makes a vector of them.
         if constexpr (kGroups == Groups::kBytes) __asm__("" : "+r"(from[i]));
       }
     }
   }
-  if constexpr (kGroups != Groups::kPairs) {
+  if constexpr (!StoresSums(kGroups)) {
     switch (to.kind) {
       case TileResult::Kind::kFloats: return StoreFloats<kM>(acc, to);
       case TileResult::Kind::kBytes:
@@ -175,12 +230,11 @@ constexpr Groups kVnniOrOwn = kMayHaveVnni ? Groups::kVnni : Groups::kOwn;
 constexpr Tiles kVnniTiles = {kTilesOf<1, false, kVnniOrOwn>,
                               kTilesOf<1, kMayHaveVnni || kGroup == 4, kVnniOrOwn>,
                               kTilesOf<2, false, kVnniOrOwn>};
-constexpr Groups kOwnPairs = kGroup == 4 ? Groups::kPairs : Groups::kOwn;
-constexpr Groups kVnniPairs = kMayHaveVnni ? Groups::kPairs : kOwnPairs;
-constexpr const TileFns& kOwnPairTiles = kTilesOf<1, false, kOwnPairs>;
-constexpr const TileFns& kVnniPairTiles = kTilesOf<1, false, kVnniPairs>;
-
-bool MultipliesByVnni() { return kMayHaveVnni && HasAvxVnni(); }
+constexpr Groups kWidenedOrOwn = kGroup == 2 ? Groups::kWidened : Groups::kOwn;
+constexpr const TileFns& kWidenedTiles = kTilesOf<1, false, kWidenedOrOwn>;
+constexpr Groups kVnniOrOwnPairs = kMayHaveVnni ? Groups::kVnniPairs : Groups::kPairs;
+constexpr const TileFns& kOwnPairTiles = kTilesOf<1, false, Groups::kPairs>;
+constexpr const TileFns& kVnniPairTiles = kTilesOf<1, false, kVnniOrOwnPairs>;
 
 #if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
 // Short products are multiplied and stored at once: between its groups, a tile of this many rows
@@ -301,13 +355,23 @@ int64_t RunPairedTiles(const Int8BlockArgs&, int64_t, int64_t, const TileOperand
 }
 #endif
 
+bool MultipliesByVnni() { return kMayHaveVnni && HasAvxVnni(); }
+
 void Block(const Int8BlockArgs& args) {
   HWY_ALIGN int32_t sums[kTileRows * kWidth];
   const Tiles& tiles_of = MultipliesByVnni()              ? kVnniTiles
                           : args.excess_counts != nullptr ? kByteTiles
                                                           : kOwnTiles;
+  const bool has_pairs = kGroup == 2 && &tiles_of == &kOwnTiles;
+  // Tiles of even height, or of two short lines each.
+  const bool are_short = args.lines > 1 && 2 * args.rows <= kTileRows;
+  const TileHeights heights(args.rows);
+  const bool widens =
+      has_pairs && (args.widened == nullptr || heights.count * args.lines < kLeastTilesOfWidened);
+  const int64_t at_once = are_short && !widens ? 2 : 1;
+  const int64_t tiles = heights.count * ((args.lines + at_once - 1) / at_once);
   const TileResult::Kind kind =
-      args.row_sums != nullptr
+      args.row_sums != nullptr || widens
           ? TileResult::Kind::kSums
           : KindOf(args.store.rescale, args.first_column + args.n0, args.first_column + args.n1);
   TileResult to{
@@ -316,14 +380,10 @@ void Block(const Int8BlockArgs& args) {
   TileOperands in{};
   in.a_bytes = args.a_bytes;
   in.line_bytes = args.line_bytes;
-  in.groups = args.groups;
+  in.groups = has_pairs && !widens ? 2 * args.groups : args.groups;
   in.segments = args.segments;
   in.segment_bytes = args.segment_bytes;
   const int64_t groups = args.groups * args.segments, panel_bytes = kWidth * groups * 4;
-  // Tiles of even height, or of two short lines each.
-  const int64_t at_once = args.lines > 1 && 2 * args.rows <= kTileRows ? 2 : 1;
-  const TileHeights heights(args.rows);
-  const int64_t tiles = heights.count * ((args.lines + at_once - 1) / at_once);
   const int64_t paired = PairedTilesOf(args, kind);
   // Each tile fetches its share of the next panel.
   const int64_t share = (panel_bytes + tiles - 1) / tiles;
@@ -344,6 +404,11 @@ void Block(const Int8BlockArgs& args) {
     // What lies behind the last panel is mostly the next step's first one (see LastingMemory).
     in.next = in.b + panel_bytes;
     in.next_step = (share + groups - 1) / groups;
+    if (has_pairs && !widens) {
+      WidenPanel(in.b, groups, args.widened);
+      in.b = reinterpret_cast<const uint8_t*>(args.widened);
+      in.next_step = (in.next_step + 1) / 2;
+    }
     const int64_t done = whole && paired > 0 ? RunPairedTiles(args, paired, n, in, to) : 0;
     for (int64_t line = 0; line < args.lines; line += at_once) {
       const int64_t lines = std::min(at_once, args.lines - line);
@@ -359,7 +424,10 @@ void Block(const Int8BlockArgs& args) {
           in.init_stride = kWidth;
         }
         const auto at = static_cast<size_t>(rows - 1);
-        (lines == 2 ? tiles_of.two : args.flip ? tiles_of.flipping : tiles_of.one)[at](in, to);
+        (widens       ? kWidenedTiles
+         : lines == 2 ? tiles_of.two
+         : args.flip  ? tiles_of.flipping
+                      : tiles_of.one)[at](in, to);
         in.next += share;
         if (parts) {
           CopyRows(reinterpret_cast<const uint8_t*>(sums), rows * lines, to.columns,
@@ -401,7 +469,7 @@ void PairProduct(const Int16Product& args) {
 
 int64_t Width() { return kWidth; }
 int64_t Rows() { return kTileRows; }
-int64_t Group() { return MultipliesByVnni() ? 4 : kGroup; }
+bool Widens() { return kGroup == 2 && !MultipliesByVnni(); }
 bool SplitsExcess() { return kAddsBytes && !MultipliesByVnni(); }
 
 }  // namespace
@@ -416,7 +484,7 @@ HWY_EXPORT(PairProduct);
 HWY_EXPORT(Width);
 HWY_EXPORT(Rows);
 HWY_EXPORT(RowUnit);
-HWY_EXPORT(Group);
+HWY_EXPORT(Widens);
 HWY_EXPORT(SplitsExcess);
 
 int64_t Int8PanelWidth() { return HWY_DYNAMIC_DISPATCH(Width)(); }
@@ -424,10 +492,14 @@ int64_t Int8TileRows() { return HasMatrixTiles() ? kInt8AmxRows : HWY_DYNAMIC_DI
 int64_t Int8RowUnit(int64_t groups) {
   return HasMatrixTiles() ? 2 * kInt8AmxRows : HWY_DYNAMIC_DISPATCH(RowUnit)(groups);
 }
-int64_t Int8GroupSize() { return HWY_DYNAMIC_DISPATCH(Group)(); }
+bool Int8Widens() { return HWY_DYNAMIC_DISPATCH(Widens)(); }
 bool Int8SplitsExcess() { return HWY_DYNAMIC_DISPATCH(SplitsExcess)(); }
 size_t Int8ExcessBytes(int64_t rows, int64_t groups) {
   return AlignBytes(static_cast<size_t>(RoundUp(rows, 8) * (groups + Int8PanelWidth()) * 4));
+}
+
+size_t Int8WidenedBytes(int64_t groups) {
+  return AlignBytes(static_cast<size_t>(groups * Int8PanelWidth() * 8));
 }
 
 void Int8Block(const Int8BlockArgs& args) {

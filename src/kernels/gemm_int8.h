@@ -3,13 +3,13 @@
 // to the sums before they are stored. Single-threaded; conv_int8.h cuts work for it.
 //
 // Left operands count as uint8, right ones as int8: int8 on the left has 128 added, uint8 on the
-// right 128 subtracted, which zero points make good. Where the processor multiplies bytes (VNNI),
-// four values of K make a group; else operands are widened to int16, and two do. A group has 4
-// bytes either way. AVX2 multiplies groups of four bytes too, but sums pairs of products in int16:
-// weights are taken as bytes there if few of them are so large that these could saturate, and what
-// exceeds that is multiplied by itself. Packed right operand: panels of Int8PanelWidth() columns,
-// the last one filled with zeros; a panel is its groups one after the other, a group 4 bytes for
-// each column.
+// right 128 subtracted, which zero points make good. Four values of K make a group, filled up with
+// zeros. Packed right operand: panels of Int8PanelWidth() columns, the last one filled with zeros;
+// a panel is its groups one after the other, a group 4 bytes for each column. Where the processor
+// multiplies bytes (VNNI), rows of the left operand are bytes; else they are int16, and the right
+// operand is widened as it is multiplied (Int8OrderPairs). AVX2 multiplies bytes too, but sums
+// pairs of products in int16: operands are taken as bytes there if few weights are so large that
+// these could saturate, and what exceeds that is multiplied by itself.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,8 +24,8 @@ inline constexpr int64_t kInt8ColumnSlack = 64;
 int64_t Int8PanelWidth();  // 32, 16 or 8 columns
 int64_t Int8TileRows();
 int64_t Int8RowUnit(int64_t groups);  // rows of a block of so many groups: best a multiple of this
-int64_t Int8GroupSize();              // 4 where bytes are multiplied, 2 where int16
-bool Int8SplitsExcess();              // whether groups of four are an alternative to those of two
+bool Int8Widens();                    // whether rows are int16
+bool Int8SplitsExcess();              // whether rows of bytes are an alternative then
 
 // y = store(v), where
 //   v = sum * scale[j] + offset[j]
@@ -72,8 +72,8 @@ struct Int8Store {
   }
 };
 
-// Rows of `from` bytes, count of them of k values each, as the tile reads them: groups of int16,
-// filled with zeros. With flip the bytes are int8 and 128 is added.
+// Rows of `from` bytes, count of them of k values each, as the tile reads them: int16, filled up
+// with zeros. With flip the bytes are int8 and 128 is added.
 void Int8Widen(const uint8_t* from, int64_t stride, int64_t count, int64_t k, bool flip,
                int16_t* to, int64_t to_stride);
 
@@ -83,8 +83,7 @@ void Int8SumRows(const uint8_t* a, int64_t stride, int64_t rows, int64_t k, bool
 
 // What four weights of a column have beyond those in its panel.
 struct Int8Excess {
-  int32_t group;   // of the panel
-  int32_t column;  // of the panel
+  uint32_t place;  // in the panel: its group * Int8PanelWidth() + its column
   int8_t weights[4];
 };
 
@@ -102,11 +101,12 @@ struct Int8BlockArgs {
   int64_t groups;                     // of K in a segment
   int64_t n0, n1;                     // n0 is a multiple of the panel width
   // By panel from column 0 on, with room for most_excess each; null where nothing was split. Where
-  // the size of groups is a choice (Int8SplitsExcess), these make groups of four.
+  // that is a choice (Int8SplitsExcess), with these rows are bytes.
   const Int8Excess* excess = nullptr;
   const int32_t* excess_counts = nullptr;
   int64_t most_excess = 0;
   void* excess_scratch = nullptr;        // Int8ExcessBytes, aligned as vectors are
+  int32_t* widened = nullptr;            // Int8WidenedBytes likewise, if there is room for them
   const int32_t* init;                   // by column
   const int32_t* column_sums = nullptr;  // of B, with flip
   const int32_t* row_factor = nullptr;   // by column; null with row_sums
@@ -119,6 +119,9 @@ void Int8Block(const Int8BlockArgs& args);
 // Scratch memory of a block of so many rows (of all its lines) and groups (of all its segments)
 // whose excess was split.
 size_t Int8ExcessBytes(int64_t rows, int64_t groups);
+
+// Of a panel of so many groups (of all segments), where Int8Widens().
+size_t Int8WidenedBytes(int64_t groups);
 
 // y[rows, Int8PanelWidth()] = A * a panel of int16 [pairs, Int8PanelWidth(), 2], modulo 2^32; y is
 // aligned to 64 bytes. An odd K is filled up to a pair in both.

@@ -97,9 +97,9 @@ class ExcessSums {
       int32_t weights;
       std::memcpy(&weights, e->weights, sizeof(weights));
       // One of a pair is 0, so that no sum of two products saturates.
-      const __m256i pairs =
-          _mm256_maddubs_epi16(hn::Load(d, words + e->group * 8).raw, _mm256_set1_epi32(weights));
-      int32_t* const sum = sums + e->column * 8;
+      const __m256i pairs = _mm256_maddubs_epi16(hn::Load(d, words + e->place / kWidth * 8).raw,
+                                                 _mm256_set1_epi32(weights));
+      int32_t* const sum = sums + e->place % kWidth * 8;
       hn::Store(hn::Add(hn::Load(d, sum), hn::Vec<Sums>{_mm256_madd_epi16(pairs, ones)}), d, sum);
     }
     for (int64_t n = 0; n < kWidth; n += 8) {

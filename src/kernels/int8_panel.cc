@@ -63,7 +63,6 @@ void GatherTap(const uint32_t* words, int64_t ld, int64_t taps, int64_t tap, int
 }
 
 // Panels have 8 columns at least.
-template <bool kOfBytes>
 void SumColumns(const int32_t* panel, int64_t groups, int64_t width, int32_t* sums) {
   const hn::CappedTag<int32_t, 8> d;
   using V = hn::Vec<decltype(d)>;
@@ -72,24 +71,24 @@ void SumColumns(const int32_t* panel, int64_t groups, int64_t width, int32_t* su
     V sum = hn::Zero(d);
     for (int64_t g = 0; g < groups; ++g) {
       const V group = hn::LoadU(d, panel + g * width + j);
-      sum = hn::Add(sum, hn::ShiftRight<kOfBytes ? 24 : 16>(group));
-      if constexpr (kOfBytes) {
-        sum = hn::Add(sum, hn::ShiftRight<24>(hn::ShiftLeft<8>(group)));
-        sum = hn::Add(sum, hn::ShiftRight<24>(hn::ShiftLeft<16>(group)));
-        sum = hn::Add(sum, hn::ShiftRight<24>(hn::ShiftLeft<24>(group)));
-      } else {
-        sum = hn::Add(sum, hn::ShiftRight<16>(hn::ShiftLeft<16>(group)));
-      }
+      sum = hn::Add(sum, hn::ShiftRight<24>(group));
+      sum = hn::Add(sum, hn::ShiftRight<24>(hn::ShiftLeft<8>(group)));
+      sum = hn::Add(sum, hn::ShiftRight<24>(hn::ShiftLeft<16>(group)));
+      sum = hn::Add(sum, hn::ShiftRight<24>(hn::ShiftLeft<24>(group)));
     }
     hn::StoreU(sum, d, sums + j);
   }
 }
 
-void SumBytes(const int32_t* panel, int64_t groups, int64_t width, int32_t* sums) {
-  SumColumns<true>(panel, groups, width, sums);
-}
-void SumPairs(const int32_t* panel, int64_t groups, int64_t width, int32_t* sums) {
-  SumColumns<false>(panel, groups, width, sums);
+void OrderPairs(uint32_t* panel, int64_t count) {
+  const hn::CappedTag<uint32_t, 8> d;
+  const auto ends = hn::Set(d, 0xff0000ffu), second = hn::Set(d, 0xff00u);
+  for (int64_t i = 0; i < count; i += static_cast<int64_t>(hn::Lanes(d))) {
+    const auto group = hn::LoadU(d, panel + i);
+    const auto turned =
+        hn::Or(hn::And(hn::ShiftRight<8>(group), second), hn::ShiftLeft<8>(hn::And(group, second)));
+    hn::StoreU(hn::Or(hn::And(group, ends), turned), d, panel + i);
+  }
 }
 
 // Takes the excess of the four weights at `at`; false if there is none.
@@ -117,9 +116,13 @@ int64_t SplitPanel(int8_t* panel, int64_t groups, int64_t width, int64_t most, I
     const auto sums = hn::Add(hn::ShiftRight<8>(pairs), hn::ShiftRight<8>(hn::ShiftLeft<8>(pairs)));
     if (hn::AllFalse(d, hn::Gt(hn::Abs(sums), hn::Set(d, int16_t{128})))) continue;
     for (int64_t j = i; j < i + lanes; ++j) {
-      Int8Excess taken{static_cast<int32_t>(j / width), static_cast<int32_t>(j % width), {}};
+      Int8Excess taken{static_cast<uint32_t>(j), {}};
       if (!TakeExcess(panel + 4 * j, taken.weights)) continue;
-      if (count == most) return -1;
+      if (count == most) {
+        Int8JoinPanel(panel, &taken, 1);
+        Int8JoinPanel(panel, excess, count);
+        return -1;
+      }
       excess[count++] = taken;
     }
   }
@@ -168,8 +171,8 @@ namespace sardonyx {
 
 HWY_EXPORT(InterleaveRows);
 HWY_EXPORT(GatherTap);
-HWY_EXPORT(SumBytes);
-HWY_EXPORT(SumPairs);
+HWY_EXPORT(SumColumns);
+HWY_EXPORT(OrderPairs);
 HWY_EXPORT(SplitPanel);
 HWY_EXPORT(Widen);
 HWY_EXPORT(SumRows);
@@ -186,14 +189,26 @@ void Int8GatherTap(const uint32_t* words, int64_t ld, int64_t taps, int64_t tap,
   (words, ld, taps, tap, columns, flip, static_cast<uint8_t*>(group));
 }
 
-void Int8SumColumns(const void* panel, int64_t groups, bool of_bytes, int32_t* sums) {
-  const auto sum = of_bytes ? HWY_DYNAMIC_DISPATCH(SumBytes) : HWY_DYNAMIC_DISPATCH(SumPairs);
-  sum(static_cast<const int32_t*>(panel), groups, Int8PanelWidth(), sums);
+void Int8SumColumns(const void* panel, int64_t groups, int32_t* sums) {
+  HWY_DYNAMIC_DISPATCH(SumColumns)
+  (static_cast<const int32_t*>(panel), groups, Int8PanelWidth(), sums);
+}
+
+void Int8OrderPairs(void* panel, int64_t groups) {
+  HWY_DYNAMIC_DISPATCH(OrderPairs)(static_cast<uint32_t*>(panel), groups * Int8PanelWidth());
 }
 
 int64_t Int8SplitPanel(void* panel, int64_t groups, int64_t most, Int8Excess* excess) {
   return HWY_DYNAMIC_DISPATCH(SplitPanel)(static_cast<int8_t*>(panel), groups, Int8PanelWidth(),
                                           most, excess);
+}
+
+void Int8JoinPanel(void* panel, const Int8Excess* excess, int64_t count) {
+  auto* const bytes = static_cast<int8_t*>(panel);
+  for (const Int8Excess* e = excess; e < excess + count; ++e) {
+    int8_t* const at = bytes + 4 * size_t{e->place};
+    for (int k = 0; k < 4; ++k) at[k] = static_cast<int8_t>(at[k] + e->weights[k]);
+  }
 }
 
 void Int8Widen(const uint8_t* from, int64_t stride, int64_t count, int64_t k, bool flip,

@@ -17,12 +17,19 @@ void Int8InterleaveRows(const uint8_t* from, int64_t stride, int64_t rows, int64
 void Int8GatherTap(const uint32_t* words, int64_t ld, int64_t taps, int64_t tap, int64_t columns,
                    uint8_t flip, void* group);
 
-// sums[j] = the sum of column j over the groups of a panel, of four bytes or two int16.
-void Int8SumColumns(const void* panel, int64_t groups, bool of_bytes, int32_t* sums);
+// sums[j] = the sum of column j over the groups of a panel.
+void Int8SumColumns(const void* panel, int64_t groups, int32_t* sums);
+
+// The groups of a panel as they multiply int16: 0, 2, 1, 3, so that of 16-bit lanes the low bytes
+// are the first two, and the high ones the others.
+void Int8OrderPairs(void* panel, int64_t groups);
 
 // Takes from a panel of `groups` groups of four what its products could saturate with: the rest of
 // each pair of neighbours is at most 128 above and 128 below zero, and that times 255 fits into
-// int16. How much was taken, -1 if it is more than `most`.
+// int16. How much was taken, -1 if it is more than `most`, and then the panel is as it was.
 int64_t Int8SplitPanel(void* panel, int64_t groups, int64_t most, Int8Excess* excess);
+
+// Gives a panel back what was taken.
+void Int8JoinPanel(void* panel, const Int8Excess* excess, int64_t count);
 
 }  // namespace sardonyx

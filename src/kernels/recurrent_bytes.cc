@@ -50,11 +50,11 @@ HWY_EXPORT(PrepareColumns);
 
 namespace {
 
-int64_t Groups(int64_t hidden) { return CeilDiv(hidden, Int8GroupSize()); }
+int64_t Groups(int64_t hidden) { return CeilDiv(hidden, 4); }
 
 // Bytes of a row of codes: rows a multiple of 1 KiB apart would share sets of the cache.
 int64_t RowBytes(int64_t hidden) {
-  const int64_t bytes = AlignBytes(Groups(hidden) * 4);
+  const int64_t bytes = AlignBytes(Groups(hidden) * (Int8Widens() ? 8 : 4));
   return bytes % 1024 == 0 ? bytes + 64 : bytes;
 }
 
@@ -66,9 +66,9 @@ size_t RecurrentPanelBytes(int64_t hidden) {
 
 void PackRecurrentBytes(const uint8_t* r, bool is_signed, const float* scales, const uint8_t* zeros,
                         int64_t hidden, const RecurrentByteWeights& packed) {
-  const int64_t width = Int8PanelWidth(), group = Int8GroupSize(), groups = Groups(hidden);
+  const int64_t width = Int8PanelWidth(), groups = Groups(hidden);
   const uint8_t flip = is_signed ? 0 : 0x80;
-  auto* panel = static_cast<std::byte*>(packed.panels);
+  auto* panel = static_cast<int8_t*>(packed.panels);
   std::memset(panel, 0, RecurrentPanelBytes(hidden));
   for (int64_t column = 0; column < ByteColumns(hidden); ++column) {
     const int64_t unit = column / kBlockColumns * kUnits + column % kUnits;
@@ -76,19 +76,16 @@ void PackRecurrentBytes(const uint8_t* r, bool is_signed, const float* scales, c
     int32_t sum = 0, zero = 0;
     for (int64_t k = 0; k < hidden && unit < hidden; ++k) {
       const auto weight = static_cast<int8_t>(r[row * hidden + k] ^ flip);
-      const int64_t at = (k / group * width + lane) * group + k % group;
-      if (group == 4) {
-        reinterpret_cast<int8_t*>(panel)[at] = weight;
-      } else {
-        reinterpret_cast<int16_t*>(panel)[at] = weight;
-      }
+      panel[(k / 4 * width + lane) * 4 + k % 4] = weight;
       sum += weight;
     }
     if (unit < hidden) zero = static_cast<int8_t>((zeros == nullptr ? 0 : zeros[row]) ^ flip);
     packed.scales[column] = unit < hidden ? scales[row] : 0;
     packed.row_factors[column] = -zero;
     packed.sums[column] = sum - static_cast<int32_t>(hidden) * zero;
-    if (lane == width - 1) panel += width * groups * 4;
+    if (lane < width - 1) continue;
+    if (Int8Widens()) Int8OrderPairs(panel, groups);
+    panel += width * groups * 4;
   }
 }
 
@@ -117,7 +114,7 @@ RecurrentCodes QuantizeState(const RecurrentPhase& phase, const RecurrentByteWei
   if (sums_rows) codes.row_sums = row_sums;
   static const TileFn quantize = QuantizeTileFn(TileOpcode::kQuantize, DType::kUInt8, 0b11110);
   const float bounds[] = {0, 255};
-  const bool widens = Int8GroupSize() == 2;
+  const bool widens = Int8Widens();
   int64_t count = 0;
   for (int64_t item = 0; item < phase.batch; ++item) {
     if (!phase.GoesOn(item)) continue;

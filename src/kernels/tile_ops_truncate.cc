@@ -104,9 +104,9 @@ HWY_INLINE void TruncateVector(D d, const From* HWY_RESTRICT in, To* HWY_RESTRIC
 }
 
 #if HWY_TARGET == HWY_AVX2
-// Integers of 8 or 16 bits by whole vectors: what lies below becomes INT32_MIN, as does NaN, and
-// then the type's end as it is packed. Of two operands one of which is NaN the minimum is the
-// second.
+// Integers of 8 or 16 bits, and of 32 from float64, by whole vectors: what lies below becomes
+// INT32_MIN, as does NaN, and then the type's end as it is packed. Of two operands one of which is
+// NaN the minimum is the second.
 template <typename To>
 HWY_INLINE auto TruncatedBelow(const float* HWY_RESTRICT in) {
   __m256 x = _mm256_loadu_ps(in);
@@ -130,6 +130,14 @@ HWY_INLINE int64_t TruncateBlocks(const float* HWY_RESTRICT in, To* HWY_RESTRICT
 template <typename To>
 HWY_INLINE int64_t TruncateBlocks(const double* HWY_RESTRICT in, To* HWY_RESTRICT out,
                                   int64_t count) {
+  if constexpr (sizeof(To) == 4) {
+    int64_t i = 0;
+    for (; i + 8 <= count; i += 8) {
+      const __m128i first = TruncatedBelow<To>(in + i), second = TruncatedBelow<To>(in + i + 4);
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + i), _mm256_set_m128i(second, first));
+    }
+    return i;
+  }
   const auto eight = [in](int64_t i) {
     const __m128i first = TruncatedBelow<To>(in + i), second = TruncatedBelow<To>(in + i + 4);
     return std::is_same_v<To, uint16_t> ? _mm_packus_epi32(first, second)
@@ -158,7 +166,8 @@ void Truncate(const TileArgs& args) {
   To* out = static_cast<To*>(args.out);
   int64_t i = 0;
 #if HWY_TARGET == HWY_AVX2
-  if constexpr (sizeof(To) <= 2) i = TruncateBlocks(in, out, count);
+  constexpr bool kIntsOfDoubles = std::is_same_v<From, double> && std::is_same_v<To, int32_t>;
+  if constexpr (sizeof(To) <= 2 || kIntsOfDoubles) i = TruncateBlocks(in, out, count);
 #endif
   for (; i + lanes <= count; i += lanes) TruncateVector(d, in + i, out + i);
   if (i == count) return;

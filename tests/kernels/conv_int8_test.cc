@@ -360,23 +360,30 @@ TEST(ConvInt8, SplitsWhatSaturates) {
     const int64_t most = groups * width;
     const int64_t count = Int8SplitPanel(panel.data(), groups, most, excess.data());
     ASSERT_GT(count, 0);
-    EXPECT_EQ(Int8SplitPanel(std::vector<uint8_t>(given).data(), groups, count - 1, excess.data()),
-              -1);
     panel = given;
+    for (const int64_t fewer : {count - 1, count / 2, int64_t{0}}) {
+      EXPECT_EQ(Int8SplitPanel(panel.data(), groups, fewer, excess.data()), -1);
+      EXPECT_EQ(panel, given) << fewer;
+    }
     EXPECT_EQ(Int8SplitPanel(panel.data(), groups, count, excess.data()), count);
     for (size_t i = 0; i < panel.size(); i += 2) {
       const int first = static_cast<int8_t>(panel[i]), second = static_cast<int8_t>(panel[i + 1]);
       EXPECT_LE(255 * (std::max(first, 0) + std::max(second, 0)), 32767);
       EXPECT_GE(255 * (std::min(first, 0) + std::min(second, 0)), -32768);
     }
-    for (int64_t i = 0; i < count; ++i) {
-      const Int8Excess& e = excess[static_cast<size_t>(i)];
-      for (int64_t k = 0; k < 4; ++k) {
-        panel[static_cast<size_t>((e.group * width + e.column) * 4 + k)] +=
-            static_cast<uint8_t>(e.weights[k]);
-      }
-    }
+    Int8JoinPanel(panel.data(), excess.data(), count);
     EXPECT_EQ(panel, given);
+  });
+}
+
+TEST(ConvInt8, OrdersPairs) {
+  ForEachTarget([&] {
+    const int64_t groups = 3;
+    std::vector<uint8_t> panel = RandomBytes(groups * Int8PanelWidth() * 4, 8);
+    std::vector<uint8_t> expected = panel;
+    for (size_t i = 0; i < panel.size(); i += 4) std::swap(expected[i + 1], expected[i + 2]);
+    Int8OrderPairs(panel.data(), groups);
+    EXPECT_EQ(panel, expected);
   });
 }
 

@@ -34,7 +34,7 @@ class Block {
     column_sums_.resize(static_cast<size_t>(columns));
     const int64_t groups = args_.segments * args_.groups;
     for (int64_t p = 0; p < panels; ++p) {
-      Int8SumColumns(b + p * width * groups * 4, groups, true, column_sums_.data() + p * width);
+      Int8SumColumns(b + p * width * groups * 4, groups, column_sums_.data() + p * width);
     }
     args_.column_sums = column_sums_.data();
     row_sums_.resize(static_cast<size_t>(args_.rows * args_.lines));
