@@ -174,10 +174,12 @@ std::string_view Refusal(const ConvShape& s) {
 bool IsFaster(const ConvShape& s) {
   // In products of int16 at their full speed, of which bytes take half where the processor has
   // instructions for them, and a sixteenth in matrix tiles; measured on AVX2 and AVX-512
-  // (bench/gemm_int8_bench.cc). Large weights come from memory. Two units for all multiply twice as
-  // much while a value is transformed, and while a byte comes from a cache. There weights count as
-  // within a network, whose other layers have taken the caches, and once more for each part of the
-  // tiles.
+  // (bench/gemm_int8_bench.cc). Large weights come from memory, and are eight times those of the
+  // direct sum: with less than a fourth of the time to gain, they are not worth theirs (7x7x512 in
+  // ResNet-50: the network takes as long without, and 98 MB for 128). Two units for all multiply
+  // twice as much while a value is transformed, and while a byte comes from a cache. There weights
+  // count as within a network, whose other layers have taken the caches, and once more for each
+  // part of the tiles.
   constexpr int64_t kNear = 8 << 20;
   const bool is_short = HasAvxVnni(), is_wide = !Int8Widens() && SharesWideUnits();
   const Cut cut = CutTiles(s);
@@ -186,7 +188,7 @@ bool IsFaster(const ConvShape& s) {
   const double per_value = is_short ? 16 : is_wide ? 27 : 13;
   const double per_byte = is_short        ? 1
                           : is_wide       ? 10 + 2.5 * static_cast<double>(cut.parts - 1)
-                          : bytes > kNear ? 2
+                          : bytes > kNear ? 5
                                           : 0.5;
   const double winograd = static_cast<double>(kInt8Positions * cut.tiles) *
                               (static_cast<double>(cut.channels * columns) +
