@@ -2,6 +2,9 @@
 // gathered for each group anew: here vectors run over the output channels of a group, for some
 // neighbouring pixels at a time, and values of the input are read where they lie.
 //
+// Where pixels lie so far apart that those of a tile drive each other out of the cache, and where
+// they are planes, lines of a group are copied before.
+//
 // The columns of a group are cut into vectors. On targets of 16 lanes the last ones may be a half:
 // then two products of each, of neighbouring input channels, fill the vector.
 
@@ -11,8 +14,10 @@
 
 #include "kernels/chains.h"
 #include "kernels/conv_internal.h"
+#include "kernels/scratch_slots.h"
 #include "kernels/subnormals.h"
 #include "kernels/targets.h"
+#include "kernels/transpose.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/conv_groups.cc"
@@ -31,7 +36,8 @@ constexpr int64_t kTogether = 4;  // lines of the output for which weights stay 
 
 // Neighbouring lines of the output, some groups of them.
 struct GroupLines {
-  const ConvShape& s;
+  const ConvShape& s;  // as lines are read
+  const ConvShape& given;
   const float* x;  // of the item
   const float* packed;
   int64_t d0;                 // input position of the kernel's first plane
@@ -40,7 +46,37 @@ struct GroupLines {
   int tile;                   // pixels at a time
   float* y;                   // of the first line, channel 0
   TileEpilogue epilogue;      // from there
+  float* copied;              // room for the input's lines of a group, if they are copied, or null
 };
+
+// Whether lines of a group are copied before they are read. Pixels of a multiple of 512 bytes share
+// few sets of the first-level cache; each is read for many positions of the kernel.
+inline bool Copies(const ConvShape& s) {
+  constexpr int64_t kFarApart = 128;
+  if (s.in[0] != 1 || s.kernel[0] != 1 || s.groups == s.cin) return false;
+  return s.x_planes || (s.x_stride % kFarApart == 0 && s.kernel[1] * s.kernel[2] > 1);
+}
+
+// Lines that `lines` of the output see.
+inline int64_t LinesSeen(const ConvShape& s, int64_t lines) {
+  return (lines - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
+}
+
+// Lines [first, end) of a group's channels, from the first channel of all on, one pixel behind the
+// other.
+inline void CopyLines(const ConvShape& s, const float* x, int64_t group, int64_t first, int64_t end,
+                      float* to) {
+  const int64_t channels = s.cin / s.groups, pixels = (end - first) * s.in[2];
+  if (s.x_planes) {
+    const int64_t plane = s.in[1] * s.in[2];
+    return TransposeMatrix(x + group * channels * plane + first * s.in[2], plane, to, channels,
+                           pixels, channels);
+  }
+  const float* from = x + first * s.in[2] * s.x_stride + group * channels;
+  for (int64_t i = 0; i < pixels; ++i, from += s.x_stride, to += channels) {
+    std::memcpy(to, from, FloatBytes(channels));
+  }
+}
 
 inline int64_t GroupFloats(const ConvShape& s) {
   return s.KernelSize() * (s.cin / s.groups) * (s.cout / s.groups);
@@ -223,12 +259,21 @@ void RunAtOnce(const GroupLines& g, const KernelLines* seen, const Columns& colu
 void Lines(const GroupLines& g) {
   const ConvShape& s = g.s;
   const int64_t channels = s.cin / s.groups, n = s.cout / s.groups, k = s.KernelSize() * channels;
+  const int64_t above = g.begin * s.stride[1] - s.pad_begin[1];
+  const int64_t first = std::clamp<int64_t>(above, 0, s.in[1]);
+  const int64_t last = std::clamp(above + LinesSeen(s, g.end - g.begin), first, s.in[1]);
   KernelLines seen[kTogether];
   for (int64_t oh = g.begin; oh < g.end; ++oh) {
-    seen[oh - g.begin].Find(s, g.d0, oh * s.stride[1] - s.pad_begin[1]);
+    KernelLines& lines = seen[oh - g.begin];
+    lines.Find(s, g.d0, oh * s.stride[1] - s.pad_begin[1]);
+    for (int i = 0; g.copied != nullptr && i < lines.count; ++i) {
+      lines.x[i] -= first * s.in[2] * channels;
+    }
   }
   for (int64_t group = g.group; group < g.last_group; ++group) {
-    Columns columns{g.x + group * channels, g.packed + group * GroupFloats(s), group * n, 0};
+    if (g.copied != nullptr) CopyLines(g.given, g.x, group, first, last, g.copied);
+    Columns columns{g.copied != nullptr ? g.copied : g.x + group * channels,
+                    g.packed + group * GroupFloats(s), group * n, 0};
     for (const int64_t end = columns.first + n; columns.first < end;) {
       columns.count = ColumnsAtOnce(end - columns.first);
       RunAtOnce(g, seen, columns);
@@ -304,7 +349,7 @@ void Pack(const ConvShape& s, const ConvWeightRows& rows, float* packed, const P
 // (ResNeXt-50, 1,024 channels with stride 2, Zen 3: 5.4 ms by tiles of 14, 2.8 by those of 7).
 int TilePixels(const ConvShape& s) {
   constexpr int64_t kPage = 1024;
-  const bool collide = s.stride[2] * s.x_stride % kPage == 0;
+  const bool collide = !Copies(s) && s.stride[2] * s.x_stride % kPage == 0;
   int best = 1;
   int64_t least = std::numeric_limits<int64_t>::max();
   for (const int size : {14, 8, 7, 4, 1}) {
@@ -315,8 +360,18 @@ int TilePixels(const ConvShape& s) {
   return best;
 }
 
+size_t CopiedBytes(const ConvShape& s) {
+  if (!Copies(s)) return 0;
+  const int64_t lines = std::min(s.in[1], LinesSeen(s, kTogether));
+  return AlignBytes(FloatBytes(lines * s.in[2] * (s.cin / s.groups)));
+}
+
+size_t ScratchBytes(const ConvShape& s, int threads) {
+  return CopiedBytes(s) * static_cast<size_t>(ScratchSlots::CountFor(threads));
+}
+
 void Run(const ConvShape& s, const float* x, const float* packed, float* y,
-         const Epilogue& epilogue, void*, const Parallel& par) {
+         const Epilogue& epilogue, void* scratch, const Parallel& par) {
   const PreparedEpilogue prepared(epilogue);
   const double bytes = 4.0 * static_cast<double>(s.InPixels() * s.cin + s.OutPixels() * s.cout);
   const int64_t wanted = WantedTasks(static_cast<double>(s.Flops()), 0.5 * bytes);
@@ -325,7 +380,12 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   const int64_t parts = std::clamp<int64_t>(CeilDiv(wanted, all), 1, s.groups);
   const int64_t tasks = std::min(wanted, all * parts), n = s.cout / s.groups;
   const int tile_pixels = TilePixels(s);
+  const bool copies = Copies(s);
+  ConvShape read = s;
+  if (copies) read.x_stride = s.cin / s.groups;
+  ScratchSlots slots(scratch, CopiedBytes(s), ScratchSlots::CountFor(par.threads));
   par.For(tasks, [&](int64_t task) {
+    const ScratchSlots::Lease lease(slots);
     for (int64_t i = all * parts * task / tasks; i < all * parts * (task + 1) / tasks; ++i) {
       const int64_t part = i % parts, block = i / parts % blocks, plane = i / parts / blocks;
       const int64_t item = plane / s.out[0], od = plane % s.out[0];
@@ -335,8 +395,9 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
       const TileEpilogue tile = prepared.InRegisters() ? prepared.Tile(row, 0) : TileEpilogue();
       float* const first = y + row * s.y_stride;
       HWY_DYNAMIC_DISPATCH(Lines)
-      ({s, x + item * s.in[0] * s.in[1] * s.in[2] * s.x_stride, packed,
-        od * s.stride[0] - s.pad_begin[0], begin, end, g0, g1, tile_pixels, first, tile});
+      ({read, s, x + item * s.in[0] * s.in[1] * s.in[2] * s.x_stride, packed,
+        od * s.stride[0] - s.pad_begin[0], begin, end, g0, g1, tile_pixels, first, tile,
+        copies ? lease.floats() : nullptr});
       ApplyActivation(tile.activation, first + g0 * n, s.y_stride, rows, (g1 - g0) * n);
       if (!prepared.InRegisters()) {
         prepared.Apply(first + g0 * n, s.y_stride, row, rows, g0 * n, (g1 - g0) * n);
@@ -353,9 +414,10 @@ const ConvMethod kConvGroups = {
     .packed_bytes = PackedBytes,
     .pack = Pack,
     .pack_step = [](const ConvShape& s) { return s.cout / s.groups; },
-    .scratch_bytes = [](const ConvShape&, int) { return size_t{0}; },
+    .scratch_bytes = ScratchBytes,
     .in_place = [](const ConvShape&) { return false; },  // tiles overlap
-    .by_lines = [](const ConvShape&) { return true; },
+    .by_lines = [](const ConvShape& s) { return !Copies(s); },
+    .takes_planes = Copies,
     .run = Run};
 
 }  // namespace sardonyx

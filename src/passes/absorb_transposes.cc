@@ -6,8 +6,10 @@
 // t = transpose(x) {perm=[0,2,3,1]}
 // y = conv(t, w)                        ->   y = conv(x, w) {perm_x=[0,2,3,1]}
 //
-// where the channels are few, as those of pictures are: kernels turn some lines at a time.
+// where the channels are few, as those of pictures are, or in groups that a kernel copies for
+// itself: kernels turn some lines at a time.
 
+#include <algorithm>
 #include <span>
 
 #include "passes/passes.h"
@@ -93,8 +95,20 @@ Rewrite AbsorbInput(Node& node, PassContext& context, size_t i, const char* attr
   return MoveIntoAttribute(node, context, i, attribute);
 }
 
+// Whether kernels turn so many channels of an image themselves.
+bool TurnsChannels(const Node& conv, int64_t channels) {
+  constexpr int64_t kMostPlanes = 4, kLeastOfGroup = 8;
+  const int64_t groups = conv.attributes.Int("group", 1);
+  if (groups == 1) return channels <= kMostPlanes;
+  // Without steps they are mostly Winograd's, who transforms all of a tile's channels at once.
+  const std::vector<int64_t>& strides = conv.attributes.Ints("strides");
+  const bool has_steps =
+      std::any_of(strides.begin(), strides.end(), [](int64_t s) { return s > 1; });
+  return channels <= kMostPlanes ||
+         (strides.size() == 2 && has_steps && channels / groups >= kLeastOfGroup);
+}
+
 Rewrite AbsorbPlanes(Node& node, PassContext& context) {
-  constexpr int64_t kMostPlanes = 4;
   Value* input = node.input(0);
   if (!IsFrom(input, core::transpose) || node.attributes.Find("perm_x") != nullptr) {
     return NoMatch{};
@@ -103,7 +117,9 @@ Rewrite AbsorbPlanes(Node& node, PassContext& context) {
   const Fact& fact = input->fact;
   if (!fact.ranked() || fact.rank() < 3 || perm != ChannelsLast(fact.rank())) return NoMatch{};
   const Dim channels = fact.shape->back();
-  if (!channels.known() || channels.value() > kMostPlanes) return CheckFailed{"many channels"};
+  if (!channels.known() || !TurnsChannels(node, channels.value())) {
+    return CheckFailed{"many channels"};
+  }
   if (channels.value() < 2) return CheckFailed{"the transpose moves nothing"};
   if (fact.type != DType::kFloat32) return CheckFailed{"its kernels read pixels"};
   if (!HasOneUser(context.graph, input)) return CheckFailed{"the transpose has other users"};

@@ -196,7 +196,8 @@ void CheckConv(ConvShape s, ConvAlgorithm algorithm, bool transposed, Finish fin
         }
       }
     };
-    if (s.cin <= 16 && !strided && !transposed) {
+    const bool is_grouped = s.groups > 1 && s.groups < s.cin;
+    if ((s.cin <= 16 || is_grouped) && !strided && !transposed) {
       const Floats planes = AsPlanes(s, x);
       ConvShape of_planes = s;
       of_planes.x_planes = true;

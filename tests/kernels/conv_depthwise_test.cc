@@ -128,6 +128,19 @@ TEST(Conv, GroupsOfFewChannels) {
   CheckConv(Shape(1, 64, 64, {{2, 3, 1, 1, 1, 1}, {40, 3, 1, 1, 1, 1}}, 8));
 }
 
+TEST(Conv, GroupsOfPixelsFarApart) {
+  // Whose lines are copied before, at the edges of images as well.
+  for (const int64_t groups : {4, 8, 16}) {
+    for (const int64_t height : {1, 3, 9, 23}) {
+      CheckConv(Shape(2, 128, 128, {{height, 3, 2, 1, 1, 1}, {17, 3, 2, 1, 1, 1}}, groups),
+                ConvAlgorithm::kGroups, false, Finish::kBiasRelu);
+    }
+  }
+  CheckConv(Shape(1, 256, 64, {{12, 3, 1, 2, 2, 2}, {29, 3, 1, 2, 2, 2}}, 8));
+  CheckConv(Shape(1, 128, 128, {{7, 1, 2, 1, 0, 0}, {9, 1, 2, 1, 0, 0}}, 4));
+  CheckConv(Shape(1, 128, 128, {{3, 3, 1, 1, 1, 1}, {4, 3, 2, 1, 1, 1}, {9, 3, 1, 1, 1, 1}}, 16));
+}
+
 TEST(Conv, GroupsThatOthersDo) {
   const auto refusal = [](const ConvShape& s) { return ConvRefusal(ConvAlgorithm::kGroups, s); };
   const std::vector<Axis> usual(2, {14, 3, 1, 1, 1, 1});
