@@ -89,6 +89,10 @@ bool ConvInPlace(ConvAlgorithm algorithm, const ConvShape& shape) {
   return method.in_place(SeenBy(method, shape));
 }
 
+bool ConvCollides(ConvAlgorithm algorithm, const ConvShape& shape) {
+  return !shape.x_planes && MethodOf(algorithm).collides(shape);
+}
+
 bool ConvByLines(ConvAlgorithm algorithm, const ConvShape& shape) {
   const ConvMethod& method = MethodOf(algorithm);
   return method.by_lines(SeenBy(method, shape));

@@ -112,6 +112,10 @@ size_t ConvScratchBytes(ConvAlgorithm algorithm, const ConvShape& shape, int thr
 // is read once, before it is written, and nothing else is written.
 bool ConvInPlace(ConvAlgorithm algorithm, const ConvShape& shape);
 
+// Whether pixels of x are so far apart, or lines of the cache as many as hold theirs so few, that
+// those of a tile drive each other out: x_stride were better a little longer.
+bool ConvCollides(ConvAlgorithm algorithm, const ConvShape& shape);
+
 // Whether any lines of the output are, bit by bit, the convolution of the lines that they read, of
 // the same packed weights and without scratch. pad_begin[1] is then what lies above these.
 bool ConvByLines(ConvAlgorithm algorithm, const ConvShape& shape);

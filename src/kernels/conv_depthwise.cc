@@ -409,6 +409,16 @@ std::string_view Refusal(const ConvShape& s) {
   return {};
 }
 
+// A line of the cache holds several vectors, which tiles read one after the other, and neighbouring
+// tiles read the same columns (Zen 3, of x 64 bytes further apart: 512 channels of 14x14 pixels
+// 0.47 of the time, 256 at stride 2 0.65; 7x7 taps 0.55 of 384 channels, 0.85 of 192).
+bool Collides(const ConvShape& s) {
+  if (s.KernelSize() == 1) return false;
+  const int64_t lines = s.kernel[1] + (s.kernel[2] > 3 ? 0 : 1);
+  const int64_t columns = s.kernel[2] + s.stride[2] * (s.kernel[2] > 3 ? 7 : 3);
+  return 2 * s.kernel[0] * lines * columns > LinesHeld(s.x_stride);
+}
+
 size_t PackedBytes(const ConvShape& s) {
   return AlignBytes(FloatBytes(s.cin / s.groups * s.KernelSize() * s.cout));
 }
@@ -485,6 +495,7 @@ const ConvMethod kConvDepthwise = {
     .scratch_bytes = [](const ConvShape&, int) { return size_t{0}; },
     .in_place = [](const ConvShape&) { return false; },
     .by_lines = [](const ConvShape&) { return true; },
+    .collides = Collides,
     .run = Run};
 
 }  // namespace sardonyx

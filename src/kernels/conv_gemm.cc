@@ -456,6 +456,11 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
   });
 }
 
+bool Collides(const ConvShape& s) {
+  return s.KernelSize() == 1 && s.groups == 1 &&
+         RowsCollide(s.OutPixels(), s.stride[2] * s.x_stride);
+}
+
 }  // namespace
 
 const ConvMethod kConvGemm = {.refusal = [](const ConvShape&) { return std::string_view(); },
@@ -467,6 +472,7 @@ const ConvMethod kConvGemm = {.refusal = [](const ConvShape&) { return std::stri
                               .scratch_bytes = ScratchBytes,
                               .in_place = StoresOnce,
                               .by_lines = TakesLines,
+                              .collides = Collides,
                               .takes_planes = ReadsLines,
                               .run = Run};
 

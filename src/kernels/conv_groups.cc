@@ -417,6 +417,7 @@ const ConvMethod kConvGroups = {
     .scratch_bytes = ScratchBytes,
     .in_place = [](const ConvShape&) { return false; },  // tiles overlap
     .by_lines = [](const ConvShape& s) { return !Copies(s); },
+    .collides = Copies,
     .takes_planes = Copies,
     .run = Run};
 

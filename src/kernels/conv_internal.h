@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <string_view>
 
 #include "base/round.h"
@@ -98,11 +99,20 @@ struct ConvMethod {
   size_t (*scratch_bytes)(const ConvShape&, int threads);
   bool (*in_place)(const ConvShape&) = [](const ConvShape&) { return true; };
   bool (*by_lines)(const ConvShape&) = [](const ConvShape&) { return false; };
+  // Whether pixels of x are so far apart that those of a tile drive each other out of the cache.
+  bool (*collides)(const ConvShape&) = [](const ConvShape&) { return false; };
   // Itself: else planes are turned to pixels before, and nothing but this and `cost` sees them.
   bool (*takes_planes)(const ConvShape&) = [](const ConvShape&) { return false; };
   void (*run)(const ConvShape&, const float* x, const float* packed, float* y, const Epilogue&,
               void* scratch, const Parallel&);
 };
+
+// Of values that lie so many floats apart, how many the first-level cache holds: 64 sets of 8
+// lines, of which they share some.
+inline int64_t LinesHeld(int64_t floats_apart) {
+  constexpr int64_t kSets = 64, kWays = 8, kLine = 16;
+  return kWays * kSets / std::gcd(kSets, std::max<int64_t>(floats_apart / kLine, 1));
+}
 
 // Turns planes to pixels: [first, end) of an image, to [end - first, cin].
 void TurnPlanes(const ConvShape& shape, const float* x, int64_t image, int64_t first, int64_t end,

@@ -113,6 +113,9 @@ struct Bound {
   uint32_t apart = 0;
   uint32_t apart_axes = 0;    // bit i: such rows may be of several axes too (Operand::row_axes)
   bool apart_output = false;  // output 0 the same
+  // Bit i: rows of input i are such a distance apart that they drive each other out of a cache,
+  // whose sets they share; a little more would be better.
+  uint32_t collide = 0;
   std::shared_ptr<const ByLines> by_lines = nullptr;  // where it can also run so
 };
 

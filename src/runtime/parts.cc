@@ -23,6 +23,19 @@ class PartPlacer {
   PartPlacer(Plan* plan, Places places, const BindAgain& bind)
       : plan_(*plan), roots_(*places.roots), offsets_(*places.offsets), bind_(bind) {}
 
+  void Spread() {
+    const auto collides = [](const Step& step) {
+      return step.kind == Step::Kind::kBound && step.binding->bound.collide != 0;
+    };
+    if (std::none_of(plan_.steps.begin(), plan_.steps.end(), collides)) return;
+    FindUses();
+    for (const Step& step : plan_.steps) {
+      for (size_t i = 0; step.kind == Step::Kind::kBound && i < step.inputs.size(); ++i) {
+        if (Has(step.binding->bound.collide, i)) MoveRowsApart(roots_[step.inputs[i]]);
+      }
+    }
+  }
+
   void Run() {
     const auto has_parts = [](const Step& step) {
       return step.kind == Step::Kind::kBound && (IsJoin(step) || IsCut(step));
@@ -108,7 +121,8 @@ class PartPlacer {
       const int part = step.outputs[i];
       if (BytesOf(part) == 0) continue;
       const int64_t at = ColumnsOffset(*step.node, inputs, outputs, i);
-      const bool moves = at >= 0 && MayLieApart(part, from) && PutApart(part, from, {});
+      const bool moves =
+          at >= 0 && MayLieApart(part, from) && PutApart(part, RowStrideOf(from), {});
       if (moves) Move(part, from, offsets_[from] + at);
       all &= moves;
       any |= moves;
@@ -139,11 +153,31 @@ class PartPlacer {
     Step* const writer = writers_[part];
     const int whole = step.outputs[0];
     if (!MayLieApart(part, whole) || !writer->binding->bound.apart_output ||
-        writer->outputs[0] != part || !PutApart(part, whole, {writer}, &step)) {
+        writer->outputs[0] != part || !PutApart(part, RowStrideOf(whole), {writer}, &step)) {
       return false;
     }
     Move(part, whole, at);
     return true;
+  }
+
+  // A line of a cache behind each row. What sweeps would copy its rows to where they lie.
+  void MoveRowsApart(int id) {
+    constexpr int64_t kLine = 64;
+    if (id < 0 || !IsFree(id)) return;
+    const PlannedValue& value = plan_.values[id];
+    Step* const writer = writers_[id];
+    const CoreOp* const op = writer->node->op;
+    const bool is_product = op == &core::conv || op == &core::matmul;
+    if (value.row_stride > 0 || writer->kind != Step::Kind::kBound || !is_product ||
+        !writer->binding->bound.apart_output || writer->outputs[0] != id) {
+      return;
+    }
+    PutApart(id, value.dims.back() + kLine / ByteSize(value.dtype, 1), {writer});
+  }
+
+  int64_t RowStrideOf(int whole) const {
+    const PlannedValue& value = plan_.values[whole];
+    return value.row_stride > 0 ? value.row_stride : value.dims.back();
   }
 
   bool MayLieApart(int part, int whole) const {
@@ -177,9 +211,10 @@ class PartPlacer {
     return seen;
   }
 
-  // Binds all that read the part, and `others`, to rows that lie apart as those of the whole do,
-  // unless one refuses. The step `but` sees to itself.
-  bool PutApart(int part, int whole, std::vector<Step*> others, const Step* but = nullptr) {
+  // Binds all that read the part, and `others`, to rows that lie so far apart, unless one refuses.
+  // The step `but` sees to itself.
+  bool PutApart(int part, int64_t row_stride, std::vector<Step*> others,
+                const Step* but = nullptr) {
     const std::vector<std::pair<int, int>> seen = SeenAs(part);
     if (seen.empty()) return false;
     for (const auto& [id, axes] : seen) {
@@ -199,8 +234,7 @@ class PartPlacer {
         plan_.values[id].row_axes = stride > 0 ? axes : 1;
       }
     };
-    const PlannedValue& all = plan_.values[whole];
-    set(all.row_stride > 0 ? all.row_stride : all.dims.back());
+    set(row_stride);
     std::vector<std::shared_ptr<const Binding>> again;
     for (const Step* other : others) {
       again.push_back(bind_(*other));
@@ -251,6 +285,10 @@ class PartPlacer {
 
 void PlaceParts(Plan* plan, Places places, const BindAgain& bind) {
   PartPlacer(plan, places, bind).Run();
+}
+
+void SpreadRows(Plan* plan, Places places, const BindAgain& bind) {
+  PartPlacer(plan, places, bind).Spread();
 }
 
 }  // namespace sardonyx

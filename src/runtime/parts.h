@@ -20,4 +20,8 @@ using BindAgain = std::function<std::shared_ptr<const Binding>(const Step&)>;
 // of whose parts are in place is none any more.
 void PlaceParts(Plan* plan, Places places, const BindAgain& bind);
 
+// Behind that: moves apart the rows of products that collide where they are read (Bound::collide),
+// if all that read them take it.
+void SpreadRows(Plan* plan, Places places, const BindAgain& bind);
+
 }  // namespace sardonyx

@@ -132,8 +132,11 @@ class Placement {
       if (input < 0 || !Has(step.binding->bound.inplace, i)) continue;
       const int root = Root(input);
       Block& block = blocks_[root];
+      const PlannedValue &from = plan_.values[input], &to = plan_.values[output];
+      const bool is_alike =
+          from.row_stride == to.row_stride && (to.row_stride == 0 || from.dims == to.dims);
       if (block.placed || block.last != s || block.bytes != bytes || offsets_[input] != 0 ||
-          plan_.values[input].row_stride != 0) {
+          !is_alike) {
         continue;
       }
       bool alone = true;
@@ -150,7 +153,10 @@ class Placement {
     return false;
   }
 
-  int64_t BytesOf(int id) const { return plan_.values[id].bytes(); }
+  int64_t BytesOf(int id) const {
+    const PlannedValue& value = plan_.values[id];
+    return roots_[id] == id ? value.room() : value.bytes();
+  }
 
   int32_t OutputBase(int output) const {
     return kBaseFirst + static_cast<int32_t>(input_count_) + output;

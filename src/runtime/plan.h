@@ -44,6 +44,11 @@ struct PlannedValue {
   Tensor constant;
 
   int64_t bytes() const { return ByteSize(dtype, ElementCount(dims)); }  // if dense
+  // Of the memory of its own, where its rows are of the last axis.
+  int64_t room() const {
+    if (row_stride == 0) return bytes();
+    return ByteSize(dtype, ElementCount(dims) / dims.back() * row_stride);
+  }
   // Of a step; refers to this value's constant.
   Operand AsOperand(ConstantId id = {}) const {
     return {dtype, dims, constant.defined() ? &constant : nullptr, id, row_stride, row_axes};

@@ -87,6 +87,7 @@ struct ConvKernel {
   size_t packed_bytes, scratch_bytes;
   bool in_place;      // ConvInPlace
   bool by_lines;      // any range of lines is a convolution of the same packed weights
+  bool collides;      // ConvCollides
   int64_t pack_step;  // so many rows of weights are packed together, or several times as many
   void (*pack)(const ConvShape&, const ConvWeightRows&, float* packed, const Parallel&);
   void (*run)(const ConvShape&, const float* x, const float* packed, float* y, const Epilogue&,
@@ -164,6 +165,7 @@ Bound BindKernel(const BindRequest& request, const ConvShape& shape, const ConvK
   constexpr uint32_t kAddends = ~0u << 2;  // operands of the epilogue
   bound.apart = shape.x_planes ? kAddends : kAddends | 1u << 0;
   bound.apart_output = epilogue->fused();
+  bound.collide = kernel.collides ? 1u << 0 : 0;
   const bool is_image = request.outputs[0].rank() == 4 && shape.batch == 1 && !shape.x_planes;
   if (kernel.by_lines && is_image && packed != nullptr && epilogue->fused()) {
     bound.by_lines = MakeByLines(request, shape, kernel, packed, epilogue);
@@ -204,6 +206,7 @@ BindResult Bind(const BindRequest& request) {
        .scratch_bytes = ConvScratchBytes(kAlgorithm, shape, request.threads),
        .in_place = ConvInPlace(kAlgorithm, shape),
        .by_lines = ConvByLines(kAlgorithm, shape),
+       .collides = ConvCollides(kAlgorithm, shape),
        .pack_step = ConvPackStep(kAlgorithm, shape),
        .pack = [](const ConvShape& s, const ConvWeightRows& rows, float* packed,
                   const Parallel& par) { ConvPack(kAlgorithm, s, rows, packed, par); },
@@ -223,6 +226,7 @@ BindResult BindTransposed(const BindRequest& request) {
        .scratch_bytes = ConvTransposeScratchBytes(shape, request.threads),
        .in_place = false,
        .by_lines = false,
+       .collides = false,
        .pack_step = ConvTransposePackStep(shape),
        .pack = ConvTransposePack,
        .run = ConvTranspose});
