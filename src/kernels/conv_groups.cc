@@ -36,9 +36,9 @@ constexpr int64_t kTogether = 4;  // lines of the output for which weights stay 
 
 // Neighbouring lines of the output, some groups of them.
 struct GroupLines {
-  const ConvShape& s;  // as lines are read
-  const ConvShape& given;
-  const float* x;  // of the item
+  const ConvShape& s;      // as lines are read
+  const ConvShape& given;  // as they are copied from
+  const float* x;          // of the item
   const float* packed;
   int64_t d0;                 // input position of the kernel's first plane
   int64_t begin, end;         // of the lines, at most kTogether

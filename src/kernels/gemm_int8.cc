@@ -362,16 +362,17 @@ void Block(const Int8BlockArgs& args) {
   const Tiles& tiles_of = MultipliesByVnni()              ? kVnniTiles
                           : args.excess_counts != nullptr ? kByteTiles
                                                           : kOwnTiles;
-  const bool has_pairs = kGroup == 2 && &tiles_of == &kOwnTiles;
   // Tiles of even height, or of two short lines each.
   const bool are_short = args.lines > 1 && 2 * args.rows <= kTileRows;
   const TileHeights heights(args.rows);
-  const bool widens =
-      has_pairs && (args.widened == nullptr || heights.count * args.lines < kLeastTilesOfWidened);
-  const int64_t at_once = are_short && !widens ? 2 : 1;
+  const bool widens = kGroup == 2 && &tiles_of == &kOwnTiles;
+  const bool widens_panels =
+      widens && args.widened != nullptr && heights.count * args.lines >= kLeastTilesOfWidened;
+  const bool tiles_widen = widens && !widens_panels;
+  const int64_t at_once = are_short && !tiles_widen ? 2 : 1;
   const int64_t tiles = heights.count * ((args.lines + at_once - 1) / at_once);
   const TileResult::Kind kind =
-      args.row_sums != nullptr || widens
+      args.row_sums != nullptr || tiles_widen
           ? TileResult::Kind::kSums
           : KindOf(args.store.rescale, args.first_column + args.n0, args.first_column + args.n1);
   TileResult to{
@@ -380,7 +381,7 @@ void Block(const Int8BlockArgs& args) {
   TileOperands in{};
   in.a_bytes = args.a_bytes;
   in.line_bytes = args.line_bytes;
-  in.groups = has_pairs && !widens ? 2 * args.groups : args.groups;
+  in.groups = widens_panels ? 2 * args.groups : args.groups;
   in.segments = args.segments;
   in.segment_bytes = args.segment_bytes;
   const int64_t groups = args.groups * args.segments, panel_bytes = kWidth * groups * 4;
@@ -404,7 +405,7 @@ void Block(const Int8BlockArgs& args) {
     // What lies behind the last panel is mostly the next step's first one (see LastingMemory).
     in.next = in.b + panel_bytes;
     in.next_step = (share + groups - 1) / groups;
-    if (has_pairs && !widens) {
+    if (widens_panels) {
       WidenPanel(in.b, groups, args.widened);
       in.b = reinterpret_cast<const uint8_t*>(args.widened);
       in.next_step = (in.next_step + 1) / 2;
@@ -424,7 +425,7 @@ void Block(const Int8BlockArgs& args) {
           in.init_stride = kWidth;
         }
         const auto at = static_cast<size_t>(rows - 1);
-        (widens       ? kWidenedTiles
+        (tiles_widen  ? kWidenedTiles
          : lines == 2 ? tiles_of.two
          : args.flip  ? tiles_of.flipping
                       : tiles_of.one)[at](in, to);

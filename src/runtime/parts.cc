@@ -160,7 +160,8 @@ class PartPlacer {
     return true;
   }
 
-  // A line of a cache behind each row. What sweeps would copy its rows to where they lie.
+  // Leaves a line of a cache behind each row. Of products alone: sweeps would copy their rows to
+  // where they lie.
   void MoveRowsApart(int id) {
     constexpr int64_t kLine = 64;
     if (id < 0 || !IsFree(id)) return;
