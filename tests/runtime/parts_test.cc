@@ -30,15 +30,7 @@ void Check(const std::string& text, int steps, std::optional<int> optimised_step
     if (optimised) Optimize(*graph);
     const auto program = MakeProgram(graph, threads, 1);
     for (const unsigned seed : {1u, 2u, 1u}) {
-      std::mt19937 random(seed);
-      std::vector<Datum> inputs;
-      for (const Value* input : graph->inputs) {
-        std::vector<int64_t> dims;
-        for (const Dim dim : *input->fact.shape) {
-          dims.push_back(dim.known() ? dim.value() : 5 + 6 * static_cast<int64_t>(seed));
-        }
-        inputs.emplace_back(RandomTensor(input->fact.type.dtype, dims, random));
-      }
+      const std::vector<Datum> inputs = RandomInputs(*graph, seed);
       const auto plan = program->PlanFor(DimsOf(inputs));
       EXPECT_EQ(PartSteps(*plan), optimised ? optimised_steps.value_or(steps) : steps)
           << Explain(*plan);

@@ -36,6 +36,20 @@ inline std::vector<std::vector<int64_t>> DimsOf(const std::vector<Datum>& inputs
   return dims;
 }
 
+// Random inputs of a graph; dimensions that it does not say are other ones for each seed.
+inline std::vector<Datum> RandomInputs(const Graph& graph, unsigned seed) {
+  std::mt19937 random(seed);
+  std::vector<Datum> inputs;
+  for (const Value* input : graph.inputs) {
+    std::vector<int64_t> dims;
+    for (const Dim dim : *input->fact.shape) {
+      dims.push_back(dim.known() ? dim.value() : 5 + 6 * static_cast<int64_t>(seed));
+    }
+    inputs.emplace_back(RandomTensor(input->fact.type.dtype, dims, random));
+  }
+  return inputs;
+}
+
 inline void ExpectSameAll(const std::vector<Datum>& actual, const std::vector<Datum>& expected,
                           double tolerance = 2e-4) {
   ASSERT_EQ(actual.size(), expected.size());
