@@ -2,6 +2,7 @@
 // vectors run over the output's channels, a few output pixels at a time.
 
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/conv_depthwise_line.h"
 #include "kernels/conv_internal.h"
@@ -407,6 +408,13 @@ std::string_view Refusal(const ConvShape& s) {
   if (group == 1) return {};
   if (s.cin % 4 != 0 || (group != 2 && group != 4)) return "a group has not 1, 2 or 4 channels";
   return {};
+}
+
+// Of values that lie so many floats apart, how many the first-level cache holds: 64 sets of 8
+// lines, of which they share some.
+int64_t LinesHeld(int64_t floats_apart) {
+  constexpr int64_t kSets = 64, kWays = 8, kLine = 16;
+  return kWays * kSets / std::gcd(kSets, std::max<int64_t>(floats_apart / kLine, 1));
 }
 
 // A line of the cache holds several vectors, which tiles read one after the other, and neighbouring

@@ -458,7 +458,7 @@ void Run(const ConvShape& s, const float* x, const float* packed, float* y,
 
 bool Collides(const ConvShape& s) {
   return s.KernelSize() == 1 && s.groups == 1 &&
-         RowsCollide(s.OutPixels(), s.stride[2] * s.x_stride);
+         BetterApart(s.stride[2] * s.x_stride, s.OutPixels());
 }
 
 }  // namespace

@@ -148,7 +148,7 @@ Cut CutConv(const ConvShape& s, int threads) {
   const int64_t c_rows = kBlockCBytes / (cut.most_columns * 4);
   cut.rows = std::max(tile, std::min(a_rows, c_rows) / tile * tile);
 
-  const bool collides = s.stride[2] * s.x_stride % 1024 == 0 && cut.pixels > 4;
+  const bool collides = RowsCollide(s.stride[2] * s.x_stride, cut.pixels);
   if (ReadsInPlace(s) && (s.kernel[2] == 1 || cut.kc == cut.k) && !collides) {
     cut.source = Cut::Source::kDirect;
     return cut;

@@ -57,11 +57,6 @@ inline bool Copies(const ConvShape& s) {
   return s.x_planes || (s.x_stride % kFarApart == 0 && s.kernel[1] * s.kernel[2] > 1);
 }
 
-// Lines that `lines` of the output see.
-inline int64_t LinesSeen(const ConvShape& s, int64_t lines) {
-  return (lines - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
-}
-
 // Lines [first, end) of a group's channels, from the first channel of all on, one pixel behind the
 // other.
 inline void CopyLines(const ConvShape& s, const float* x, int64_t group, int64_t first, int64_t end,

@@ -20,7 +20,6 @@ using conv_int8::Cut;
 using conv_int8::CutConv;
 using conv_int8::CutsByThreads;
 using conv_int8::IsPointwise;
-using conv_int8::LinesSeen;
 
 // Pixels `first` ... first + columns - 1 of a line of a group's channels, padded up to `count`
 // values, as uint8 with `flip` applied; null: all padding.

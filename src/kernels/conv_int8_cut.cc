@@ -18,10 +18,6 @@ bool IsPointwise(const ConvShape& s) {
 
 bool CutsByThreads() { return HasMatrixTiles() || SharesWideUnits(); }
 
-int64_t LinesSeen(const ConvShape& s, int64_t lines) {
-  return (lines - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
-}
-
 namespace {
 
 // Rows of A that stay in the second-level cache beside a panel of B; beside all of B, if it is

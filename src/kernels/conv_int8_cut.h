@@ -71,7 +71,4 @@ Cut CutConv(const ConvShape& shape, bool splits, int threads);
 // A product of the pixels as they are.
 bool IsPointwise(const ConvShape& shape);
 
-// Input lines that `lines` output lines see.
-int64_t LinesSeen(const ConvShape& shape, int64_t lines);
-
 }  // namespace sardonyx::conv_int8

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <numeric>
 #include <string_view>
 
 #include "base/round.h"
@@ -74,6 +73,11 @@ struct KernelLines {
   int64_t w[kMost];  // and how many kernel positions are before it
 };
 
+// Input lines that `lines` output lines see, those in the padding as well.
+inline int64_t LinesSeen(const ConvShape& s, int64_t lines) {
+  return (lines - 1) * s.stride[1] + (s.kernel[1] - 1) * s.dilation[1] + 1;
+}
+
 // Weights in panels of `width` output channels, the groups' one behind the other: how many channels
 // are packed together at least, and the panel at which such a channel begins.
 inline int64_t PanelStep(const ConvShape& s, int64_t width) {
@@ -106,13 +110,6 @@ struct ConvMethod {
   void (*run)(const ConvShape&, const float* x, const float* packed, float* y, const Epilogue&,
               void* scratch, const Parallel&);
 };
-
-// Of values that lie so many floats apart, how many the first-level cache holds: 64 sets of 8
-// lines, of which they share some.
-inline int64_t LinesHeld(int64_t floats_apart) {
-  constexpr int64_t kSets = 64, kWays = 8, kLine = 16;
-  return kWays * kSets / std::gcd(kSets, std::max<int64_t>(floats_apart / kLine, 1));
-}
 
 // Turns planes to pixels: [first, end) of an image, to [end - first, cin].
 void TurnPlanes(const ConvShape& shape, const float* x, int64_t image, int64_t first, int64_t end,

@@ -58,9 +58,6 @@ struct Cut {
   }
 };
 
-// Rows a page apart fall into the same few cache lines, which a tile of rows then evicts in turn.
-bool RowsCollide(int64_t lda, int64_t rows) { return rows > 4 && lda % 1024 == 0 && lda > 0; }
-
 void CutGemv(const GemmShape& s, int64_t parts, Cut* cut) {
   // Memory gives long pieces of B's rows faster than short ones.
   const int64_t least = s.b_transposed ? 64 : std::clamp<int64_t>(RoundUp(s.n / 2, 64), 64, 512);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "kernels/bf16_block.h"
+#include "kernels/gemm.h"
 #include "kernels/gemm_epilogue.h"
 
 namespace sardonyx {
@@ -49,8 +50,7 @@ Cut CutBf16(const Bf16Gemm& s) {
   const double us = elements * (1e-4 + 1e-5 * static_cast<double>(element * s.m) / 2);
   const int64_t wanted = us < 20 ? 1 : std::min<int64_t>(24, static_cast<int64_t>(us / 8));
   cut.column_parts = std::clamp<int64_t>(wanted / cut.row_parts, 1, cut.panels);
-  // Rows a page apart fall into the same few cache lines, which a tile of rows then evicts.
-  cut.copies = !cut.has_pairs && s.m > 4 && s.lda % 1024 == 0;
+  cut.copies = !cut.has_pairs && RowsCollide(s.lda, s.m);
   if (cut.has_pairs || cut.copies) {
     cut.chunks = CeilDiv(s.m, kChunkRows);
     cut.a_ld = RoundUp(cut.has_pairs ? cut.pairs : s.k, 16) + 16;

@@ -175,7 +175,7 @@ class Joiner {
     if (!RunsByLines(step) || !RunsByLines(next)) return false;
     const int id = step.outputs[0];
     const PlannedValue& value = plan_.values[id];
-    const bool is_free = next.inputs[0] == id && uses_[id] == 1 && value.row_stride == 0;
+    const bool is_free = next.inputs[0] == id && uses_[id] == 1;
     if (!is_free || value.bytes() < kLarge) return false;
     const double products =
         step.binding->bound.by_lines->Products() + next.binding->bound.by_lines->Products();

@@ -64,14 +64,6 @@ Tensor OwnCopy(const Tensor& tensor, BufferPool& pool) {
   return copy;
 }
 
-// From its first element to its last, with what lies between its rows.
-[[maybe_unused]] int64_t SpannedBytes(const PlannedValue& value) {
-  const int64_t count = ElementCount(value.dims);
-  if (value.row_stride == 0 || count == 0) return ByteSize(value.dtype, count);
-  const int64_t row = ElementCount(std::span(value.dims).last(static_cast<size_t>(value.row_axes)));
-  return ByteSize(value.dtype, (count / row - 1) * value.row_stride + row);
-}
-
 Type TypeOf(const Node& node, size_t i) { return node.inputs[i]->fact.type; }
 
 }  // namespace
@@ -221,7 +213,7 @@ void Executor::RunBound(const Step& step) {
       for (const int id : ids) {
         const PlannedValue* value = id >= 0 ? &plan_.values[id] : nullptr;
         if (value == nullptr || value->address.base != kBaseArena) continue;
-        guard.Open(Pointer(value->address), SpannedBytes(*value));
+        guard.Open(Pointer(value->address), value->spanned_bytes());
       }
     }
     guard.Open(args.scratch, step.binding->bound.scratch_bytes);

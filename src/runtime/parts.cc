@@ -23,24 +23,17 @@ class PartPlacer {
   PartPlacer(Plan* plan, Places places, const BindAgain& bind)
       : plan_(*plan), roots_(*places.roots), offsets_(*places.offsets), bind_(bind) {}
 
-  void Spread() {
-    const auto collides = [](const Step& step) {
-      return step.kind == Step::Kind::kBound && step.binding->bound.collide != 0;
-    };
-    if (std::none_of(plan_.steps.begin(), plan_.steps.end(), collides)) return;
-    FindUses();
-    for (const Step& step : plan_.steps) {
-      for (size_t i = 0; step.kind == Step::Kind::kBound && i < step.inputs.size(); ++i) {
-        if (Has(step.binding->bound.collide, i)) MoveRowsApart(roots_[step.inputs[i]]);
-      }
-    }
-  }
-
   void Run() {
     const auto has_parts = [](const Step& step) {
       return step.kind == Step::Kind::kBound && (IsJoin(step) || IsCut(step));
     };
-    if (std::none_of(plan_.steps.begin(), plan_.steps.end(), has_parts)) return;
+    const auto collides = [](const Step& step) {
+      return step.kind == Step::Kind::kBound && step.binding->bound.collide != 0;
+    };
+    if (std::none_of(plan_.steps.begin(), plan_.steps.end(),
+                     [&](const Step& step) { return has_parts(step) || collides(step); })) {
+      return;
+    }
     FindUses();
     // From the end: where a whole is a part itself, its parts move to the place that it was given.
     for (auto step = plan_.steps.rbegin(); step != plan_.steps.rend(); ++step) {
@@ -49,6 +42,12 @@ class PartPlacer {
     // Then from the begin: what is cut may be a part of what was cut before, or of a concat.
     for (Step& step : plan_.steps) {
       if (IsCut(step) && has_parts(step) && Cut(step)) done_.push_back(&step);
+    }
+    // Last, rows that are no part of others.
+    for (const Step& step : plan_.steps) {
+      for (size_t i = 0; collides(step) && i < step.inputs.size(); ++i) {
+        if (Has(step.binding->bound.collide, i)) Spread(roots_[step.inputs[i]]);
+      }
     }
     std::erase_if(plan_.steps, [&](const Step& step) { return IsDone(&step); });
   }
@@ -162,7 +161,7 @@ class PartPlacer {
 
   // Leaves a line of a cache behind each row. Of products alone: sweeps would copy their rows to
   // where they lie.
-  void MoveRowsApart(int id) {
+  void Spread(int id) {
     constexpr int64_t kLine = 64;
     if (id < 0 || !IsFree(id)) return;
     const PlannedValue& value = plan_.values[id];
@@ -286,10 +285,6 @@ class PartPlacer {
 
 void PlaceParts(Plan* plan, Places places, const BindAgain& bind) {
   PartPlacer(plan, places, bind).Run();
-}
-
-void SpreadRows(Plan* plan, Places places, const BindAgain& bind) {
-  PartPlacer(plan, places, bind).Spread();
 }
 
 }  // namespace sardonyx

@@ -155,7 +155,7 @@ class Placement {
 
   int64_t BytesOf(int id) const {
     const PlannedValue& value = plan_.values[id];
-    return roots_[id] == id ? value.room() : value.bytes();
+    return roots_[id] == id ? value.spanned_bytes() : value.bytes();
   }
 
   int32_t OutputBase(int output) const {

@@ -46,10 +46,8 @@ class PlanMaker {
     memo_.is_valid = true;
     plan_->values = memo_.values;
     AddOutputs();
-    const auto bind = [this](const Step& s) { return BindApart(s); };
-    PlaceParts(plan_.get(), {&roots_, &offsets_}, bind);
+    PlaceParts(plan_.get(), {&roots_, &offsets_}, [this](const Step& s) { return BindApart(s); });
     if (program_.options().bands) JoinIntoBands(plan_.get(), roots_, threads);
-    SpreadRows(plan_.get(), {&roots_, &offsets_}, bind);
     PlaceValues(plan_.get(), {&roots_, &offsets_}, program_.graph().inputs.size());
     program_.packs().Rest();
     return plan_;

@@ -44,10 +44,12 @@ struct PlannedValue {
   Tensor constant;
 
   int64_t bytes() const { return ByteSize(dtype, ElementCount(dims)); }  // if dense
-  // Of the memory of its own, where its rows are of the last axis.
-  int64_t room() const {
-    if (row_stride == 0) return bytes();
-    return ByteSize(dtype, ElementCount(dims) / dims.back() * row_stride);
+  // From its first element to its last, with what lies between its rows.
+  int64_t spanned_bytes() const {
+    const int64_t count = ElementCount(dims);
+    if (row_stride == 0 || count == 0) return ByteSize(dtype, count);
+    const int64_t row = ElementCount(std::span(dims).last(static_cast<size_t>(row_axes)));
+    return ByteSize(dtype, (count / row - 1) * row_stride + row);
   }
   // Of a step; refers to this value's constant.
   Operand AsOperand(ConstantId id = {}) const {

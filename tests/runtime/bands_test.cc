@@ -86,6 +86,14 @@ TEST(Bands, KernelsStridesAndHeights) {
   }
 }
 
+TEST(Bands, PixelsThatLieApart) {
+  // Of so many channels they would collide in a cache.
+  for (const int64_t lines : {31, 64}) {
+    Check(Block(8, 256, 3, "pads=[1,1,1,1]", "output y\n"), {1, lines, 60, 8}, 1);
+    Check(Block(8, 384, 5, "pads=[2,2,2,2]", "output y\n"), {1, lines, 60, 8}, 1);
+  }
+}
+
 TEST(Bands, ResidualsAndActivations) {
   const std::vector<int64_t> dims = {1, 62, 60, 16};
   Check(Block(16, 80, 3, "pads=[1,1,1,1]", "z = add(y, x)\noutput z\n"), dims, 1);

@@ -341,7 +341,7 @@ BindResult BindGemm(const BindRequest& request) {
   const int64_t own = AlignBytes(bound.scratch_bytes), b_size = request.inputs[1].size();
   if (widens) bound.scratch_bytes = own + b_size * static_cast<int64_t>(sizeof(float));
   TakeApart(*epilogue, packed == nullptr && !widens, &bound);
-  if (!shape.a_transposed && RowsCollide(shape.m, shape.lda)) bound.collide = 1u << 0;
+  if (!shape.a_transposed && BetterApart(shape.lda, shape.m)) bound.collide = 1u << 0;
   bound.run = [=](const StepArgs& args) {
     const float* matrix = static_cast<const float*>(args.in[1]);
     if (widens) {
