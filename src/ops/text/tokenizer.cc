@@ -4,8 +4,11 @@
 #include <re2/re2.h>
 
 #include <algorithm>
+#include <array>
+#include <cctype>
 #include <cstring>
 #include <memory>
+#include <optional>
 
 #include "ops/core/reference.h"
 #include "ops/lowering.h"
@@ -42,17 +45,81 @@ bool HasCharacters(string_view text, size_t count) {
          count;
 }
 
-// Finds the first match of an expression at `from` or behind it, the longest of those that begin
-// there; what is before counts for ^ and \b.
-Span Find(const re2::RE2& expression, string_view text, size_t from) {
-  re2::StringPiece match;
-  if (!expression.Match(re2::StringPiece(text), from, text.size(), re2::RE2::UNANCHORED, &match,
-                        1)) {
-    return {};
+// How many bytes of a pattern are one character or class of characters; 0: it begins otherwise.
+size_t ClassBytes(string_view pattern) {
+  if (pattern.empty()) return 0;
+  if (pattern[0] == '\\') {
+    const bool one = pattern.size() > 1 && (std::strchr("sSdDwW", pattern[1]) != nullptr ||
+                                            std::ispunct(static_cast<unsigned char>(pattern[1])));
+    return one ? 2 : 0;
   }
-  const auto begin = static_cast<size_t>(match.data() - text.data());
-  return {begin, begin + match.size()};
+  if (pattern[0] != '[') {
+    const bool plain = (pattern[0] & 0x80) == 0 && std::strchr("^$|()*+?{}]", pattern[0]) == nullptr;
+    return plain ? 1 : 0;
+  }
+  size_t at = pattern.size() > 1 && pattern[1] == '^' ? 2 : 1;
+  for (const size_t first = at; at < pattern.size(); ++at) {
+    if (pattern[at] == '[') return 0;  // [:alpha:]
+    if (pattern[at] == '\\') ++at;
+    else if (pattern[at] == ']' && at > first) return at + 1;
+  }
+  return 0;
 }
+
+// An expression that is looked for in texts. What RE2 pays for a match it need not pay for the
+// commonest ones, a class of characters by itself or with a plus ([a-z0-9]+): there it is asked
+// once for each character what belongs to the class.
+class Pattern {
+ public:
+  explicit Pattern(string_view pattern) : expression_(text::Expression(pattern, true)) {
+    const size_t bytes = ClassBytes(pattern);
+    repeated_ = bytes > 0 && pattern.substr(bytes) == "+";
+    if (repeated_ || (bytes > 0 && bytes == pattern.size())) {
+      class_ = text::Expression(pattern.substr(0, bytes), true);
+    }
+  }
+
+  // The first match at `from` or behind it, the longest of those that begin there; what is before
+  // counts for ^ and \b.
+  Span Find(string_view text, size_t from) {
+    if (class_ != nullptr) return FindOfClass(text, from);
+    re2::StringPiece match;
+    if (!expression_->Match(re2::StringPiece(text), from, text.size(), re2::RE2::UNANCHORED, &match,
+                            1)) {
+      return {};
+    }
+    const auto begin = static_cast<size_t>(match.data() - text.data());
+    return {begin, begin + match.size()};
+  }
+
+ private:
+  Span FindOfClass(string_view text, size_t from) {
+    size_t bytes = 1;
+    while (from < text.size() && !InClass(text, from, bytes)) from += bytes;
+    if (from >= text.size()) return {};
+    size_t end = from + bytes;
+    while (repeated_ && end < text.size() && InClass(text, end, bytes)) end += bytes;
+    return {from, end};
+  }
+
+  // Whether the character at `at` is of the class, and how many bytes it has.
+  bool InClass(string_view text, size_t at, size_t& bytes) {
+    const auto first = static_cast<unsigned char>(text[at]);
+    if (first < ascii_.size() && ascii_[first] != Answer::kUnknown) {
+      bytes = 1;
+      return ascii_[first] == Answer::kYes;
+    }
+    bytes = CharacterBytes(text, at);
+    const bool is = re2::RE2::FullMatch(re2::StringPiece(text.substr(at, bytes)), *class_);
+    if (first < ascii_.size()) ascii_[first] = is ? Answer::kYes : Answer::kNo;
+    return is;
+  }
+
+  enum class Answer : uint8_t { kUnknown, kYes, kNo };
+  std::shared_ptr<const re2::RE2> expression_, class_;
+  bool repeated_ = false;
+  std::array<Answer, 128> ascii_{};
+};
 
 using Words = std::vector<string_view>;
 
@@ -79,10 +146,10 @@ void ExpectUtf8(string_view text) {
 
 // What lies between matches of the separator. One that matches nothing takes a character with it,
 // as in ONNX Runtime.
-void AddBetween(const re2::RE2& separator, string_view text, size_t fewest, Words& words) {
+void AddBetween(Pattern& separator, string_view text, size_t fewest, Words& words) {
   size_t at = 0;
   while (at <= text.size()) {
-    const Span match = Find(separator, text, at);
+    const Span match = separator.Find(text, at);
     const string_view word = text.substr(at, std::min(match.begin, text.size()) - at);
     if (HasCharacters(word, fewest)) words.push_back(word);
     if (match.begin == kNone) return;
@@ -91,10 +158,10 @@ void AddBetween(const re2::RE2& separator, string_view text, size_t fewest, Word
 }
 
 // Matches, one behind the other. Within one that is too short, another may begin.
-void AddMatches(const re2::RE2& token, string_view text, size_t fewest, Words& words) {
+void AddMatches(Pattern& token, string_view text, size_t fewest, Words& words) {
   size_t at = 0;
   while (at <= text.size()) {
-    const Span match = Find(token, text, at);
+    const Span match = token.Find(text, at);
     if (match.begin == kNone) return;
     const string_view word = text.substr(match.begin, match.end - match.begin);
     const bool taken = HasCharacters(word, fewest);
@@ -137,12 +204,12 @@ struct Cut {
 Cut CutStrings(const Attributes& attributes, const Tensor& x) {
   const auto fewest = static_cast<size_t>(std::max<int64_t>(1, attributes.Int("mincharnum", 1)));
   const string_view token = attributes.String("tokenexp");
-  std::vector<std::shared_ptr<const re2::RE2>> separators;
+  std::vector<Pattern> separators;
   for (const std::string& pattern : attributes.Strings("separators")) {
-    separators.push_back(text::Expression(pattern, true));
+    separators.emplace_back(pattern);
   }
-  std::shared_ptr<const re2::RE2> tokens;
-  if (!token.empty()) tokens = text::Expression(token, true);
+  std::optional<Pattern> tokens;
+  if (!token.empty()) tokens.emplace(token);
   Cut cut;
   if (!tokens && separators.empty()) {
     size_t bytes = 0;
@@ -159,12 +226,12 @@ Cut CutStrings(const Attributes& attributes, const Tensor& x) {
     } else if (separators.empty()) {
       AddCharacters(text, cut.words);
     } else if (separators.size() == 1) {
-      AddBetween(*separators[0], text, fewest, cut.words);
+      AddBetween(separators[0], text, fewest, cut.words);
     } else {
       pieces.assign(1, text);
-      for (const auto& separator : separators) {
+      for (Pattern& separator : separators) {
         parts.clear();
-        for (const string_view piece : pieces) AddBetween(*separator, piece, fewest, parts);
+        for (const string_view piece : pieces) AddBetween(separator, piece, fewest, parts);
         pieces.swap(parts);
       }
       cut.words.insert(cut.words.end(), pieces.begin(), pieces.end());

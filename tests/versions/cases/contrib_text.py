@@ -23,10 +23,13 @@ def tokenizer(request: Request) -> list[Case]:
         attributes = {"mark": 0, "mincharnum": 1, "pad_value": "#", **attributes}
         found.append(Case([x], attributes, oracle="onnxruntime", name=name))
 
-    # Expressions that are read by an automaton of our own, and others.
-    for separator in (" ", "[ ,]+", r"\s", r",? ", "[^a-z]", "x|,", "l*", r"\b", "^H", "o$", "ö"):
+    # Classes of characters, which are looked for without matching each time, and others.
+    classes = (" ", "[ ,]+", r"\s", r"\.", "[^a-z]", "[^ö]", r"[\s,ß]+", "[]o]", r"[l\]]+", ".")
+    for separator in (*classes, r",? ", "x|,", "l*", r"\b", "^H", "o$", "ö", "[[:alpha:]]+", "[l]o"):
         add(f"separator {separator}", separators=[separator])
-    for token in (r"[a-zA-Z]+", r"\b\w\w+\b", "l+o?", "[a-z]{2}", "(l|o)+", ".+", "ß", r"\w*", "o"):
+    for token in (r"[a-zA-Z]+", "[^ ]+", r"\w+", "[öß]", r"\S", "[^l]+", "o+", ".+", "ß", "o"):
+        add(f"tokenexp {token}", tokenexp=token)
+    for token in (r"\b\w\w+\b", "l+o?", "[a-z]{2}", "(l|o)+", r"\w*", r"\w+?", "[a-z]+ ?"):
         add(f"tokenexp {token}", tokenexp=token)
     add("several", separators=[",", " ", "o+"])
     add("an empty one among several", separators=["", "o"])
