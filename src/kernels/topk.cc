@@ -85,24 +85,28 @@ int64_t NextBlock(const U* line, int64_t begin, int64_t n, U least) {
 }
 
 // Neighbouring lines at once, a lane each: the k best so far are kept sorted in k vectors, which a
-// better element moves down from its place on.
+// better element moves down from its place on. They are compared as signed integers, which
+// processors have an instruction for.
 template <typename U>
 void SelectColumns(const U* x, int64_t step, int64_t n, int64_t columns, int64_t k,
                    OrderedBits order, U flip, U* places) {
-  const hn::CappedTag<U, kTopKLines> d;
+  const hn::CappedTag<U, kTopKLines> du;
+  const hn::RebindToSigned<decltype(du)> d;
+  using S = hn::TFromD<decltype(d)>;
   using V = hn::Vec<decltype(d)>;
   constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(d)), kRows = 32;
+  constexpr U kSign = static_cast<U>(U{1} << (8 * sizeof(U) - 1));
   U ordered[(kRows + 1) * kTopKLines];  // the last vector may reach beyond its row
   V kept[kTopKLines / kLanes][kTopKColumns], at[kTopKLines / kLanes][kTopKColumns];
   for (int64_t begin = 0; begin < n; begin += kRows) {
     const int64_t rows = std::min(kRows, n - begin);
-    Order(x + begin * step, step, rows, columns, order, flip, ordered);
+    Order(x + begin * step, step, rows, columns, order, static_cast<U>(flip ^ kSign), ordered);
     for (int64_t v = 0; v * kLanes < columns; ++v) {
       for (int64_t r = 0; r < rows; ++r) {
-        const V value = hn::LoadU(d, ordered + r * columns + v * kLanes);
+        const V value = hn::BitCast(d, hn::LoadU(du, ordered + r * columns + v * kLanes));
         const int64_t known = std::min(begin + r, k);
         if (known == k && hn::AllFalse(d, hn::Gt(value, kept[v][k - 1]))) continue;
-        V moved = value, moved_at = hn::Set(d, static_cast<U>(begin + r));
+        V moved = value, moved_at = hn::Set(d, static_cast<S>(begin + r));
         for (int64_t i = 0; i < known; ++i) {
           const V old = kept[v][i], old_at = at[v][i];
           const auto better = hn::Gt(value, old);
@@ -119,7 +123,7 @@ void SelectColumns(const U* x, int64_t step, int64_t n, int64_t columns, int64_t
   }
   for (int64_t v = 0; v * kLanes < columns; ++v) {
     for (int64_t i = 0; i < k; ++i) {
-      hn::StoreU(at[v][i], d, places + i * kTopKLines + v * kLanes);
+      hn::StoreU(hn::BitCast(du, at[v][i]), du, places + i * kTopKLines + v * kLanes);
     }
   }
 }
