@@ -160,6 +160,9 @@ void ResizeNearestBytes(const ResizePlan& plan, const void* x, void* y, int64_t 
   const int64_t in_row = width.in * pixel_bytes, out_row = width.out * y_stride;
   const int64_t rows = planes * depth.out * height.out;
   const Slices slices = Slice(rows, width.out * (pixel_bytes / 16 + 1));
+  // Then all of them lie one behind the other, those of the next plane too, and none is outside.
+  const bool repeats_rows =
+      height.repeat > 0 && width.repeat > 0 && depth.in == 1 && depth.out == 1;
   const auto extrapolate = [&](char* pixel) {
     for (int64_t i = 0; i < pixel_bytes; i += element_bytes) {
       std::memcpy(pixel + i, extrapolation, static_cast<size_t>(element_bytes));
@@ -170,14 +173,15 @@ void ResizeNearestBytes(const ResizePlan& plan, const void* x, void* y, int64_t 
     int64_t h = begin % height.out, d = begin / height.out % depth.out;
     int64_t plane = begin / height.out / depth.out;
     const auto advance = [&](int64_t count) {
-      if ((h += count) < height.out) return;
-      h = 0;
-      if (++d == depth.out) d = 0, ++plane;
+      for (h += count; h >= height.out; h -= height.out) {
+        if (++d == depth.out) d = 0, ++plane;
+      }
     };
-    int64_t same;  // rows that are made of the same one
-    for (int64_t row = begin; row < end; row += same, advance(same)) {
+    // Rows that are made of the same one; so many times, each of the next one.
+    int64_t same, times;
+    for (int64_t row = begin; row < end; row += same * times, advance(same * times)) {
       char* to = static_cast<char*>(y) + row * out_row;
-      same = 1;
+      same = times = 1;
       if (Outside(height, h) || Outside(depth, d)) {
         for (int64_t o = 0; o < width.out; ++o) extrapolate(to + o * y_stride);
         continue;
@@ -185,11 +189,16 @@ void ResizeNearestBytes(const ResizePlan& plan, const void* x, void* y, int64_t 
       const char* from =
           static_cast<const char*>(x) +
           ((plane * depth.in + depth.index[d]) * height.in + height.index[h]) * in_row;
-      while (row + same < end && h + same < height.out &&
-             height.index[h + same] == height.index[h] && !Outside(height, h + same)) {
-        ++same;
+      if (repeats_rows && h % height.repeat == 0 && row + height.repeat <= end) {
+        same = height.repeat;
+        times = (end - row) / same;
+      } else {
+        while (row + same < end && h + same < height.out &&
+               height.index[h + same] == height.index[h] && !Outside(height, h + same)) {
+          ++same;
+        }
       }
-      CopyPixels(width, from, to, pixel_bytes, y_stride, same);
+      CopyPixels(width, from, to, pixel_bytes, y_stride, same, times);
       for (int64_t o = 0; o < static_cast<int64_t>(width.outside.size()); ++o) {
         for (int64_t i = 0; i < same && Outside(width, o); ++i) {
           extrapolate(to + i * out_row + o * y_stride);

@@ -8,7 +8,6 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstring>
 #include <type_traits>
@@ -202,6 +201,34 @@ void ResizeRowImpl(const ResizeTable& table, const float* in, float* out, int64_
   }
 }
 
+// As many pixels as fill a vector once each is there 2^kShift times.
+template <int kShift, class D>
+HWY_INLINE hn::Vec<D> LoadShare(D d, const hn::TFromD<D>* from) {
+  if constexpr (kShift == 0) {
+    return hn::LoadU(d, from);
+  } else {
+    return hn::ZeroExtendVector(d, LoadShare<kShift - 1>(hn::Half<D>(), from));
+  }
+}
+
+// Every pixel of one T repeated 2^kShift times along its row: all vectors are spread alike. One row
+// after the other, as memory takes what is written in order sooner.
+template <int kShift, typename T>
+HWY_INLINE void RepeatPixels(const ResizeTable& table, const T* in, T* out, int64_t rows) {
+  const hn::ScalableTag<T> d;
+  const int64_t size = table.in, step = static_cast<int64_t>(hn::Lanes(d)) >> kShift;
+  const auto spread =
+      hn::IndicesFromVec(d, hn::LoadU(hn::RebindToSigned<decltype(d)>(), table.index.data()));
+  const auto repeat = [&](int64_t i) HWY_ATTR {
+    hn::StoreU(hn::TableLookupLanes(LoadShare<kShift>(d, in + i), spread), d, out + (i << kShift));
+  };
+  for (; rows > 0; --rows, out += size << kShift) {
+    int64_t i = 0;
+    for (; i + step <= size; i += step) repeat(i);
+    if (i < size) repeat(size - step);
+  }
+}
+
 // Pixels of one T, into equal rows. Where an axis grows, a vector of outputs reads a few
 // neighbours: one load from the first of them, whose lanes are spread.
 template <typename T>
@@ -217,27 +244,9 @@ HWY_INLINE void SpreadPixels(const ResizeTable& table, const T* in, T* out, int6
     }
   };
   int64_t o = 0;
-  const uint32_t repeat = static_cast<uint32_t>(table.repeat);
-  if (std::has_single_bit(repeat) && repeat <= lanes && table.in >= lanes) {
-    // Every vector is spread alike; the last of them read the end of the row.
-    const auto spread = hn::LoadU(di, index);
-    const auto indices = hn::IndicesFromVec(d, spread);
-    const int64_t step = lanes >> std::countr_zero(repeat), whole = table.in - lanes;
-    for (int64_t row = 0; row < rows; ++row) {
-      T* const to = out + row * table.out;
-      int64_t i = 0;
-      for (; i <= whole; i += step) {
-        hn::StoreU(hn::TableLookupLanes(hn::LoadU(d, in + i), indices), d, to + i * repeat);
-      }
-      for (; i < table.in; i += step) {
-        const int64_t at = std::min(i, table.in - step);
-        const auto behind = hn::Add(spread, hn::Set(di, static_cast<int32_t>(at - whole)));
-        const auto pixels =
-            hn::TableLookupLanes(hn::LoadU(d, in + whole), hn::IndicesFromVec(d, behind));
-        hn::StoreU(pixels, d, to + at * repeat);
-      }
-    }
-    return;
+  if (table.out >= lanes && lanes >= 4) {
+    if (table.repeat == 2) return RepeatPixels<1>(table, in, out, rows);
+    if (table.repeat == 4) return RepeatPixels<2>(table, in, out, rows);
   }
   for (; o + lanes <= table.out; o += lanes) {
     // The last of them read the end of the row.
@@ -255,9 +264,14 @@ HWY_INLINE void SpreadPixels(const ResizeTable& table, const T* in, T* out, int6
   copy(o, table.out);
 }
 
-void SpreadWords(const ResizeTable& table, const void* in, void* out, int64_t rows) {
-  SpreadPixels(table, static_cast<const uint32_t*>(in), static_cast<uint32_t*>(out), rows);
+void SpreadWords(const ResizeTable& table, const void* in, void* out, int64_t rows, int64_t times) {
+  const auto* from = static_cast<const uint32_t*>(in);
+  auto* to = static_cast<uint32_t*>(out);
+  for (; times > 0; --times, from += table.in, to += rows * table.out) {
+    SpreadPixels(table, from, to, rows);
+  }
 }
+
 }  // namespace sardonyx::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -305,27 +319,34 @@ void ResizeNarrow(const ResizePlan& plan, const float* plane, int64_t begin, int
 }
 
 void CopyPixels(const ResizeTable& table, const char* in, char* out, int64_t pixel_bytes,
-                int64_t out_stride, int64_t rows) {
+                int64_t out_stride, int64_t rows, int64_t times) {
+  if (pixel_bytes == 4 && out_stride == 4) {
+    return HWY_DYNAMIC_DISPATCH(SpreadWords)(table, in, out, rows, times);
+  }
   const auto copy = [&](auto bytes) {
     for (int64_t o = 0; o < table.out; ++o) {
       std::memcpy(out + o * out_stride, in + table.index[o] * bytes, static_cast<size_t>(bytes));
     }
   };
-  if (out_stride != pixel_bytes) {
-    for (; rows > 0; --rows, out += table.out * out_stride) copy(pixel_bytes);
-    return;
+  const int64_t row_bytes = table.out * out_stride;
+  for (; times > 0; --times, in += table.in * pixel_bytes, out += rows * row_bytes) {
+    if (out_stride != pixel_bytes) {
+      for (int64_t row = 0; row < rows; ++row, out += row_bytes) copy(pixel_bytes);
+      out -= rows * row_bytes;
+      continue;
+    }
+    switch (pixel_bytes) {
+      case 1: copy(std::integral_constant<int64_t, 1>{}); break;
+      case 2: copy(std::integral_constant<int64_t, 2>{}); break;
+      case 8: copy(std::integral_constant<int64_t, 8>{}); break;
+      case 12: copy(std::integral_constant<int64_t, 12>{}); break;
+      case 16: copy(std::integral_constant<int64_t, 16>{}); break;
+      default: copy(pixel_bytes);
+    }
+    for (int64_t row = 1; row < rows; ++row) {
+      std::memcpy(out + row * row_bytes, out, static_cast<size_t>(row_bytes));
+    }
   }
-  if (pixel_bytes == 4) return HWY_DYNAMIC_DISPATCH(SpreadWords)(table, in, out, rows);
-  switch (pixel_bytes) {
-    case 1: copy(std::integral_constant<int64_t, 1>{}); break;
-    case 2: copy(std::integral_constant<int64_t, 2>{}); break;
-    case 8: copy(std::integral_constant<int64_t, 8>{}); break;
-    case 12: copy(std::integral_constant<int64_t, 12>{}); break;
-    case 16: copy(std::integral_constant<int64_t, 16>{}); break;
-    default: copy(pixel_bytes);
-  }
-  const size_t row_bytes = static_cast<size_t>(table.out * pixel_bytes);
-  for (int64_t row = 1; row < rows; ++row) std::memcpy(out + row * row_bytes, out, row_bytes);
 }
 
 }  // namespace sardonyx

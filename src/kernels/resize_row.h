@@ -35,9 +35,9 @@ bool ResizesNarrow(const ResizePlan& plan);
 void ResizeNarrow(const ResizePlan& plan, const float* plane, int64_t begin, int64_t end,
                   float* out);
 
-// out[o] = in[index of o's first tap], for pixels of pixel_bytes, in `rows` equal rows; pixels are
-// out_stride bytes apart in `out`.
+// out[o] = in[index of o's first tap], for pixels of pixel_bytes, in `rows` equal rows; the same of
+// each of the next rows of `in`, `times` in all. Pixels are out_stride bytes apart in `out`.
 void CopyPixels(const ResizeTable& table, const char* in, char* out, int64_t pixel_bytes,
-                int64_t out_stride, int64_t rows);
+                int64_t out_stride, int64_t rows, int64_t times);
 
 }  // namespace sardonyx

@@ -179,6 +179,22 @@ TEST(Resize, NearestAcrossVectors) {
   });
 }
 
+// Rows and pixels that are all repeated alike.
+TEST(Resize, NearestByWholeFactors) {
+  test::ForEachTarget([] {
+    const ResizeOptions options;
+    for (const int64_t in : {1, 3, 8, 29}) {
+      for (const int64_t factor : {1, 2, 3, 4, 8}) {
+        for (const int64_t channels : {1, 2, 3}) {
+          Check({Axis(5, 5 * factor), Axis(in, in * factor)}, options, 3, channels);
+          Check({Axis(2, 1), Axis(5, 5 * factor), Axis(in, in * factor)}, options, 3, channels);
+          Check({Axis(2, 4), Axis(5, 5 * factor), Axis(in, in * factor)}, options, 3, channels);
+        }
+      }
+    }
+  });
+}
+
 TEST(Resize, Nearest) {
   for (ResizeCoordinates coordinates : kCoordinates) {
     for (ResizeNearest nearest : {ResizeNearest::kRoundPreferFloor, ResizeNearest::kRoundPreferCeil,
