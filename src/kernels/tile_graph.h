@@ -34,6 +34,10 @@ struct TileGraph {
   // Returns an empty view, or why the expression has no such graph.
   std::string_view Build(const Expression& expression);
 
+  // Makes one operation of a product, a sum and a clamp by constants, once no pattern looks for
+  // these any more.
+  void JoinHardSigmoids();
+
  private:
   static constexpr double kInfinity = std::numeric_limits<double>::infinity();
 

@@ -188,4 +188,20 @@ int TileGraph::Scaled(int hard, double scale) {
   return FloatOp(TileOpcode::kMul, {scaled, constant(scale / factor)});
 }
 
+void TileGraph::JoinHardSigmoids() {
+  for (int i = 0; i < nodes.size(); ++i) {
+    Node& clamp = nodes[i];
+    if (!Is(i, TileOpcode::kClamp) || clamp.type != DType::kFloat32) continue;
+    const int line = clamp.args[0];
+    if (!Absorbable(line, TileOpcode::kFma)) continue;
+    const auto args = nodes[line].args;
+    const int factor = IsConstant(args[0]) ? 0 : 1;
+    if (!IsConstant(args[factor]) || !IsConstant(args[2])) continue;
+    if (!IsConstant(clamp.args[1]) || !IsConstant(clamp.args[2])) continue;
+    clamp.op = TileOpcode::kHardSigmoid;
+    clamp.args = {args[1 - factor], args[factor], args[2], clamp.args[1], clamp.args[2]};
+    clamp.arity = 5;
+  }
+}
+
 }  // namespace sardonyx

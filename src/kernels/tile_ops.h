@@ -26,6 +26,7 @@ enum class TileOpcode : uint8_t {
   kSwish,          // x / (1 + exp(minus_alpha * x)), two operands
   kLeakyRelu,      // x < 0 ? x * y : x
   kThreshold,      // x > y ? x : 0
+  kHardSigmoid,    // min(max(x * a + b, lo), hi), five operands
   kHardSwish,      // x * min(max(x * a + b, lo), hi), five operands
   kDequantize,     // (x - zero) * scale: a code of 8 or 16 bits, int32, float32
   kDequantizeAdd,  // the same + t, rounded once or twice

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 
+#include "kernels/remainder-inl.h"
 #include "kernels/row_math-inl.h"
 #include "kernels/tile_ops.h"
 // After the above, which sets the namespaces.
@@ -76,6 +77,12 @@ HWY_INLINE V Most(D d, V x, V y) { return hn::IfThenElse(hn::Eq(x, x), AtLeast(d
 struct ClampOf {
   static HWY_INLINE V Do(D d, V x, V lo, V hi) { return Least(d, Most(d, x, lo), hi); }
 };
+struct FModOf {
+  static HWY_INLINE V Do(D d, V x, V y) { return VecFMod(d, x, y); }
+};
+struct ModOf {
+  static HWY_INLINE V Do(D d, V x, V y) { return VecMod(d, x, y); }
+};
 struct FmaOf {
   static HWY_INLINE V Do(D, V x, V y, V z) { return hn::MulAdd(x, y, z); }
 };
@@ -103,6 +110,26 @@ void Map3(const TileArgs& args) {
       d, out + i, rest);
 }
 
+// The second operand may be a single element.
+template <class F, bool kUniform>
+void Map2(const TileArgs& args) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto* x = static_cast<const double*>(args.in[0]);
+  const auto* y = static_cast<const double*>(args.in[1]);
+  const V only = hn::Set(d, *y);
+  double* out = static_cast<double*>(args.out);
+  int64_t i = 0;
+  for (; i + lanes <= args.count; i += lanes) {
+    const V other = kUniform ? only : hn::LoadU(d, y + i);
+    hn::StoreU(F::Do(d, hn::LoadU(d, x + i), other), d, out + i);
+  }
+  const int64_t rest = args.count - i;
+  if (rest == 0) return;
+  const V other = kUniform ? only : LoadPart(d, y + i, rest);
+  StorePart(F::Do(d, LoadPart(d, x + i, rest), other), d, out + i, rest);
+}
+
 template <class F>
 void Map(const TileArgs& args) {
   const D d;
@@ -125,6 +152,13 @@ TileFn Find(TileOpcode op, unsigned uniform) {
            : uniform == 4 ? Map3<FmaOf, 4>
            : uniform == 6 ? Map3<FmaOf, 6>
                           : nullptr;
+  }
+  const bool only = uniform == 2;
+  if (op == TileOpcode::kFMod && (uniform == 0 || only)) {
+    return only ? Map2<FModOf, true> : Map2<FModOf, false>;
+  }
+  if (op == TileOpcode::kMod && (uniform == 0 || only)) {
+    return only ? Map2<ModOf, true> : Map2<ModOf, false>;
   }
   if (uniform != 0) return nullptr;
   switch (op) {

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "base/dtype.h"
+#include "kernels/remainder-inl.h"
 #include "kernels/row_math-inl.h"
 #include "kernels/tile_ops.h"
 #include "kernels/vector_math-inl.h"
@@ -102,46 +103,6 @@ struct Lanes1 {
     return hn::Load(d, lane);
   }
 };
-template <float (*kFunction)(float, float)>
-struct Lanes2 {
-  static HWY_INLINE V Do(D d, V x, V y) {
-    HWY_ALIGN float a[hn::MaxLanes(d)];
-    HWY_ALIGN float b[hn::MaxLanes(d)];
-    hn::Store(x, d, a);
-    hn::Store(y, d, b);
-    for (size_t i = 0; i < hn::Lanes(d); ++i) a[i] = kFunction(a[i], b[i]);
-    return hn::Load(d, a);
-  }
-};
-
-// What is left of x after whole multiples of y: exact where the quotient is an integer of float32,
-// for then the rest is a number of float32, and a fused multiplication does not round it.
-struct FModOf {
-  static HWY_INLINE V Do(D d, V x, V y) {
-#if HWY_NATIVE_FMA
-    const V quotient = hn::Trunc(hn::Div(x, y)), size = hn::Abs(y);
-    V rest = hn::NegMulAdd(quotient, y, x);
-    // The division may have been rounded up to the next integer.
-    const auto is_beyond = hn::Lt(hn::Mul(rest, hn::CopySign(hn::Set(d, 1.0f), x)), hn::Zero(d));
-    rest = hn::CopySign(hn::IfThenElse(is_beyond, hn::Sub(size, hn::Abs(rest)), rest), x);
-    const auto is_less = hn::Lt(hn::Abs(x), size);
-    const auto is_exact = hn::Lt(hn::Abs(quotient), hn::Set(d, 0x1p24f));
-    rest = hn::IfThenElse(is_less, x, rest);
-    if (HWY_LIKELY(hn::AllTrue(d, hn::Or(is_less, is_exact)))) return rest;
-#endif
-    return Lanes2<std::fmod>::Do(d, x, y);
-  }
-};
-// With the sign of y.
-struct ModOf {
-  static HWY_INLINE V Do(D d, V x, V y) {
-    const V rest = FModOf::Do(d, x, y), zero = hn::Zero(d);
-    const auto differ = hn::Xor(hn::Lt(rest, zero), hn::Lt(y, zero));
-    const V moved = hn::IfThenElse(differ, hn::Add(rest, y), rest);
-    return hn::IfThenElse(hn::Eq(rest, zero), hn::CopySign(zero, y), moved);
-  }
-};
-
 // The library's range reduction is good up to 39000.
 constexpr float kMostAngle = 39000.0f;
 
@@ -208,6 +169,8 @@ SARDONYX_MAP2(Add, hn::Add(x, y))
 SARDONYX_MAP2(Sub, hn::Sub(x, y))
 SARDONYX_MAP2(Mul, hn::Mul(x, y))
 SARDONYX_MAP2(Div, hn::Div(x, y))
+SARDONYX_MAP2(Mod, VecMod(d, x, y))
+SARDONYX_MAP2(FMod, VecFMod(d, x, y))
 SARDONYX_MAP2(Min, hn::IfThenElse(hn::Eq(x, x), AtMost(d, x, y), x))
 SARDONYX_MAP2(Max, hn::IfThenElse(hn::Eq(x, x), AtLeast(d, x, y), x))
 SARDONYX_MAP2(AddRelu, AtLeast(d, hn::Zero(d), hn::Add(x, y)))
@@ -223,11 +186,14 @@ struct ClampOf {
   static HWY_INLINE V Do(D d, V x, V lo, V hi) { return AtMost(d, hi, AtLeast(d, lo, x)); }
 };
 
-void HardSwish(const TileArgs& args) {
+// A line between bounds, or x times it.
+template <bool kGate>
+void HardSigmoid(const TileArgs& args) {
   const D d;
   const Source<true> a(d, args.in[1]), b(d, args.in[2]), lo(d, args.in[3]), hi(d, args.in[4]);
   MapTile(args, [&](V v) HWY_ATTR {
-    return hn::Mul(v, ClampOf::Do(d, hn::MulAdd(v, a.value, b.value), lo.value, hi.value));
+    const V line = ClampOf::Do(d, hn::MulAdd(v, a.value, b.value), lo.value, hi.value);
+    return kGate ? hn::Mul(v, line) : line;
   });
 }
 
@@ -292,7 +258,8 @@ TileFn Find(TileOpcode op, unsigned uniform) {
       // Of a single element; what is uniform is read once.
       case kSwish: return Swish;
       case kGelu: return Gelu;
-      case kHardSwish: return HardSwish;
+      case kHardSigmoid: return HardSigmoid<false>;
+      case kHardSwish: return HardSigmoid<true>;
       default: return nullptr;
     }
   }
@@ -314,7 +281,8 @@ TileFn Find(TileOpcode op, unsigned uniform) {
              : uniform == 6 ? Map3<FmaOf, 6>
                             : nullptr;
     case kClamp: return uniform == 6 ? Map3<ClampOf, 6> : nullptr;
-    case kHardSwish: return uniform == 30 ? HardSwish : nullptr;
+    case kHardSigmoid: return uniform == 30 ? HardSigmoid<false> : nullptr;
+    case kHardSwish: return uniform == 30 ? HardSigmoid<true> : nullptr;
     default: return nullptr;
   }
 }

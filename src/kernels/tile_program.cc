@@ -351,6 +351,7 @@ std::string_view LowerToTiles(const Expression& expression, const TileInput* inp
   TileGraph graph;
   const std::string_view refusal = graph.Build(expression);
   if (!refusal.empty()) return refusal;
+  graph.JoinHardSigmoids();
   Lowering lowering(graph, inputs, program);
   return lowering.Run(static_cast<int>(expression.inputs.size()));
 }

@@ -234,11 +234,11 @@ TEST(ElementwiseAccuracy, ActivationsInAllSpellings) {
   });
 }
 
-// x[i] fn y[i] of any type.
+// x[i] fn y[i] of any type; of the only y, if it is one.
 template <typename T>
 std::vector<T> Binary(const std::string& text, const std::vector<T>& x, const std::vector<T>& y) {
   const std::vector<int64_t> dims = {static_cast<int64_t>(x.size())};
-  const int64_t strides[] = {1, 1};
+  const int64_t strides[] = {1, y.size() == 1 ? 0 : 1};
   std::vector<T> out(x.size());
   const void* in[] = {x.data(), y.data()};
   RunElementwise(PrepareElementwise(Expression::Parse(text), dims, strides), in, out.data(),
@@ -247,41 +247,55 @@ std::vector<T> Binary(const std::string& text, const std::vector<T>& x, const st
 }
 
 // Remainders are exact: of quotients of all sizes, small ones by multiples that are hard to tell.
-TEST(ElementwiseAccuracy, RemaindersOfFloats) {
-  std::mt19937 rng(3);
-  std::vector<float> x, y;
-  const float special[] = {0.0f, -0.0f, 1.0f, -3.0f, 1e-40f, 3e38f, INFINITY, -INFINITY, NAN};
-  for (const float a : special) {
-    for (const float b : special) x.push_back(a), y.push_back(b);
+template <typename T>
+void ExpectRemainders(const std::string& type, const std::vector<T>& x, const std::vector<T>& y) {
+  const auto run = [&](const char* fn) {
+    return Binary<T>(fmt::format("({0}, {0}) {1}(0,1):{0}", type, fn), x, y);
+  };
+  const std::vector<T> rest = run("fmod"), modulo = run("mod");
+  for (size_t i = 0; i < x.size(); ++i) {
+    const T by = y[y.size() == 1 ? 0 : i], expected = std::fmod(x[i], by);
+    SCOPED_TRACE(fmt::format("{} and {}", x[i], by));
+    if (std::isnan(expected)) {
+      ASSERT_TRUE(std::isnan(rest[i]) && std::isnan(modulo[i]));
+      continue;
+    }
+    ASSERT_TRUE(rest[i] == expected && std::signbit(rest[i]) == std::signbit(expected));
+    const bool moves = expected != 0 && (expected < 0) != (by < 0);
+    const T moved = moves ? expected + by : expected;
+    ASSERT_TRUE(modulo[i] == moved && (moved != 0 || std::signbit(modulo[i]) == std::signbit(by)));
+  }
+}
+
+// `least`, `most`: a subnormal number and a large one; `exponents` of those in between.
+template <typename T>
+void CheckRemainders(const std::string& type, T least, T most, int exponents) {
+  std::mt19937_64 rng(3);
+  std::vector<T> x, y;
+  const T special[] = {0, -T{0}, 1, -3, least, most, INFINITY, -INFINITY, NAN};
+  for (const T a : special) {
+    for (const T b : special) x.push_back(a), y.push_back(b);
   }
   for (int i = 0; i < 200000; ++i) {
-    const int range = 1 + i % 30;  // of the exponents
+    const int range = 1 + i % exponents;
     const auto number = [&] {
-      const float value =
-          std::ldexp(1.0f + rng() % (1 << 23) * 0x1p-23f, rng() % range - range / 2);
+      const T mantissa = 1 + static_cast<T>(rng() >> 11) * static_cast<T>(0x1p-53);
+      const T value = std::ldexp(mantissa, static_cast<int>(rng() % range) - range / 2);
       return rng() % 2 == 0 ? value : -value;
     };
     y.push_back(number());
-    x.push_back(i % 2 == 0 ? number() : y.back() * static_cast<float>(rng() % 5000));
-    if (i % 4 == 1) x.back() = std::nextafter(x.back(), i % 8 == 1 ? 0.0f : INFINITY);
+    x.push_back(i % 2 == 0 ? number() : y.back() * static_cast<T>(rng() % 5000));
+    if (i % 4 == 1) x.back() = std::nextafter(x.back(), i % 8 == 1 ? T{0} : T{INFINITY});
   }
   ForEachTarget([&] {
-    const std::vector<float> rest = Binary<float>("(float, float) fmod(0,1):float", x, y);
-    const std::vector<float> modulo = Binary<float>("(float, float) mod(0,1):float", x, y);
-    for (size_t i = 0; i < x.size(); ++i) {
-      const float expected = std::fmod(x[i], y[i]);
-      SCOPED_TRACE(fmt::format("{} and {}", x[i], y[i]));
-      if (std::isnan(expected)) {
-        ASSERT_TRUE(std::isnan(rest[i]) && std::isnan(modulo[i]));
-        continue;
-      }
-      ASSERT_TRUE(rest[i] == expected && std::signbit(rest[i]) == std::signbit(expected));
-      const bool moves = expected != 0 && (expected < 0) != (y[i] < 0);
-      const float moved = moves ? expected + y[i] : expected;
-      ASSERT_TRUE(modulo[i] == moved &&
-                  (moved != 0 || std::signbit(modulo[i]) == std::signbit(y[i])));
-    }
+    ExpectRemainders(type, x, y);
+    for (const T by : special) ExpectRemainders<T>(type, x, {by});
   });
+}
+
+TEST(ElementwiseAccuracy, RemaindersOfFloats) {
+  CheckRemainders<float>("float", 1e-40f, 3e38f, 30);
+  CheckRemainders<double>("double", 1e-310, 1e308, 60);
 }
 
 template <typename T>

@@ -314,6 +314,23 @@ TEST(Elementwise, DivisionAndClampOfEveryType) {
   }
 }
 
+// A line between constant bounds is one operation, unless it has other users; NaN passes.
+TEST(Elementwise, HardSigmoids) {
+  std::mt19937 rng(12);
+  for (const char* text :
+       {"(float; 0.25:float, 0.5:float, 0:float, 1:float) mul(0,1):float add(5,2):float "
+        "max(6,3):float min(7,4):float",
+        "(float; -3:float, 0.5:float, 0:float, inf:float) mul(1,0):float add(2,5):float "
+        "max(6,3):float min(7,4):float",
+        "(float; 0.25:float, 0.5:float, 0:float, 1:float) mul(0,1):float add(5,2):float "
+        "max(6,3):float min(7,4):float sub(8,6):float"}) {
+    for (const int64_t count : {1, 7, 64, 1003}) {
+      const Operand x = RandomOperand(DType::kFloat32, {count}, rng);
+      ForEachTarget([&] { Check(Expression::Parse(text), {count}, {x}); });
+    }
+  }
+}
+
 TEST(Elementwise, RemaindersOfWideNumbers) {
   // Around the bounds within which float64 tells the quotient, and those of the type.
   std::vector<int64_t> numbers = {INT64_MIN, INT64_MIN + 1, INT64_MAX, INT64_MAX - 1};

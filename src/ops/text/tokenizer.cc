@@ -54,14 +54,17 @@ size_t ClassBytes(string_view pattern) {
     return one ? 2 : 0;
   }
   if (pattern[0] != '[') {
-    const bool plain = (pattern[0] & 0x80) == 0 && std::strchr("^$|()*+?{}]", pattern[0]) == nullptr;
+    const bool plain =
+        (pattern[0] & 0x80) == 0 && std::strchr("^$|()*+?{}]", pattern[0]) == nullptr;
     return plain ? 1 : 0;
   }
   size_t at = pattern.size() > 1 && pattern[1] == '^' ? 2 : 1;
   for (const size_t first = at; at < pattern.size(); ++at) {
     if (pattern[at] == '[') return 0;  // [:alpha:]
-    if (pattern[at] == '\\') ++at;
-    else if (pattern[at] == ']' && at > first) return at + 1;
+    if (pattern[at] == '\\')
+      ++at;
+    else if (pattern[at] == ']' && at > first)
+      return at + 1;
   }
   return 0;
 }

@@ -25,7 +25,18 @@ def tokenizer(request: Request) -> list[Case]:
 
     # Classes of characters, which are looked for without matching each time, and others.
     classes = (" ", "[ ,]+", r"\s", r"\.", "[^a-z]", "[^ö]", r"[\s,ß]+", "[]o]", r"[l\]]+", ".")
-    for separator in (*classes, r",? ", "x|,", "l*", r"\b", "^H", "o$", "ö", "[[:alpha:]]+", "[l]o"):
+    for separator in (
+        *classes,
+        r",? ",
+        "x|,",
+        "l*",
+        r"\b",
+        "^H",
+        "o$",
+        "ö",
+        "[[:alpha:]]+",
+        "[l]o",
+    ):
         add(f"separator {separator}", separators=[separator])
     for token in (r"[a-zA-Z]+", "[^ ]+", r"\w+", "[öß]", r"\S", "[^l]+", "o+", ".+", "ß", "o"):
         add(f"tokenexp {token}", tokenexp=token)
