@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
+#include "base/round.h"
 #include "ops/core/reference.h"
 
 namespace sardonyx::core {
@@ -296,36 +298,55 @@ void Interpret(const Expression& expression, std::span<const Tensor> operands, T
     const Tensor& x = operands[0];
     return ConvertElements(x.dtype(), x.raw(), result.dtype(), result.raw(), x.size(), true);
   }
+  using At = std::pair<int64_t, int64_t>;
+  // Of a result that is no larger than a block, dense operands and the result are registers.
+  const int64_t block = std::min(kBlock, result.size());
+  const bool at_once = block == result.size();
+  const auto is_dense = [&](const Tensor& operand) { return operand.dims() == result.dims(); };
   std::vector<Tensor> registers;
+  std::vector<std::optional<Walk>> walks(operands.size());  // of what is neither dense nor single
   for (int i = 0; i < expression.registers(); ++i) {
-    registers.emplace_back(expression.RegisterType(i), std::vector<int64_t>{kBlock});
+    const bool is_operand = static_cast<size_t>(i) < operands.size();
+    const bool is_last = !is_operand && i + 1 == expression.registers();
+    if (at_once && ((is_operand && is_dense(operands[i])) || is_last)) {
+      registers.push_back(is_operand ? operands[i] : result);
+      continue;
+    }
+    Tensor& made =
+        registers.emplace_back(expression.RegisterType(i), std::vector<int64_t>{RoundUp(block, 4)});
+    if (!is_operand || is_dense(operands[i])) continue;
+    if (operands[i].size() == 1) {
+      CopyElements(operands[i], made, block, [](int64_t k) { return At(0, k); });
+    } else {
+      walks[i].emplace(result.dims(), std::vector<Walk::Strides>{BroadcastStrides(
+                                          operands[i].dims(), result.dims())});
+    }
   }
   for (size_t i = 0; i < expression.constants.size(); ++i) {
     Tensor& constant = registers[expression.inputs.size() + i];
-    Tensor value(DType::kFloat64, {kBlock});
-    std::fill_n(value.data<double>(), kBlock, expression.constants[i].value);
-    ConvertElements(DType::kFloat64, value.raw(), constant.dtype(), constant.raw(), kBlock, true);
-  }
-  std::vector<Walk> walks;
-  for (const Tensor& operand : operands) {
-    walks.emplace_back(result.dims(),
-                       std::vector<Walk::Strides>{BroadcastStrides(operand.dims(), result.dims())});
+    const std::vector<double> values(block, expression.constants[i].value);
+    ConvertElements(DType::kFloat64, values.data(), constant.dtype(), constant.raw(), block, true);
   }
   const size_t first = expression.inputs.size() + expression.constants.size();
-  for (int64_t begin = 0; begin < result.size(); begin += kBlock) {
-    const int64_t n = std::min(kBlock, result.size() - begin);
+  for (int64_t begin = 0; begin < result.size(); begin += block) {
+    const int64_t n = std::min(block, result.size() - begin);
     for (size_t i = 0; i < operands.size(); ++i) {
-      CopyElements(operands[i], registers[i], n, [&](int64_t k) {
-        const std::pair<int64_t, int64_t> at(walks[i][0], k);
-        walks[i].Next();
-        return at;
-      });
+      if (walks[i]) {
+        CopyElements(operands[i], registers[i], n, [&](int64_t k) {
+          const At at((*walks[i])[0], k);
+          walks[i]->Next();
+          return at;
+        });
+      } else if (!at_once && is_dense(operands[i])) {
+        CopyElements(operands[i], registers[i], n, [&](int64_t k) { return At(begin + k, k); });
+      }
     }
     for (size_t i = 0; i < expression.code.size(); ++i) {
       Run(expression.code[i], registers, registers[first + i], n);
     }
+    if (at_once && !expression.code.empty()) continue;
     CopyElements(expression.code.empty() ? registers[0] : registers.back(), result, n,
-                 [&](int64_t k) { return std::pair<int64_t, int64_t>(k, begin + k); });
+                 [&](int64_t k) { return At(k, begin + k); });
   }
 }
 
