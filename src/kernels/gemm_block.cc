@@ -74,9 +74,22 @@ struct Rows {
   }
 };
 
+// The k loop of a small tile runs several times interleaved, each with accumulators of its own:
+// alone it would wait for the latency of the additions. And GCC 12 would keep B of a tile of 7 rows
+// and one split on the stack, at half the speed.
+constexpr int SplitsOf(int64_t rows, int vectors) {
+  return rows == 1 ? 4 : rows <= 3 || (rows == 7 && vectors == 2) ? 2 : 1;
+}
+// Tiles of so few rows take as long as their weights to come. Of one long piece, their splits are
+// ranges of K one behind the other: memory gives several streams faster than one (Zen 3: 24 instead
+// of 16 GB/s), and these need no fetching ahead.
+constexpr int64_t kRangedRows = 3;
+
 // How many products are summed in one chain, whole pieces of `rows`, which get their sizes.
 int64_t ChainOf(const GemmBlockArgs& args, Rows* rows) {
-  const int64_t chains = std::max<int64_t>(1, CeilDiv(args.kc, kLongestSum));
+  const int64_t splits = args.rows <= kRangedRows ? SplitsOf(args.rows, 2) : 1;
+  const int64_t longest = kLongestSum * (args.a_pieces > 1 ? 1 : splits);
+  const int64_t chains = std::max<int64_t>(1, CeilDiv(args.kc, longest));
   rows->ld = args.lda;
   rows->k = args.kc;
   if (args.a_pieces > 1) {
@@ -212,6 +225,30 @@ HWY_INLINE void AddProducts(D d, const float* a, int64_t lda, int64_t steps,
   }
 }
 
+// acc += a[kM, steps] * b, every split a range of K.
+template <int kPanel, int kM, int kNV, int kSplit, class D, class V>
+HWY_INLINE void AddRanges(D d, const float* a, int64_t lda, int64_t steps,
+                          const float* HWY_RESTRICT b, V (&acc)[kSplit][kM][kNV]) {
+  const int64_t range = steps / kSplit;
+  const float *at[kSplit][1], *of_b[kSplit];
+#pragma GCC unroll 4
+  for (int s = 0; s < kSplit; ++s) {
+    at[s][0] = a + s * range;
+    of_b[s] = b + s * range * kPanel;
+  }
+  for (int64_t i = 0; i < range; ++i) {
+#pragma GCC unroll 4
+    for (int s = 0; s < kSplit; ++s) {
+      AddStep<false, kPanel>(d, at[s], lda, i, of_b[s], acc[s]);
+      of_b[s] += kPanel;
+    }
+  }
+  for (int64_t i = kSplit * range; i < steps; ++i) {
+    at[0][0] = a + i;
+    AddStep<false, kPanel>(d, at[0], lda, 0, b + i * kPanel, acc[0]);
+  }
+}
+
 // C[kM, kNV vectors] = A * panel of kPanel columns, or as many as the vectors have: in others the
 // last ones are zeros.
 template <int kM, int kNV, int kPanel, int kEvery, Activation::Kind kActivation, class D>
@@ -219,10 +256,7 @@ void Tile(const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t ldc,
           const TileStore& store) {
   constexpr D d;
   constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(d));
-  // The k loop of a small tile runs several times interleaved, each with accumulators of its own:
-  // alone it would wait for the latency of the additions. And GCC 12 would keep B of a tile of 7
-  // rows and one split on the stack, at half the speed.
-  constexpr int kSplit = kM == 1 ? 4 : kM <= 3 || (kM == 7 && kNV == 2) ? 2 : 1;
+  constexpr int kSplit = SplitsOf(kM, kNV);
   hn::Vec<D> acc[kSplit][kM][kNV];
   Clear(d, acc);
   for (int r = 0; r < kM && store.residual != nullptr; ++r) {
@@ -232,7 +266,15 @@ void Tile(const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t ldc,
   }
   Ahead ahead = rows.ahead;
   const float* a = rows.a;
-  for (int64_t left = rows.k, i = 1; left > 0; ++i) {
+  int64_t left = rows.k;
+  if constexpr (kM <= kRangedRows) {
+    // The last panel, which may be narrower, is summed as the others are.
+    if (rows.run >= left && left * kWidth * 4 >= kSplit * kLeastStreamBytes) {
+      AddRanges<kPanel>(d, a, rows.ld, left, b, acc);
+      left = 0;
+    }
+  }
+  for (int64_t i = 1; left > 0; ++i) {
     const int64_t steps = std::min(rows.run, left);
     AddProducts<kPanel, kEvery>(d, a, rows.ld, steps, b, ahead, acc);
     b += steps * kPanel;

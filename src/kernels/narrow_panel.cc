@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "kernels/gemm_block.h"
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -151,43 +152,49 @@ struct Few {
   int64_t ldc;
 };
 
-// kM rows times kNV vectors of columns from j on. Two sums each hide the latency of additions.
+// kM rows times kNV vectors of columns from j on. Several sums each hide the latency of additions:
+// of ranges of K where these are long, for memory gives several streams faster than one.
 template <int kM, int kNV, class D>
 HWY_NOINLINE void MultiplyHalves(D d, const Few& x, int64_t j) {
   using V = hn::Vec<D>;
-  V acc[2][kM][kNV];
-#pragma GCC unroll 2
-  for (int s = 0; s < 2; ++s) {
+  constexpr int kRanges = kM == 1 ? 4 : 2;
+  V acc[kRanges][kM][kNV];
+#pragma GCC unroll 4
+  for (int s = 0; s < kRanges; ++s) {
 #pragma GCC unroll 4
     for (int r = 0; r < kM; ++r) {
 #pragma GCC unroll 2
       for (int v = 0; v < kNV; ++v) acc[s][r][v] = hn::Zero(d);
     }
   }
-  const auto* from = static_cast<const uint16_t*>(x.panel) + j;
-  const auto row = [&](int64_t k, V(&sums)[kM][kNV]) HWY_ATTR {
+  const auto* const from = static_cast<const uint16_t*>(x.panel) + j;
+  const auto row = [&](int64_t k, const uint16_t* weights, V(&sums)[kM][kNV]) HWY_ATTR {
     V values[kNV];
 #pragma GCC unroll 2
-    for (int v = 0; v < kNV; ++v) values[v] = LoadHalves(d, from + v * LanesOf<D>());
+    for (int v = 0; v < kNV; ++v) values[v] = LoadHalves(d, weights + v * LanesOf<D>());
 #pragma GCC unroll 4
     for (int r = 0; r < kM; ++r) {
       const V a = hn::Set(d, x.a[r * x.lda + k]);
 #pragma GCC unroll 2
       for (int v = 0; v < kNV; ++v) sums[r][v] = hn::MulAdd(a, values[v], sums[r][v]);
     }
-    from += x.width;
   };
-  int64_t k = 0;
-  for (; k + 2 <= x.b.k; k += 2) {
-    row(k, acc[0]);
-    row(k + 1, acc[1]);
+  const int64_t range = x.b.k / kRanges, width = x.width;
+  // The last panel, which may be narrower, is summed as the others are.
+  const bool streams = range * 2 * LanesOf<FullTag>() * 2 >= kLeastStreamBytes;
+  const int64_t apart = streams ? range : 1, step = streams ? 1 : kRanges;
+  for (int64_t i = 0, k = 0; i < range; ++i, k += step) {
+#pragma GCC unroll 4
+    for (int s = 0; s < kRanges; ++s) row(k + s * apart, from + (k + s * apart) * width, acc[s]);
   }
-  if (k < x.b.k) row(k, acc[0]);
+  for (int64_t k = kRanges * range; k < x.b.k; ++k) row(k, from + k * width, acc[0]);
 #pragma GCC unroll 4
   for (int r = 0; r < kM; ++r) {
 #pragma GCC unroll 2
     for (int v = 0; v < kNV; ++v) {
-      hn::StoreU(hn::Add(acc[0][r][v], acc[1][r][v]), d, x.c + r * x.ldc + j + v * LanesOf<D>());
+      V sum = hn::Add(acc[0][r][v], acc[1][r][v]);
+      if constexpr (kRanges == 4) sum = hn::Add(sum, hn::Add(acc[2][r][v], acc[3][r][v]));
+      hn::StoreU(sum, d, x.c + r * x.ldc + j + v * LanesOf<D>());
     }
   }
 }

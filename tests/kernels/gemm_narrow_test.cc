@@ -127,6 +127,7 @@ TEST(GemmNarrowTest, Halves) {
       Check({kType, 37, 45, 0}, m);
       Check({kType, 128, 24, 0}, m);
       Check({kType, 700, 70, 0}, m);
+      Check({kType, 1031, 40, 0}, m);
     }
     Check({kType, 1024 - 3, 33, 0}, 200);
     Check({kType, 700, 133, 0}, 290);

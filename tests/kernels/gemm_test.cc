@@ -249,6 +249,14 @@ TEST(Gemm, DeepEnoughForSeveralRanges) {
       {23, 40, 3000, true, false, {1, 2}, false, 0, "(float, float) add(0,1):float tanh(2):float"});
 }
 
+// Their splits are ranges of K, of long sums in several chains.
+TEST(Gemm, FewRowsOfLongSums) {
+  for (const int64_t m : {1, 2, 3}) {
+    for (const int64_t k : {255, 256, 259, 1027, 2500, 4099}) CheckAll({m, 61, k});
+    CheckAll({m, 24, 1100, true, true});
+  }
+}
+
 TEST(Gemm, LargeEnoughForManyTasks) {
   CheckAll({300, 260, 130});
   CheckAll({30, 700, 300});
@@ -284,16 +292,19 @@ TEST(Gemm, Batches) {
 // In one chain of K products each is rounded to the size of the sum before it: the error would
 // grow with the root of K, also beside the sum.
 TEST(Gemm, LongSumsStayExact) {
-  for (const int64_t k : {768, 800, 3000}) {
+  for (const auto& [m, k] :
+       {std::pair{40, 768}, {40, 800}, {40, 3000}, {1, 3000}, {1, 9000}, {2, 3000}, {3, 3000}}) {
     GemmShape s;
-    s.m = 40;
-    s.n = 50;
+    s.m = m;
+    s.n = m < 40 ? 700 : 50;
     s.k = s.lda = k;
     s.ldb = s.ldc = s.n;
     const Floats a = Floats::Random(s.m * k, 1), b = Floats::Random(k * s.n, 2), c(s.m * s.n);
     ForEachTarget([&] {
-      const Floats scratch(static_cast<int64_t>(GemmScratchBytes(s, false, 1) / 4));
-      Gemm(s, a.get(), b.get(), nullptr, c.get(), {}, scratch.get(), OneThread());
+      const Floats packed(static_cast<int64_t>(GemmPackedBytes(k, s.n) / 4));
+      GemmPackB(k, s.n, b.get(), s.n, false, packed.get(), OneThread());
+      const Floats scratch(static_cast<int64_t>(GemmScratchBytes(s, true, 1) / 4));
+      Gemm(s, a.get(), nullptr, packed.get(), c.get(), {}, scratch.get(), OneThread());
       double errors = 0, squares = 0;
       for (int64_t i = 0; i < s.m * s.n; ++i) {
         double sum = 0;
@@ -304,7 +315,7 @@ TEST(Gemm, LongSumsStayExact) {
         errors += (c[i] - sum) * (c[i] - sum);
         squares += sum * sum;
       }
-      EXPECT_LT(std::sqrt(errors / squares), 4e-7) << "of " << k;
+      EXPECT_LT(std::sqrt(errors / squares), 4e-7) << m << " rows, sums of " << k;
     });
   }
 }
@@ -356,18 +367,21 @@ TEST(Gemm, PacksSomeRowsAtATime) {
 TEST(Gemm, EqualColumnsGiveEqualSums) {
   ForEachTarget([] {
     for (const int64_t n : {8, 21, 24, 33, 40, 56, 1000}) {
-      GemmShape s;
-      s.m = 23;
-      s.k = s.lda = 67;
-      s.n = s.ldb = s.ldc = n;
-      const Floats a = Floats::Random(s.m * s.k, 1), column = Floats::Random(s.k, 2), c(s.m * n);
-      const Floats b(s.k * n), packed(static_cast<int64_t>(GemmPackedBytes(s.k, n) / 4));
-      for (int64_t k = 0; k < s.k; ++k) std::fill_n(b.get() + k * n, n, column[k]);
-      GemmPackB(s.k, n, b.get(), n, false, packed.get(), OneThread());
-      const Floats scratch(static_cast<int64_t>(GemmScratchBytes(s, true, 1) / 4));
-      Gemm(s, a.get(), nullptr, packed.get(), c.get(), {}, scratch.get(), OneThread());
-      for (int64_t i = 0; i < s.m * n; ++i) {
-        ASSERT_EQ(c[i], c[i / n * n]) << n << " columns, row " << i / n;
+      for (const auto& [m, k] :
+           {std::pair{23, 67}, {1, 67}, {1, 300}, {1, 600}, {2, 200}, {3, 300}}) {
+        GemmShape s;
+        s.m = m;
+        s.k = s.lda = k;
+        s.n = s.ldb = s.ldc = n;
+        const Floats a = Floats::Random(s.m * s.k, 1), column = Floats::Random(s.k, 2), c(s.m * n);
+        const Floats b(s.k * n), packed(static_cast<int64_t>(GemmPackedBytes(s.k, n) / 4));
+        for (int64_t i = 0; i < s.k; ++i) std::fill_n(b.get() + i * n, n, column[i]);
+        GemmPackB(s.k, n, b.get(), n, false, packed.get(), OneThread());
+        const Floats scratch(static_cast<int64_t>(GemmScratchBytes(s, true, 1) / 4));
+        Gemm(s, a.get(), nullptr, packed.get(), c.get(), {}, scratch.get(), OneThread());
+        for (int64_t i = 0; i < s.m * n; ++i) {
+          ASSERT_EQ(c[i], c[i / n * n]) << n << " columns of " << k << ", row " << i / n;
+        }
       }
     }
   });

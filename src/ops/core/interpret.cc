@@ -318,8 +318,8 @@ void Interpret(const Expression& expression, std::span<const Tensor> operands, T
     if (operands[i].size() == 1) {
       CopyElements(operands[i], made, block, [](int64_t k) { return At(0, k); });
     } else {
-      walks[i].emplace(result.dims(), std::vector<Walk::Strides>{BroadcastStrides(
-                                          operands[i].dims(), result.dims())});
+      walks[i].emplace(result.dims(), std::vector<Walk::Strides>{
+                                          BroadcastStrides(operands[i].dims(), result.dims())});
     }
   }
   for (size_t i = 0; i < expression.constants.size(); ++i) {
