@@ -113,8 +113,7 @@ void Tile(const Rows& rows, const float* HWY_RESTRICT b, float* c, int64_t ldc,
   const float* a = rows.a;
   int64_t left = rows.k;
   if constexpr (kM <= kRangedRows) {
-    // The last panel, which may be narrower, is summed as the others are.
-    if (rows.run >= left && left * kWidth * 4 >= kSplit * kLeastStreamBytes) {
+    if (rows.run >= left && ReadsRanges(left, kSplit, kWidth * 4)) {
       AddRanges<kPanel>(d, a, rows.ld, left, b, acc);
       left = 0;
     }

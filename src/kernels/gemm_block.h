@@ -20,9 +20,13 @@ namespace sardonyx {
 inline constexpr int64_t kPanelGranule = 8;
 inline constexpr int64_t kLeastRows = 8;
 
-// Streams of weights that are read at once have so much each, or processors are slow to see them
-// (Zen 3: of 1 KiB they take 1.4 of the time of one, of 4 KiB 0.75).
-inline constexpr int64_t kLeastStreamBytes = 4096;
+// Whether so many ranges of K are read at once, as streams, where a row of a panel has row_bytes:
+// processors are slow to see short ones (Zen 3: of 1 KiB they take 1.4 of the time of one stream,
+// of 4 KiB 0.75). The row is a full panel's, for the last one, which may be narrower, is summed as
+// the others are.
+inline bool ReadsRanges(int64_t k, int ranges, int64_t row_bytes) {
+  return k / ranges * row_bytes >= 4096;
+}
 
 // Columns of a full panel for the target that runs: 32, 16 or 8.
 int64_t GemmPanelWidth();

@@ -1,5 +1,5 @@
-// What the register tiles of kernels/gemm_block multiply and add up, before it is stored. Included
-// once a target, after hwy/highway.h.
+// What register tiles, those of kernels/gemm_block above all, multiply and add up before it is
+// stored. Included once a target, after hwy/highway.h.
 
 #if defined(SARDONYX_GEMM_PRODUCTS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef SARDONYX_GEMM_PRODUCTS_INL_H_

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "kernels/gemm_block.h"
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -10,6 +9,7 @@
 #include "hwy/foreach_target.h"  // before highway.h
 
 #include "hwy/highway.h"
+#include "kernels/gemm_products-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx {
@@ -159,14 +159,7 @@ HWY_NOINLINE void MultiplyHalves(D d, const Few& x, int64_t j) {
   using V = hn::Vec<D>;
   constexpr int kRanges = kM == 1 ? 4 : 2;
   V acc[kRanges][kM][kNV];
-#pragma GCC unroll 4
-  for (int s = 0; s < kRanges; ++s) {
-#pragma GCC unroll 4
-    for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 2
-      for (int v = 0; v < kNV; ++v) acc[s][r][v] = hn::Zero(d);
-    }
-  }
+  Clear(d, acc);
   const auto* const from = static_cast<const uint16_t*>(x.panel) + j;
   const auto row = [&](int64_t k, const uint16_t* weights, V(&sums)[kM][kNV]) HWY_ATTR {
     V values[kNV];
@@ -180,21 +173,19 @@ HWY_NOINLINE void MultiplyHalves(D d, const Few& x, int64_t j) {
     }
   };
   const int64_t range = x.b.k / kRanges, width = x.width;
-  // The last panel, which may be narrower, is summed as the others are.
-  const bool streams = range * 2 * LanesOf<FullTag>() * 2 >= kLeastStreamBytes;
+  const bool streams = ReadsRanges(x.b.k, kRanges, 2 * LanesOf<FullTag>() * 2);
   const int64_t apart = streams ? range : 1, step = streams ? 1 : kRanges;
   for (int64_t i = 0, k = 0; i < range; ++i, k += step) {
 #pragma GCC unroll 4
     for (int s = 0; s < kRanges; ++s) row(k + s * apart, from + (k + s * apart) * width, acc[s]);
   }
   for (int64_t k = kRanges * range; k < x.b.k; ++k) row(k, from + k * width, acc[0]);
+  JoinSplits(acc);
 #pragma GCC unroll 4
   for (int r = 0; r < kM; ++r) {
 #pragma GCC unroll 2
     for (int v = 0; v < kNV; ++v) {
-      V sum = hn::Add(acc[0][r][v], acc[1][r][v]);
-      if constexpr (kRanges == 4) sum = hn::Add(sum, hn::Add(acc[2][r][v], acc[3][r][v]));
-      hn::StoreU(sum, d, x.c + r * x.ldc + j + v * LanesOf<D>());
+      hn::StoreU(acc[0][r][v], d, x.c + r * x.ldc + j + v * LanesOf<D>());
     }
   }
 }
@@ -232,14 +223,7 @@ HWY_NOINLINE void MultiplyBlocks(D d, const Few& x, int64_t j) {
   for (int64_t i = 0; i < blocks; ++i) {
     const PanelBlock block = BlockAt(x.panel, i, x.width, words);
     V sums[2][kM][kNV];
-#pragma GCC unroll 2
-    for (int s = 0; s < 2; ++s) {
-#pragma GCC unroll 4
-      for (int r = 0; r < kM; ++r) {
-#pragma GCC unroll 2
-        for (int v = 0; v < kNV; ++v) sums[s][r][v] = hn::Zero(d);
-      }
-    }
+    Clear(d, sums);
     for (int64_t w = 0; w < words; ++w, a += kRows) {
       hn::VFromD<hn::RebindToUnsigned<D>> word[kNV];
 #pragma GCC unroll 2

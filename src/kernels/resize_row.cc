@@ -245,8 +245,12 @@ HWY_INLINE void SpreadPixels(const ResizeTable& table, const T* in, T* out, int6
   };
   int64_t o = 0;
   if (table.out >= lanes && lanes >= 4) {
+    if (table.repeat == 1) return RepeatPixels<0>(table, in, out, rows);
     if (table.repeat == 2) return RepeatPixels<1>(table, in, out, rows);
     if (table.repeat == 4) return RepeatPixels<2>(table, in, out, rows);
+    if constexpr (hn::MaxLanes(d) >= 8) {
+      if (table.repeat == 8) return RepeatPixels<3>(table, in, out, rows);
+    }
   }
   for (; o + lanes <= table.out; o += lanes) {
     // The last of them read the end of the row.

@@ -153,15 +153,12 @@ TileFn Find(TileOpcode op, unsigned uniform) {
            : uniform == 6 ? Map3<FmaOf, 6>
                           : nullptr;
   }
-  const bool only = uniform == 2;
-  if (op == TileOpcode::kFMod && (uniform == 0 || only)) {
-    return only ? Map2<FModOf, true> : Map2<FModOf, false>;
-  }
-  if (op == TileOpcode::kMod && (uniform == 0 || only)) {
-    return only ? Map2<ModOf, true> : Map2<ModOf, false>;
-  }
+  if (uniform == 2 && op == TileOpcode::kFMod) return Map2<FModOf, true>;
+  if (uniform == 2 && op == TileOpcode::kMod) return Map2<ModOf, true>;
   if (uniform != 0) return nullptr;
   switch (op) {
+    case TileOpcode::kFMod: return Map2<FModOf, false>;
+    case TileOpcode::kMod: return Map2<ModOf, false>;
     case TileOpcode::kExp: return Map<ExpOf>;
     case TileOpcode::kLog: return Map<LogOf>;
     case TileOpcode::kSqrt: return Map<SqrtOf>;

@@ -155,15 +155,7 @@ SARDONYX_FUNCTOR2(RealDiv, x / y)
 // Without branches: | of both comparisons.
 SARDONYX_FUNCTOR2(RealMin, ((x != x) | (x < y)) ? x : y)
 SARDONYX_FUNCTOR2(RealMax, ((x != x) | (x > y)) ? x : y)
-SARDONYX_FUNCTOR2(RealFMod, std::fmod(x, y))
 SARDONYX_FUNCTOR2(RealPow, std::pow(x, y))
-struct RealModOf {
-  static double Do(double x, double y) {
-    const double r = std::fmod(x, y);
-    if (r == 0) return std::copysign(r, y);
-    return (r < 0) != (y < 0) ? r + y : r;
-  }
-};
 SARDONYX_FUNCTOR1(RealAbs, std::fabs(x))
 SARDONYX_FUNCTOR1(RealNeg, -x)
 SARDONYX_FUNCTOR1(RealSign, x > 0 ? T{1} : x < 0 ? T{-1} : x)
@@ -469,8 +461,6 @@ TileFn FindDouble(TileOpcode op, unsigned uniform) {
     case kMin: return Commuting<RealMinOf, double>(uniform);
     case kClamp: return Clamps<RealMaxOf, RealMinOf, double>(uniform);
     case kMax: return Commuting<RealMaxOf, double>(uniform);
-    case kMod: return Tiles<RealModOf, double>(uniform);
-    case kFMod: return Tiles<RealFModOf, double>(uniform);
     case kPow: return Tiles<RealPowOf, double>(uniform);
     default: return FindCommon<double>(op, uniform);
   }

@@ -234,12 +234,13 @@ TEST(ElementwiseAccuracy, ActivationsInAllSpellings) {
   });
 }
 
-// x[i] fn y[i] of any type; of the only y, if it is one.
+// x[i] fn y[i] of any type; of the only x or y, if it is one.
 template <typename T>
 std::vector<T> Binary(const std::string& text, const std::vector<T>& x, const std::vector<T>& y) {
-  const std::vector<int64_t> dims = {static_cast<int64_t>(x.size())};
-  const int64_t strides[] = {1, y.size() == 1 ? 0 : 1};
-  std::vector<T> out(x.size());
+  const size_t size = std::max(x.size(), y.size());
+  const std::vector<int64_t> dims = {static_cast<int64_t>(size)};
+  const int64_t strides[] = {x.size() == 1 ? 0 : 1, y.size() == 1 ? 0 : 1};
+  std::vector<T> out(size);
   const void* in[] = {x.data(), y.data()};
   RunElementwise(PrepareElementwise(Expression::Parse(text), dims, strides), in, out.data(),
                  Parallel{});
@@ -253,9 +254,10 @@ void ExpectRemainders(const std::string& type, const std::vector<T>& x, const st
     return Binary<T>(fmt::format("({0}, {0}) {1}(0,1):{0}", type, fn), x, y);
   };
   const std::vector<T> rest = run("fmod"), modulo = run("mod");
-  for (size_t i = 0; i < x.size(); ++i) {
-    const T by = y[y.size() == 1 ? 0 : i], expected = std::fmod(x[i], by);
-    SCOPED_TRACE(fmt::format("{} and {}", x[i], by));
+  for (size_t i = 0; i < rest.size(); ++i) {
+    const T of = x[x.size() == 1 ? 0 : i], by = y[y.size() == 1 ? 0 : i];
+    const T expected = std::fmod(of, by);
+    SCOPED_TRACE(fmt::format("{} and {}", of, by));
     if (std::isnan(expected)) {
       ASSERT_TRUE(std::isnan(rest[i]) && std::isnan(modulo[i]));
       continue;
@@ -289,7 +291,10 @@ void CheckRemainders(const std::string& type, T least, T most, int exponents) {
   }
   ForEachTarget([&] {
     ExpectRemainders(type, x, y);
-    for (const T by : special) ExpectRemainders<T>(type, x, {by});
+    for (const T single : special) {
+      ExpectRemainders<T>(type, x, {single});
+      ExpectRemainders<T>(type, {single}, y);
+    }
   });
 }
 

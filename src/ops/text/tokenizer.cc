@@ -47,24 +47,20 @@ bool HasCharacters(string_view text, size_t count) {
 
 // How many bytes of a pattern are one character or class of characters; 0: it begins otherwise.
 size_t ClassBytes(string_view pattern) {
-  if (pattern.empty()) return 0;
+  constexpr string_view kClasses = "sSdDwW", kOperators = "^$|()*+?{}]";
+  if (pattern.empty() || (pattern[0] & 0x80) != 0) return 0;
   if (pattern[0] == '\\') {
-    const bool one = pattern.size() > 1 && (std::strchr("sSdDwW", pattern[1]) != nullptr ||
-                                            std::ispunct(static_cast<unsigned char>(pattern[1])));
-    return one ? 2 : 0;
+    if (pattern.size() == 1) return 0;
+    const char escaped = pattern[1];
+    const bool is_sign = std::ispunct(static_cast<unsigned char>(escaped)) != 0;
+    return is_sign || kClasses.find(escaped) != kNone ? 2 : 0;
   }
-  if (pattern[0] != '[') {
-    const bool plain =
-        (pattern[0] & 0x80) == 0 && std::strchr("^$|()*+?{}]", pattern[0]) == nullptr;
-    return plain ? 1 : 0;
-  }
+  if (pattern[0] != '[') return kOperators.find(pattern[0]) == kNone ? 1 : 0;
   size_t at = pattern.size() > 1 && pattern[1] == '^' ? 2 : 1;
   for (const size_t first = at; at < pattern.size(); ++at) {
     if (pattern[at] == '[') return 0;  // [:alpha:]
-    if (pattern[at] == '\\')
-      ++at;
-    else if (pattern[at] == ']' && at > first)
-      return at + 1;
+    if (pattern[at] == ']' && at > first) return at + 1;
+    if (pattern[at] == '\\') ++at;
   }
   return 0;
 }
