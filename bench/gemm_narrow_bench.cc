@@ -37,6 +37,10 @@ void BM_GemmNarrow(benchmark::State& state) {
 void Shapes(benchmark::internal::Benchmark* bench) {
   bench->ArgNames({"m", "n", "k", "bits", "block", "rounded", "threads"})->UseRealTime();
   for (const int threads : {1, 2}) {
+    for (const int rows : {8, 16, 32, 64}) {
+      bench->Args({rows, 1024, 512, 8, 128, 0, threads});
+      bench->Args({rows, 1024, 512, 4, 32, 0, threads});
+    }
     for (const int rows : {1, 4, 16, 128, 512}) {
       bench->Args({rows, 4096, 4096, 16, 0, 0, threads});
       bench->Args({rows, 768, 3072, 16, 0, 0, threads});

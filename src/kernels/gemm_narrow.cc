@@ -33,6 +33,13 @@ int64_t RowsAtOnce(const NarrowMatrix& b, int64_t m) {
   return std::min(m, std::max(kLeast, kCodeBytes / PaddedRows(b) / kLeast * kLeast));
 }
 
+// How much of K is widened at a time for m rows: a panel that stays in the first-level cache, or
+// more than that where many rows pass it and each would add to C more often.
+int64_t WidenedDepth(int64_t m) {
+  const int64_t bytes = m <= 2 * GemmTileRows() ? 16 << 10 : 32 << 10;
+  return bytes / (4 * GemmPanelWidth());
+}
+
 // How a product is cut; depends on shape and SIMD target, never on threads, but for the parts of
 // one by tiles, in any of which a row is summed alike.
 struct Cut {
@@ -67,7 +74,7 @@ Cut CutNarrow(const NarrowMatrix& b, int64_t m, int64_t lda, int threads) {
     return cut;
   }
   cut.tiles = GemmAmxPays(m, b.n, b.k);
-  cut.kc = cut.tiles ? GemmAmxDepth(m, b.k) : GemmDepth(b.k);
+  cut.kc = cut.tiles ? GemmAmxDepth(m, b.k) : std::min(GemmDepth(b.k), WidenedDepth(m));
   if (b.block != 0) cut.kc = RoundUp(cut.kc, b.block);
   if (cut.tiles) {
     // Blocks of rows, for each of which a panel is widened; each part splits the rows of its block.
@@ -181,6 +188,21 @@ void RunFew(const Context& x, int64_t part, const float* rows, float* tile) {
   x.epilogue.Apply(x.c + begin, x.ldc, 0, x.m, begin, end - begin);
 }
 
+// Fetches what is widened after a panel's range of `kc` from k0 on: the same range of the panel
+// at n, or of panel `begin` the range behind. It comes from memory while this one is multiplied.
+void FetchNext(const Context& x, int64_t begin, int64_t n, int64_t end, int64_t k0, int64_t kc) {
+  const NarrowMatrix& b = x.b;
+  if (n >= end) {
+    n = begin;
+    k0 += kc;
+  }
+  if (k0 >= b.k) return;
+  const int64_t width = WidthAt(b, n);
+  const std::byte* next = x.packed + PanelOffset(b, n) + PanelBytes(b, k0, width);
+  const int64_t bytes = PanelBytes(b, std::min(x.cut.kc, b.k - k0), width);
+  for (int64_t i = 0; i < bytes; i += 64) __builtin_prefetch(next + i, 0, 2);
+}
+
 void RunBlock(const Context& x, int64_t row_part, int64_t part, const float* a, int64_t lda,
               float* slot) {
   const NarrowMatrix& b = x.b;
@@ -204,6 +226,7 @@ void RunBlock(const Context& x, int64_t row_part, int64_t part, const float* a, 
     args.a = a + row * lda + k0;
     for (int64_t n = begin; n < end; n += panel) {
       WidenPanel(b, x.packed + PanelOffset(b, n), WidthAt(b, n), k0, args.kc, slot);
+      if (!cut.tiles) FetchNext(x, begin, n + panel, end, k0, args.kc);
       args.n_total = args.n1 = std::min(panel, b.n - n);
       args.c = x.c + row * x.ldc + n;
       const TileEpilogue tile = x.epilogue.Tile(row, n);
