@@ -83,6 +83,11 @@ HWY_NOINLINE void Tile(int64_t kc, const T* a, int64_t a_row, int64_t a_column,
   V acc[kM][2];
 #pragma GCC unroll 12
   for (int r = 0; r < kM; ++r) acc[r][0] = acc[r][1] = hn::Zero(d);
+  // What is stored at the end comes meanwhile.
+  for (int r = 0; r < kM; ++r) {
+    __builtin_prefetch(c + r * ldc, 1);
+    __builtin_prefetch(c + r * ldc + columns - 1, 1);
+  }
   for (int64_t k = 0; k < kc; ++k, a += a_column, b += b_row) {
     const V b0 = hn::LoadU(d, b), b1 = hn::LoadU(d, b + kL);
 #pragma GCC unroll 12

@@ -103,6 +103,22 @@ HWY_INLINE void TruncateVector(D d, const From* HWY_RESTRICT in, To* HWY_RESTRIC
   }
 }
 
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+// Integers of 8 or 16 bits by whole vectors: what lies below becomes INT32_MIN, and then the type's
+// end as it is packed. Of two operands one of which is NaN the minimum is the second.
+template <typename To>
+HWY_INLINE auto TruncatedBelow(const float* HWY_RESTRICT in) {
+  const __m512 x = _mm512_loadu_ps(in);
+  const __m512 bounded = _mm512_min_ps(_mm512_set1_ps(std::numeric_limits<To>::max()), x);
+  const __mmask16 numbers = _mm512_cmp_ps_mask(x, x, _CMP_ORD_Q);
+  return hn::Vec<hn::ScalableTag<int32_t>>{_mm512_maskz_cvttps_epi32(numbers, bounded)};
+}
+template <typename To>
+HWY_INLINE int64_t TruncateBlocks(const float* HWY_RESTRICT in, To* HWY_RESTRICT out,
+                                  int64_t count) {
+  return StoreCodes(out, count, [in](int64_t i) { return TruncatedBelow<To>(in + i); });
+}
+#endif
 #if HWY_TARGET == HWY_AVX2
 // Integers of 8 or 16 bits, and of 32 from float64, by whole vectors: what lies below becomes
 // INT32_MIN, as does NaN, and then the type's end as it is packed. Of two operands one of which is
@@ -165,7 +181,9 @@ void Truncate(const TileArgs& args) {
   const From* in = static_cast<const From*>(args.in[0]);
   To* out = static_cast<To*>(args.out);
   int64_t i = 0;
-#if HWY_TARGET == HWY_AVX2
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  if constexpr (sizeof(To) <= 2 && std::is_same_v<From, float>) i = TruncateBlocks(in, out, count);
+#elif HWY_TARGET == HWY_AVX2
   constexpr bool kIntsOfDoubles = std::is_same_v<From, double> && std::is_same_v<To, int32_t>;
   if constexpr (sizeof(To) <= 2 || kIntsOfDoubles) i = TruncateBlocks(in, out, count);
 #endif
