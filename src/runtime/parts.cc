@@ -266,6 +266,7 @@ class PartPlacer {
       move(id);
       from = roots_[whole];
     }
+    views_.emplace_back(roots_[whole], root);  // a part, so the whole's rows no longer move apart
   }
 
   int64_t BytesOf(int id) const { return plan_.values[id].bytes(); }
@@ -277,7 +278,7 @@ class PartPlacer {
   std::vector<Step*> writers_;               // by id; of values that steps write
   std::vector<std::vector<Step*>> readers_;  // by id, once each
   std::vector<bool> stays_;                  // by root: an output of the plan lies there
-  std::vector<std::pair<int, int>> views_;   // root and value
+  std::vector<std::pair<int, int>> views_;   // root and value, all of it or a part
   std::vector<const Step*> done_;
 };
 

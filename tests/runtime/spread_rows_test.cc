@@ -67,6 +67,30 @@ output y
         {384});
 }
 
+// Parts are read where they lie in the whole, whose rows so stay where they are.
+TEST(SpreadRows, NotOfWhatIsCutInPlace) {
+  const std::shared_ptr<Graph> graph = Parse(R"(graph g
+input x: float[2,h,9,8]
+const w: float[256,8,1,1] = random
+const n: int64[2] = {128, 128}
+const d: float[128,1,3,3] = random
+const v: float[4,128,1,1] = random
+a = conv(x, w)
+b, c = split(a, n) {axis=3}
+e = conv(b, d) {group=128, pads=[1, 1, 1, 1]}
+y = conv(e, v)
+z = conv(c, v)
+output y
+output z
+)");
+  const auto program = MakeProgram(graph, 1, 1);
+  const std::vector<Datum> inputs = RandomInputs(*graph, 1);
+  ExpectRuns(*program, inputs);
+  for (const PlannedValue& value : program->PlanFor(DimsOf(inputs))->values) {
+    EXPECT_EQ(value.row_stride, value.dims.back() == 128 && value.row_stride > 0 ? 256 : 0);
+  }
+}
+
 constexpr char kResiduals[] = R"(graph g
 input x: float[1,h,9,8]
 const w: float[1024,8,1,1] = random
