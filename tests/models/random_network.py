@@ -22,6 +22,8 @@ MOST_ELEMENTS = 200_000
 MOST_PRODUCTS = 30_000_000
 CHANNELS = (1, 2, 3, 4, 5, 7, 8, 12, 16, 17, 24, 31, 32, 40, 64, 96, 130)
 SIZES = (1, 2, 3, 5, 7, 8, 10, 14, 16, 20, 28, 33, 40)
+WIDE_CHANNELS = (48, 64, 96, 128, 160, 192, 256, 384, 512, 1024)
+WIDE_SIZES = (1, 2, 3, 4, 7, 9, 14)
 ACTIVATIONS = (
     "Relu",
     "Clip",
@@ -63,13 +65,18 @@ class RandomNetwork:
         What is drawn.
     tiny
         Tensors of few elements, often of one.
+    wide
+        Many channels and few pixels: rows that lie a page apart, parts of whole vectors.
     quantized
         Products take rounded values and weights, as QuantizeLinear and DequantizeLinear spell it.
     """
 
-    def __init__(self, seed: int, *, tiny: bool = False, quantized: bool = False):
+    def __init__(
+        self, seed: int, *, tiny: bool = False, wide: bool = False, quantized: bool = False
+    ):
         self.random = np.random.default_rng(seed)
         self.tiny = tiny
+        self.wide = wide
         self.quantized = quantized
         self.opset = self.pick([17, 20])
         self.nodes: list[onnx.NodeProto] = []
@@ -90,6 +97,10 @@ class RandomNetwork:
 
     def chance(self, probability: float) -> bool:
         return bool(self.random.random() < probability)
+
+    @property
+    def channels(self) -> tuple[int, ...]:
+        return WIDE_CHANNELS if self.wide else CHANNELS
 
     # Building
 
@@ -144,8 +155,8 @@ class RandomNetwork:
         if self.values and self.chance(0.5):
             shape = self.values[0][1]
         else:
-            sizes = (1, 1, 2, 3, 4) if self.tiny else SIZES
-            channels = (1, 1, 2, 3, 8) if self.tiny else CHANNELS
+            sizes = (1, 1, 2, 3, 4) if self.tiny else WIDE_SIZES if self.wide else SIZES
+            channels = (1, 1, 2, 3, 8) if self.tiny else self.channels
             rank = self.pick([2, 3, 4, 4, 4, 4, 5])
             shape = (self.pick([1, 1, 2, 3]), self.pick(channels))
             shape += tuple(self.pick(sizes[:4] if rank == 5 else sizes) for _ in range(rank - 2))
@@ -156,7 +167,8 @@ class RandomNetwork:
         for _ in range(10):  # not every layer fits every value
             nodes, values, constants = len(self.nodes), len(self.values), dict(self.constants)
             age = min(int(self.random.integers(len(self.values))) for _ in range(3))
-            made = self.pick(LAYERS)(self, *self.values[-1 - age])
+            layers = [*LAYERS, *[cross_stage] * 8] if self.wide else LAYERS
+            made = self.pick(layers)(self, *self.values[-1 - age])
             if made is not None and len(made[1]) <= 5 and 0 < math.prod(made[1]) <= MOST_ELEMENTS:
                 self.values.append(made)
                 return
@@ -204,7 +216,7 @@ def convolution(net: RandomNetwork, x: str, shape: Shape) -> Value | None:
     rank = len(sizes)
     divisors = [g for g in range(1, channels + 1) if channels % g == 0]
     groups = net.pick([1, 1, channels, net.pick(divisors)])
-    out = groups * net.pick([1, 1, 2, 3]) if groups > 1 else net.pick(CHANNELS)
+    out = groups * net.pick([1, 1, 2, 3]) if groups > 1 else net.pick(net.channels)
     kernel = [net.pick([1, 1, 2, 3, 3, 3, 4, 5, 7])] * rank
     if net.chance(0.2):
         kernel = [net.pick([1, 2, 3, 5]) for _ in sizes]
@@ -237,7 +249,7 @@ def transposed_convolution(net: RandomNetwork, x: str, shape: Shape) -> Value | 
     batch, channels, *sizes = shape
     rank = len(sizes)
     groups = net.pick([1, 1, channels])
-    each = net.pick([1, 2]) if groups > 1 else net.pick(CHANNELS[:12])
+    each = net.pick([1, 2]) if groups > 1 else net.pick(net.channels[:12])
     kernel, strides = [net.pick([1, 2, 3, 4])] * rank, [net.pick([1, 2, 2, 3])] * rank
     pads = [int(net.random.integers(kernel[0] // 2 + 1))] * (2 * rank)
     more = [int(net.random.integers(strides[0])) if net.chance(0.3) else 0] * rank
@@ -395,6 +407,8 @@ def part(net: RandomNetwork, x: str, shape: Shape) -> Value | None:
     match net.pick(["Split", "Slice", "Gather"]):
         case "Split" if size > 1:
             cut = int(net.random.integers(1, size))
+            if net.wide and size % 2 == 0 and net.chance(0.7):
+                cut = size // 2
             one, two = net.op("Split", x, net.integers(cut, size - cut), outputs=2, axis=axis)
             net.values.append((two, resized(size - cut)))
             return one, resized(cut)
@@ -409,6 +423,25 @@ def part(net: RandomNetwork, x: str, shape: Shape) -> Value | None:
             indices = net.random.integers(-size, size, int(net.random.integers(1, 6)))
             return net.op("Gather", x, net.integers(*indices), axis=axis), resized(len(indices))
     return None
+
+
+def cross_stage(net: RandomNetwork, x: str, shape: Shape) -> Value | None:
+    """Half of a convolution's channels go through another one, as in ShuffleNet or YOLO."""
+    whole = convolution(net, x, shape)
+    if whole is None or whole[1][1] % 2:
+        return None
+    batch, channels, *sizes = whole[1]
+    half = channels // 2
+    halves = net.op("Split", whole[0], net.integers(half, half), outputs=2, axis=1)
+    part = net.pick([0, 1])
+    made = convolution(net, halves[part], (batch, half, *sizes))
+    if made is None:
+        return None
+    if made[1][2:] != tuple(sizes) or net.chance(0.3):
+        net.values.append((halves[1 - part], (batch, half, *sizes)))
+        return made
+    joined = [made[0], halves[1 - part]][:: net.pick([1, -1])]
+    return net.op("Concat", *joined, axis=1), (batch, made[1][1] + half, *sizes)
 
 
 @layer(1)
@@ -487,7 +520,7 @@ def softmax(net: RandomNetwork, x: str, shape: Shape) -> Value:
 
 @layer(2)
 def product(net: RandomNetwork, x: str, shape: Shape) -> Value | None:
-    columns, depth = net.pick([*CHANNELS, 257]), shape[-1]
+    columns, depth = net.pick([*net.channels, 257]), shape[-1]
     if len(shape) < 2 or math.prod(shape) * columns > MOST_PRODUCTS:
         return None
     if len(shape) == 2 and net.chance(0.5):
