@@ -188,7 +188,7 @@ void RunLines(const Work& work, int64_t begin, int64_t end, int64_t w0, int64_t 
   args.is_all = cut.n <= GemmPanelWidth();
   GemmBlockArgs inner = args;
   inner.lda = s.stride[2] * (s.x_planes ? 1 : s.cin);
-  inner.a_step = (s.dilation[2] > 1 ? s.dilation[2] : s.dilation[1] * s.in[2]) * s.cin;
+  inner.a_step = (PiecesOfLine(s) > 1 ? s.dilation[2] : s.dilation[1] * s.in[2]) * s.cin;
   inner.a_starts = work.starts;
   inner.c = work.y;
   inner.ldc = s.y_stride;

@@ -176,6 +176,16 @@ TEST(Conv, OddKernels) {
   CheckConv(Shape(1, 4, 4, {{2, 5, 1, 1, 4, 4}, {2, 5, 1, 1, 4, 4}}));
 }
 
+// An axis of one tap may say any dilation.
+TEST(Conv, DilationOfOneTap) {
+  CheckConv(Shape(2, 24, 10, {{8, 3, 1, 2, 2, 2}, {33, 1, 1, 2, 0, 0}}));
+  CheckConv(Shape(1, 24, 20, {{9, 5, 2, 1, 2, 2}, {41, 1, 2, 3, 0, 0}}));
+  CheckConv(Shape(1, 24, 20, {{9, 1, 1, 3, 0, 0}, {21, 3, 1, 2, 2, 2}}));
+  CheckConv(Shape(1, 16, 16, {{9, 3, 1, 2, 2, 2}, {21, 1, 1, 2, 0, 0}}, 16));
+  CheckConv(Shape(1, 32, 32, {{9, 3, 1, 2, 2, 2}, {21, 1, 1, 2, 0, 0}}, 4));
+  CheckConv(Shape(1, 20, 33, {{30, 1, 1, 2, 0, 0}}));
+}
+
 TEST(Conv, OneAndThreeDimensions) {
   CheckConv(Shape(2, 10, 12, {{50, 5, 2, 1, 2, 2}}));
   CheckConv(Shape(1, 7, 9, {{20, 3, 1, 4, 4, 4}}));

@@ -44,7 +44,8 @@ std::string ConvShapeOf(const BindRequest& request, bool transposed, ConvShape* 
     shape->out[to] = y.dims[y_first + i];
     shape->kernel[to] = w.dims[2 + i];
     shape->stride[to] = number(strides, i, 1);
-    shape->dilation[to] = number(dilations, i, 1);
+    // Of one tap it means nothing, but of others it keeps kernels from reading in place.
+    shape->dilation[to] = shape->kernel[to] > 1 ? number(dilations, i, 1) : 1;
     shape->pad_begin[to] = number(pads, i, 0);
   }
   shape->x_stride = shape->x_planes ? shape->cin : x.RowStride();
