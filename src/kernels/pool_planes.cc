@@ -573,12 +573,12 @@ void PoolPlanes(const PoolShape& shape, PlanePool kind, DType type, const void* 
            shape.pad_begin[axis] + shape.in[axis] <= PoolReach(shape, axis);
   };
   const bool is_short = std::max(shape.kernel[1], shape.kernel[2]) <= kOneChain;
-  const bool is_small = (kind == PlanePool::kMax || is_short) && shape.in[0] * shape.out[0] == 1 &&
-                        fits(1) && fits(2) &&
+  // Beside a plane alone windows may still reach into padding, and count it.
+  const bool is_flat = shape.in[0] * shape.out[0] * shape.kernel[0] == 1 && shape.pad_begin[0] == 0;
+  const bool is_small = (kind == PlanePool::kMax || is_short) && is_flat && fits(1) && fits(2) &&
                         PoolReach(shape, 1) * PoolReach(shape, 2) <= kPoolColumns;
   const bool is_columns = shape.kernel[2] == 1 && shape.stride[2] == 1 && shape.pad_begin[2] == 0 &&
-                          shape.out[2] == shape.in[2] && shape.kernel[1] <= 3 &&
-                          shape.in[0] * shape.out[0] * shape.kernel[0] == 1;
+                          shape.out[2] == shape.in[2] && shape.kernel[1] <= 3 && is_flat;
   const PlaneForm form = is_small     ? PlaneForm::kSmall
                          : is_columns ? PlaneForm::kColumns
                                       : PlaneForm::kAny;

@@ -314,6 +314,27 @@ TEST(PoolPlanes, AgreesWithChannelsLast) {
                     .stride = {1, 1, 160},
                     .pad_begin = {0, 0, 30},
                     .pad_end = {0, 0, 60}});
+  // One plane: windows that reach into the padding around it, and one that has nothing else.
+  shapes.push_back({.batch = 4,
+                    .in = {1, 1, 2},
+                    .out = {1, 1, 2},
+                    .kernel = {3, 7, 7},
+                    .pad_begin = {1, 3, 3},
+                    .pad_end = {1, 3, 3}});
+  shapes.push_back({.batch = 2,
+                    .in = {1, 17, 36},
+                    .out = {1, 15, 35},
+                    .kernel = {2, 2, 2},
+                    .dilation = {2, 2, 2},
+                    .pad_begin = {1, 0, 0},
+                    .pad_end = {1, 0, 1}});
+  shapes.push_back({.batch = 2,
+                    .in = {1, 9, 20},
+                    .out = {1, 9, 20},
+                    .kernel = {2, 1, 1},
+                    .dilation = {2, 1, 1},
+                    .pad_begin = {1, 0, 0},
+                    .pad_end = {1, 0, 0}});
   test::ForEachTarget([&] {
     for (const PoolShape& shape : shapes) {
       SCOPED_TRACE(fmt::format("in {} kernel {} stride {}", fmt::join(shape.in, "x"),
