@@ -175,6 +175,9 @@ void FindConstants(Program& program, const std::unordered_map<const Value*, Valu
 
 }  // namespace
 
+// What stands within the graph's bytes has data.
+static_assert(kInlineBytes <= kMostKept);
+
 void WriteEngine(const std::string& path, const Provenance& provenance,
                  const Description& description, Program& program, const Tuner* tuner) {
   Replacement file(path);

@@ -12,7 +12,6 @@ namespace sardonyx {
 namespace {
 
 constexpr size_t kMaxStates = 16;  // runs at once that keep their arena for the next
-constexpr int64_t kLeastDropped = 16 << 10;
 constexpr size_t kMaxDeferred = 64;  // lowered forms of deferred nodes
 
 // Whether the plan is for inputs of these shapes.
@@ -121,7 +120,7 @@ ConstantId Program::constant_id(int id) const {
 bool Program::Drop(int id, const Node& node, size_t index) {
   Value* value = values_[id];
   if (!options_.restore || external_[id] || !value->is_constant() ||
-      value->fact.constant.bytes() < kLeastDropped || graph_->IsOutput(value)) {
+      value->fact.constant.bytes() <= kMostKept || graph_->IsOutput(value)) {
     return false;
   }
   auto& uses = packed_uses_[id];

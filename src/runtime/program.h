@@ -26,6 +26,9 @@
 
 namespace sardonyx {
 
+// Constants of up to so many bytes are never dropped, though all their uses are packed.
+inline constexpr int64_t kMostKept = 16 << 10;
+
 struct ProgramOptions {
   int threads = 1;
   size_t max_plans = 32;  // of the least recently used list

@@ -102,6 +102,26 @@ def test_compact_leaves_packed_weights_out(model, tmp_path, engine):
     np.testing.assert_array_equal(session.run({"x": X})["y"], expected["y"])
 
 
+@pytest.mark.parametrize("channels", [63, 64, 65])
+def test_packed_weights_of_all_sizes(tmp_path, channels):
+    """Large ones leave memory once packed, small ones stand within the graph: 16 KiB are small."""
+    sizes = [8, 64, channels, 64, channels, 64, channels]
+    nodes, weights, value = [], [], "x"
+    for i, shape in enumerate(zip(sizes[1:], sizes[:-1], strict=True)):
+        array = RANDOM.standard_normal((*shape, 1, 1), dtype=np.float32) / 8
+        weights.append(numpy_helper.from_array(array, f"w{i}"))
+        nodes.append(helper.make_node("Conv", [value, f"w{i}"], [f"c{i}"]))
+        nodes.append(helper.make_node("Relu", [f"c{i}"], [f"r{i}"]))
+        value = f"r{i}"
+    x = RANDOM.standard_normal((3, 8, 14, 14), dtype=np.float32)
+    path, engine = tmp_path / "packed.onnx", tmp_path / "packed.sdx"
+    inputs, outputs = [small.value("x", x.shape)], [small.value(value, None)]
+    onnx.save(small.model(nodes, inputs, outputs, weights), path)
+    sardonyx.compile(path, engine)
+    of_model, of_engine = (sardonyx.load(file).run({"x": x})[value] for file in (path, engine))
+    assert of_model.tobytes() == of_engine.tobytes()
+
+
 def changed(path, at):
     content = bytearray(path.read_bytes())
     content[at] ^= 1
