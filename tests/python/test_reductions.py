@@ -66,3 +66,24 @@ def test_booleans(tmp_path):
     onnx.save(model, path)
     x = np.random.default_rng(1).random((4, 3, 4, 3, 2)) > 0.9
     np.testing.assert_array_equal(sardonyx.load(path).run({"x": x})["y"], x.any((1, 3)))
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize(
+    ("kind", "numbers"),
+    [("ReduceProd", [2**40 + 1, 2**40, 3]), ("ReduceSum", [2**62, 2**62 + 5]),
+     ("ReduceProd", [2**20] * 4)],
+)  # fmt: skip
+def test_integers_that_wrap(kind, numbers, known):
+    """Elements that may be sizes of a shape, but are too large for one, are integers like others."""
+    x = np.array(numbers, np.int64)
+    node = helper.make_node(kind, ["x"], ["y"])
+    inputs = [] if known else [helper.make_tensor_value_info("x", TensorProto.INT64, x.shape)]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.INT64, [1])]
+    constants = [numpy_helper.from_array(x, "x")] if known else []
+    graph = helper.make_graph([node], "graph", inputs, outputs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)])
+    y = sardonyx.load(model).run({} if known else {"x": x})["y"]
+    with np.errstate(over="ignore"):
+        wanted = np.prod(x) if kind == "ReduceProd" else np.sum(x)
+    assert y.tolist() == [wanted]

@@ -6,6 +6,7 @@
 #include "ops/core/core.h"
 #include "ops/core/element_type.h"
 #include "ops/core/interpret.h"
+#include "ops/core/modest.h"
 #include "ops/core/reference.h"
 
 namespace sardonyx::core {
@@ -88,13 +89,6 @@ MaybeDim CompareElements(InferContext& context, Fn fn, Dim a, Dim b) {
   if (!a_larger && !b_larger) return {};
   if (fn == Fn::kEqual) return Dim(0);
   return Dim((fn == Fn::kGreater || fn == Fn::kGreaterEqual) == a_larger);
-}
-
-// Numbers too large for a size stay out of symbolic arithmetic, which must not overflow. Symbols
-// are no larger than sizes.
-bool IsModest(Dim dim) {
-  constexpr int64_t kMost = int64_t{1} << 30;
-  return !dim.known() || (dim.value() >= -kMost && dim.value() <= kMost);
 }
 
 // One element of a shape computation; nothing if the function or these elements are not followed.

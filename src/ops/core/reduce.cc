@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ops/core/core.h"
+#include "ops/core/modest.h"
 #include "ops/core/reference.h"
 
 namespace sardonyx::core {
@@ -61,6 +62,7 @@ void PropagateElements(InferContext& context, Kind kind) {
   if (elements->empty() && kind != Kind::kSum && kind != Kind::kProd) return;
   Dim result = kind == Kind::kProd ? Dim(1) : kind == Kind::kSum ? Dim(0) : elements->front();
   for (Dim element : *elements) {
+    if (!IsModest(result) || !IsModest(element)) return;
     switch (kind) {
       case Kind::kSum: result = symbols.Add(result, element); break;
       case Kind::kProd: result = symbols.Mul(result, element); break;
@@ -69,7 +71,7 @@ void PropagateElements(InferContext& context, Kind kind) {
       default: return;
     }
   }
-  context.SetElements(0, {result});
+  if (IsModest(result)) context.SetElements(0, {result});
 }
 
 // The sum of bytes is of int32, all others of the type that is reduced.
