@@ -75,7 +75,7 @@ def test_booleans(tmp_path):
      ("ReduceProd", [2**20] * 4)],
 )  # fmt: skip
 def test_integers_that_wrap(kind, numbers, known):
-    """Elements that may be sizes of a shape, but are too large for one, are integers like others."""
+    """Elements that could be sizes of a shape, but are too large, are integers like others."""
     x = np.array(numbers, np.int64)
     node = helper.make_node(kind, ["x"], ["y"])
     inputs = [] if known else [helper.make_tensor_value_info("x", TensorProto.INT64, x.shape)]
