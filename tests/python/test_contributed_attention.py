@@ -263,19 +263,24 @@ def test_rows_that_are_not_held_are_not_read(dtype, outputs, beams):
         assert found["scores"].shape == (4, 2, 1, 4)
 
 
-@pytest.mark.parametrize(("smooth", "expected"), [(0, 0.75), (1, 0.6)])
+@pytest.mark.parametrize("named", [False, True], ids=["sizes", "names"])
+@pytest.mark.parametrize("lengths", [[4, 4, 4, 4], [4, 2, 1, 3]])
+@pytest.mark.parametrize("smooth", [0, 1])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_rows_that_are_not_held_are_not_read_by_groups(dtype, smooth, expected):
+def test_rows_that_are_not_held_are_not_read_by_groups(dtype, smooth, lengths, named):
     cache = np.full((4, 1, 6, 8), np.nan, dtype)
-    cache[:, :, :3] = 1
+    for sequence, length in zip(cache, lengths, strict=True):
+        sequence[:, : length - 1] = 1
     token = PACKED.astype(dtype)
-    inputs = [token, None, None, cache, cache, LENGTHS - 1, TOTAL[0]]
+    last = np.array(lengths, np.int32) - 1
+    expected = (last / (last + 1 + smooth)).reshape(4, 1, 1)
+    inputs = [token, None, None, cache, cache, last, TOTAL[0]]
     attributes = HEADS | {"kv_num_heads": 1, "smooth_softmax": smooth}
-    built, values = model("GroupQueryAttention", inputs, attributes)
+    built, values = model("GroupQueryAttention", inputs, attributes, named=named)
     for info in built.graph.output:
         info.type.tensor_type.elem_type = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    y = sardonyx.load(built).run(values)["y0"]
-    np.testing.assert_allclose(y.astype(np.float32), expected, rtol=1e-3)
+    y = sardonyx.load(built).run(values)["y0"].astype(np.float32)
+    np.testing.assert_allclose(y, np.broadcast_to(expected, y.shape), rtol=1e-3)
 
 
 @pytest.mark.parametrize("size", [4, 2**62])

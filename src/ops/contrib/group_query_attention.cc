@@ -111,10 +111,11 @@ struct Place {
   Val end;     // [batch]: length of each sequence
 };
 
-Place PlaceOf(Lowering& op, Val length) {
+Place PlaceOf(Lowering& op, Val batch, Val length) {
   Place place;
   place.total = Reshape(Cast(op.in(kTotal), DType::kInt64), std::vector<int64_t>{1});
-  place.end = Reshape(Cast(op.in(kLast), DType::kInt64), std::vector<int64_t>{-1}) + 1.0;
+  // As many as sequences, whatever its size is called.
+  place.end = Reshape(Cast(op.in(kLast), DType::kInt64), batch) + 1.0;
   if (op.has(kPastKey)) {
     place.prompt = Equal(length, place.total);
     place.start = Where(place.prompt, op.builder().Scalar(DType::kInt64, 0), place.end - length);
@@ -168,6 +169,14 @@ Memory WholeMemory(Lowering& op, Val k, Val v, const Place& place) {
   }
   memory.position = Positions(SizeOf(memory.keys, 2));
   memory.exists = Less(memory.position, AlongAxis(place.end, 4, 0));
+  const Dim batch = k.shape()[0];
+  if (op.has(kPastKey) && reads_all && !(batch.known() && batch.value() == 1)) {
+    // What shorter sequences have behind their last row may be no number.
+    const Val exists = Transpose(memory.exists, {0, 1, 3, 2});
+    for (Val* rows : {&memory.keys, &memory.values}) {
+      *rows = Where(exists, *rows, op.builder().Scalar(rows->dtype(), 0));
+    }
+  }
   return memory;
 }
 
@@ -241,7 +250,7 @@ Outputs LowerGroupQueryAttention(Lowering& op) {
     k = NormalizeHeads(op, k, op.in(kKeyNorm));
   }
   const Val length = SizeOf(q, 2);
-  const Place place = PlaceOf(op, length);
+  const Place place = PlaceOf(op, SizeOf(q, 0), length);
   if (op.Int("do_rotary") != 0) {
     Rotate(op, op.in(kCosine), op.in(kSine), TokenPositions(op, length, place), {&q, &k});
   }
