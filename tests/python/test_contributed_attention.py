@@ -283,15 +283,19 @@ def test_rows_that_are_not_held_are_not_read_by_groups(dtype, smooth, lengths, n
     np.testing.assert_allclose(y, np.broadcast_to(expected, y.shape), rtol=1e-3)
 
 
+@pytest.mark.parametrize("lengths", [[4, 4, 4, 4], [4, 2, 1, 3]])
 @pytest.mark.parametrize("size", [4, 2**62])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])
-def test_rows_beyond_the_last_are_not_read(dtype, size):
+def test_rows_beyond_the_last_are_not_read(dtype, size, lengths):
     cache = np.full((4, 1, 6, 8), np.nan, dtype)
-    cache[:, :, :3] = 1
-    inputs = [PACKED.astype(dtype), None, None, cache, cache, *BLOCKS[2:]]
+    for sequence, length in zip(cache, lengths, strict=True):
+        sequence[:, : length - 1] = 1
+    ends = np.array(lengths, np.int32)
+    expected = ((ends - 1) / ends).reshape(4, 1, 1)
+    inputs = [PACKED.astype(dtype), None, None, cache, cache, *BLOCKS[2:5], ends]
     built, values = model("SparseAttention", inputs, GROUPS | {"sparse_block_size": size})
     built.graph.output[0].type.tensor_type.elem_type = built.graph.input[
         0
     ].type.tensor_type.elem_type
-    y = sardonyx.load(built).run(values)["y0"]
-    np.testing.assert_allclose(y.astype(np.float32), 0.75, rtol=1e-3)
+    y = sardonyx.load(built).run(values)["y0"].astype(np.float32)
+    np.testing.assert_allclose(y, np.broadcast_to(expected, y.shape), rtol=1e-3)

@@ -119,6 +119,10 @@ Cached Append(Lowering& op, Val past, Val rows, Val filled, Val beams) {
   return {all, visible, has_rest ? total : SizeOf(visible, 2), has_rest};
 }
 
+Val Existing(Val rows, Val exists) {
+  return Where(Transpose(exists, {0, 1, 3, 2}), rows, rows.builder->Scalar(rows.dtype(), 0));
+}
+
 Val ScoreTerms(Lowering& op, Val mask, Val bias, Val queries, const Cached& keys, Val first) {
   Val terms;
   const auto add = [&](Val term) { terms = terms ? terms + term : term; };

@@ -171,11 +171,7 @@ Memory WholeMemory(Lowering& op, Val k, Val v, const Place& place) {
   memory.exists = Less(memory.position, AlongAxis(place.end, 4, 0));
   const Dim batch = k.shape()[0];
   if (op.has(kPastKey) && reads_all && !(batch.known() && batch.value() == 1)) {
-    // What shorter sequences have behind their last row may be no number.
-    const Val exists = Transpose(memory.exists, {0, 1, 3, 2});
-    for (Val* rows : {&memory.keys, &memory.values}) {
-      *rows = Where(exists, *rows, op.builder().Scalar(rows->dtype(), 0));
-    }
+    for (Val* rows : {&memory.keys, &memory.values}) *rows = Existing(*rows, memory.exists);
   }
   return memory;
 }

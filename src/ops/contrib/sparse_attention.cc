@@ -72,6 +72,7 @@ Val OfHeads(Lowering& op, Val matrices, int64_t heads) {
 // Where the tokens of this call stand in their sequences.
 struct Place {
   Val total;      // [1]: length of the longest sequence, these tokens included
+  Val end;        // [batch,1]: length of each
   Val positions;  // [batch, tokens]
 };
 
@@ -79,7 +80,7 @@ Place PlaceOf(Lowering& op, Val length) {
   const Val total = Reshape(Cast(op.in(kTotal), DType::kInt64), std::vector<int64_t>{1});
   const Val end = Reshape(Cast(op.in(kLengths), DType::kInt64), std::vector<int64_t>{-1, 1});
   const Val zero = op.builder().Scalar(DType::kInt64, 0);
-  return {total, Where(Equal(length, total), zero, end - length) + Positions(length)};
+  return {total, end, Where(Equal(length, total), zero, end - length) + Positions(length)};
 }
 
 // Which of the first rows of a cache each query sees, [batch, heads or 1, tokens, rows]; no more
@@ -136,15 +137,22 @@ Outputs LowerSparseAttention(Lowering& op) {
   const auto fill = [&](Val past, Val rows) {
     return ScatterElements(past, Expand(at, ShapeOf(rows)), rows, 2);
   };
-  const Val keys = fill(op.in(kPastKey), k), values = fill(op.in(kPastValue), v);
+  const Val present_key = fill(op.in(kPastKey), k), present_value = fill(op.in(kPastValue), v);
   const Val seen = Visible(op, place, heads, op.in(kPastKey).size(2));
   // Rows that nobody sees may hold anything. Attention to float32 does not read them; products of
   // other types must not meet a NaN.
-  const Val end = q.dtype() == DType::kFloat32 ? SizeOf(seen, 3) : place.total;
+  const bool reads_all = q.dtype() != DType::kFloat32;
+  const Val end = reads_all ? place.total : SizeOf(seen, 3);
+  Val keys = Cut(present_key, end, 2), values = Cut(present_value, end, 2);
+  const Dim batch = k.shape()[0];
+  if (reads_all && !(batch.known() && batch.value() == 1)) {
+    const Val exists = Less(Positions(end), Unsqueeze(place.end, {1, 2}));
+    for (Val* cut : {&keys, &values}) *cut = Existing(*cut, exists);
+  }
   Scoring scoring{.scale = ScaleOf(op, q)};
   scoring.bias = Hide(Cut(seen, end, 3), q.dtype());
-  const Val y = Attend(op, q, Cut(keys, end, 2), Cut(values, end, 2), scoring).y;
-  return {JoinHeads(y), keys, values};
+  const Val y = Attend(op, q, keys, values, scoring).y;
+  return {JoinHeads(y), present_key, present_value};
 }
 
 }  // namespace sardonyx::ops::contrib
