@@ -28,11 +28,12 @@ Outputs LowerDepthToSpace(Lowering& op) {
   const Val block = op.builder().Ints({size, size});
   const Val batch = SizeOf(x, 0), image = ShapeOf(x, 2, 4);
   const Val depth = SizeOf(x, 1) / static_cast<double>(size * size);
-  const Val parts = Reshape(x, depth_first ? Concat({batch, depth, block, image}, 0)
-                                           : Concat({batch, block, depth, image}, 0));
+  const Val apart = depth_first ? Concat({batch, depth, block, image}, 0)
+                                : Concat({batch, block, depth, image}, 0);
+  const Val parts = Reshape(x, apart, true);
   const Val mixed =
       depth_first ? Transpose(parts, {0, 1, 4, 2, 5, 3}) : Transpose(parts, {0, 3, 4, 1, 5, 2});
-  return Reshape(mixed, Concat({batch, depth, image * static_cast<double>(size)}, 0));
+  return Reshape(mixed, Concat({batch, depth, image * static_cast<double>(size)}, 0), true);
 }
 
 Outputs LowerSpaceToDepth(Lowering& op) {
@@ -43,11 +44,11 @@ Outputs LowerSpaceToDepth(Lowering& op) {
   const Val batch = SizeOf(x, 0), depth = SizeOf(x, 1);
   const Val height = SizeOf(x, 2) / static_cast<double>(size);
   const Val width = SizeOf(x, 3) / static_cast<double>(size);
-  const Val parts = Reshape(x, Concat({batch, depth, height, block, width, block}, 0));
+  const Val parts = Reshape(x, Concat({batch, depth, height, block, width, block}, 0), true);
   const Val mixed =
       depth_first ? Transpose(parts, {0, 1, 3, 5, 2, 4}) : Transpose(parts, {0, 3, 5, 1, 2, 4});
-  return Reshape(mixed,
-                 Concat({batch, depth * static_cast<double>(size * size), height, width}, 0));
+  const Val deeper = depth * static_cast<double>(size * size);
+  return Reshape(mixed, Concat({batch, deeper, height, width}, 0), true);
 }
 
 }  // namespace sardonyx::ops

@@ -1,5 +1,7 @@
 """Operators that move elements without computing with them; expected values by NumPy indexing."""
 
+import itertools
+
 import numpy as np
 import onnx
 
@@ -35,10 +37,9 @@ def concat(request: Request) -> list[Case]:
 @cases("DepthToSpace", "SpaceToDepth")
 def blocks(request: Request) -> list[Case]:
     b = 2
-    deep = request.random("T", (1, 8, 2, 3))
-    n, c, h, w = deep.shape
 
-    def wide(mode: str) -> np.ndarray:
+    def wide(deep: np.ndarray, mode: str) -> np.ndarray:
+        n, c, h, w = deep.shape
         if mode == "DCR":
             y = deep.reshape(n, b, b, c // 4, h, w).transpose(0, 3, 4, 1, 5, 2)
         else:
@@ -49,15 +50,17 @@ def blocks(request: Request) -> list[Case]:
     if "mode" in request.schema.attributes:
         modes += [{"mode": "DCR"}, {"mode": "CRD"}]
     made = []
-    for mode in modes:
-        image = wide(mode.get("mode", "DCR"))
+    shapes = [(1, 8, 2, 3), (1, 8, 0, 3), (2, 8, 3, 0), (0, 8, 2, 3)]
+    for mode, shape in itertools.product(modes, shapes):
+        deep = request.random("T", shape)
+        image = wide(deep, mode.get("mode", "DCR"))
         pair = (deep, image) if request.op == "DepthToSpace" else (image, deep)
         made.append(
             Case(
                 [pair[0]],
                 {"blocksize": b, **mode},
                 expected=[pair[1]],
-                name=str(mode.get("mode", "")),
+                name=f"{mode.get('mode', '')} {shape}",
             )
         )
     return made
