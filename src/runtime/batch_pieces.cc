@@ -221,7 +221,8 @@ constexpr int64_t kCacheBytes = 8 << 20;
 BatchInputs FindBatch(const Graph& graph) { return BatchWalk(graph).Run(); }
 
 int64_t PieceSize(const Plan& plan, int64_t batch) {
-  if (plan.arena_bytes <= kCacheBytes) return batch;
+  // Scratch grows with the threads, of which no result may depend: a piece is another shape.
+  if (plan.live_bytes <= kCacheBytes) return batch;
   int64_t weights = 0, written = 0;
   for (const PlannedValue& value : plan.values) {
     if (value.constant.defined()) weights += value.constant.bytes();
@@ -235,7 +236,7 @@ int64_t PieceSize(const Plan& plan, int64_t batch) {
       }
     }
   }
-  const int64_t most = std::max<int64_t>(kCacheBytes / (plan.arena_bytes / batch + 1), 1);
+  const int64_t most = std::max<int64_t>(kCacheBytes / (plan.live_bytes / batch + 1), 1);
   const int64_t pieces = (batch + most - 1) / most;
   // What is written need not be fetched again, but weights are.
   if (weights * (pieces - 1) >= written) return batch;

@@ -92,6 +92,7 @@ class Placement {
       lifetimes.push_back({block.bytes, block.first, std::max(block.first, block.last), 0});
       owners.push_back(static_cast<int>(id));
     }
+    plan_.live_bytes = MostAtOnce(lifetimes, end);
     for (int s = 0; s < end; ++s) {
       const int64_t scratch = plan_.steps[s].binding->bound.scratch_bytes;
       if (scratch > 0) {
@@ -108,6 +109,17 @@ class Placement {
         plan_.steps[-1 - owners[i]].scratch = address;
       }
     }
+  }
+
+  static int64_t MostAtOnce(const std::vector<Lifetime>& lifetimes, int steps) {
+    std::vector<int64_t> changes(static_cast<size_t>(steps) + 2);
+    for (const Lifetime& lifetime : lifetimes) {
+      changes[static_cast<size_t>(lifetime.first)] += lifetime.bytes;
+      changes[static_cast<size_t>(lifetime.last) + 1] -= lifetime.bytes;
+    }
+    int64_t most = 0, live = 0;
+    for (const int64_t change : changes) most = std::max(most, live += change);
+    return most;
   }
 
   // Output 0 takes over the block of an input that ends here, else opens its own.

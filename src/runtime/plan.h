@@ -88,6 +88,7 @@ struct Plan {
   std::vector<PlannedValue> values;            // by id
   std::deque<std::vector<int>> joined_inputs;  // of steps of several
   int64_t arena_bytes = 0;
+  int64_t live_bytes = 0;  // the most that values in the arena take at once, without scratch
   // Rows of the batch to run at a time, and the plans for as many and for those that remain at the
   // end; 0: all at once, by this plan.
   int64_t piece = 0;

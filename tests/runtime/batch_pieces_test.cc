@@ -138,5 +138,30 @@ TEST(BatchPieces, LargeBatchesRunInPieces) {
   EXPECT_EQ(program->plan_count(), 3u);
 }
 
+// Rows of pieces may be summed in another order, but not because of threads.
+TEST(BatchPieces, ThreadsCutNoOtherPieces) {
+  const char* text = R"(graph g
+input x: float[N,56,56,24]
+const w: float[32,24,3,3] = random
+const v: float[8,32,3,3] = random
+a = conv(x, w) {pads=[1, 1, 1, 1]}
+b = relu(a)
+y = conv(b, v) {pads=[1, 1, 1, 1], strides=[2, 2]}
+output y
+)";
+  const std::shared_ptr<Graph> graph = Parse(text);
+  bool any = false;
+  for (int64_t batch = 8; batch < 24; ++batch) {
+    SCOPED_TRACE(batch);
+    const int64_t piece = MakeProgram(graph, 1, 1)->PlanFor({{batch, 56, 56, 24}})->piece;
+    any |= piece > 0;
+    for (const int threads : {2, 3, 5, 8}) {
+      const auto plan = MakeProgram(graph, threads, 1)->PlanFor({{batch, 56, 56, 24}});
+      EXPECT_EQ(plan->piece, piece) << threads;
+    }
+  }
+  EXPECT_TRUE(any);
+}
+
 }  // namespace
 }  // namespace sardonyx
