@@ -62,7 +62,8 @@ void PropagateElements(InferContext& context, Kind kind) {
   if (elements->empty() && kind != Kind::kSum && kind != Kind::kProd) return;
   Dim result = kind == Kind::kProd ? Dim(1) : kind == Kind::kSum ? Dim(0) : elements->front();
   for (Dim element : *elements) {
-    if (!IsModest(result) || !IsModest(element)) return;
+    const bool adds = kind == Kind::kSum || kind == Kind::kProd;
+    if (adds && (!IsModest(result) || !IsModest(element))) return;
     switch (kind) {
       case Kind::kSum: result = symbols.Add(result, element); break;
       case Kind::kProd: result = symbols.Mul(result, element); break;
@@ -71,7 +72,9 @@ void PropagateElements(InferContext& context, Kind kind) {
       default: return;
     }
   }
-  if (IsModest(result)) context.SetElements(0, {result});
+  const bool wraps = context.dtype(0) == DType::kInt32 && result.known() &&
+                     result.value() != static_cast<int32_t>(result.value());
+  if (!wraps) context.SetElements(0, {result});
 }
 
 // The sum of bytes is of int32, all others of the type that is reduced.
