@@ -11,7 +11,7 @@
 namespace sardonyx {
 namespace {
 
-constexpr size_t kMaxStates = 16;  // runs at once that keep their arena for the next
+constexpr size_t kMaxStates = 16;    // runs at once that keep their arena for the next
 constexpr size_t kMaxDeferred = 64;  // lowered forms of deferred nodes
 
 // Whether the plan is for inputs of these shapes.
