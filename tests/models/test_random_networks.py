@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-import onnxruntime
 import pytest
 
 import sardonyx
 from tests.models.random_network import RandomNetwork
+from tests.models.unoptimised import run_unoptimised
 
 NETWORKS = {"float32": 1000, "tiny": 1000, "wide": 300, "quantized": 1000}
 AT_ONCE = 100
-
-
-def _expected(network: RandomNetwork) -> list[np.ndarray]:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
-        network.model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    return session.run(None, network.feeds)
 
 
 @pytest.mark.parametrize(
@@ -37,7 +27,8 @@ def test_random_networks(kind, first):
             list(sardonyx.load(network.model, threads=threads).run(network.feeds).values())
             for threads in (1, 2)
         )
-        for actual, same, wanted in zip(one, two, _expected(network), strict=True):
+        expected = run_unoptimised(network.model.SerializeToString(), network.feeds)
+        for actual, same, wanted in zip(one, two, expected, strict=True):
             assert actual.shape == wanted.shape, seed
             assert actual.tobytes() == same.tobytes(), seed
             finite = np.isfinite(wanted)

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import sardonyx
+from tests.models.unoptimised import run_unoptimised
 
 WINDOWS = 1500
 AT_ONCE = 150
@@ -138,13 +138,7 @@ class Window:
 
 
 def _expected(window: Window) -> np.ndarray:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
-        window.model, options, providers=["CPUExecutionProvider"]
-    )
-    y = session.run(None, window.feeds)[0]
+    y = run_unoptimised(window.model, window.feeds)[0]
     # Of a window without an element it has the least number where Sardonyx has the maximum of
     # nothing.
     lowest = np.finfo(np.float32).min

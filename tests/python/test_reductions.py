@@ -87,3 +87,19 @@ def test_integers_that_wrap(kind, numbers, known):
     with np.errstate(over="ignore"):
         wanted = np.prod(x) if kind == "ReduceProd" else np.sum(x)
     assert y.tolist() == [wanted]
+
+
+def test_an_int32_that_wraps_is_the_size_it_wraps_to():
+    """2^30 * 2^20 of a shape's int32 elements is 0, also where the shape is known."""
+    nodes = [
+        helper.make_node("Shape", ["x"], ["shape"]),
+        helper.make_node("Cast", ["shape"], ["sizes"], to=TensorProto.INT32),
+        helper.make_node("Mul", ["sizes", "factors"], ["large"]),
+        helper.make_node("ReduceProd", ["large"], ["product"]),
+        helper.make_node("Cast", ["product"], ["size"], to=TensorProto.INT64),
+        helper.make_node("ConstantOfShape", ["size"], ["y"]),
+    ]
+    factors = numpy_helper.from_array(np.full(2, 2**20, np.int32), "factors")
+    model = small.model(nodes, [small.value("x", (1024, 1))], [small.value("y", None)], [factors])
+    x = np.zeros((1024, 1), np.float32)
+    assert sardonyx.load(model).run({"x": x})["y"].shape == (0,)

@@ -120,6 +120,7 @@ Cached Append(Lowering& op, Val past, Val rows, Val filled, Val beams) {
 }
 
 Val Existing(Val rows, Val exists) {
+  if (rows.shape()[0] == Dim(1)) return rows;  // the only sequence is the longest
   return Where(Transpose(exists, {0, 1, 3, 2}), rows, rows.builder->Scalar(rows.dtype(), 0));
 }
 

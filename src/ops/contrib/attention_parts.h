@@ -19,8 +19,9 @@ struct Cached {
 // of the `width` sequences of its kind row t of the past of sequence i * width + j stands.
 Cached Append(Lowering& op, Val past, Val rows, Val filled, Val beams = {});
 
-// Rows of keys or values [batch,heads,rows,size] where `exists` [batch,1,1,rows] says so, and zeros
-// for others, which may hold anything: a product with a weight of 0 would make NaN of NaN.
+// Rows of keys or values [batch,heads,rows,size], as many as the longest sequence has, where
+// `exists` [batch,1,1,rows] says so, and zeros for others, which may hold anything: a product with
+// a weight of 0 would make NaN of NaN.
 Val Existing(Val rows, Val exists);
 
 // What is to be added to the scores, empty if nothing: a bias; the attribute mask_filter_value

@@ -169,8 +169,7 @@ Memory WholeMemory(Lowering& op, Val k, Val v, const Place& place) {
   }
   memory.position = Positions(SizeOf(memory.keys, 2));
   memory.exists = Less(memory.position, AlongAxis(place.end, 4, 0));
-  const Dim batch = k.shape()[0];
-  if (op.has(kPastKey) && reads_all && !(batch.known() && batch.value() == 1)) {
+  if (op.has(kPastKey) && reads_all) {
     for (Val* rows : {&memory.keys, &memory.values}) *rows = Existing(*rows, memory.exists);
   }
   return memory;

@@ -144,8 +144,7 @@ Outputs LowerSparseAttention(Lowering& op) {
   const bool reads_all = q.dtype() != DType::kFloat32;
   const Val end = reads_all ? place.total : SizeOf(seen, 3);
   Val keys = Cut(present_key, end, 2), values = Cut(present_value, end, 2);
-  const Dim batch = k.shape()[0];
-  if (reads_all && !(batch.known() && batch.value() == 1)) {
+  if (reads_all) {
     const Val exists = Less(Positions(end), Unsqueeze(place.end, {1, 2}));
     for (Val* cut : {&keys, &values}) *cut = Existing(*cut, exists);
   }
