@@ -205,18 +205,19 @@ ReduceLoops<T, A> FindLoops(ReduceKind kind) {
   return {};
 }
 
-// The first or last place of `best` in each of at most 128 columns of x [n, inner].
-template <typename T>
-void FindColumns(const T* x, const T* best, int64_t* y, int64_t n, int64_t inner, int64_t count,
-                 bool select_last) {
+// The first or last place of `best` in each of at most 128 columns of x [n, inner]. Places of 32
+// bits, where they suffice, are compared twice as many at once.
+template <typename T, typename Place>
+void FindColumnsAt(const T* x, const T* best, int64_t* y, int64_t n, int64_t inner, int64_t count,
+                   bool select_last) {
   constexpr int64_t kMost = 128;
-  int32_t at[kMost] = {};
+  Place at[kMost] = {};
   T wanted[kMost] = {};
   std::copy_n(best, count, wanted);
   for (int64_t k = 0; k < n; ++k) {
     const int64_t i = select_last ? k : n - 1 - k;
     const T* row = x + i * inner;
-    const int32_t place = static_cast<int32_t>(i);
+    const Place place = static_cast<Place>(i);
     SARDONYX_TILE_LOOP
     for (int64_t c = 0; c < count; ++c) {
       const T v = row[c], w = wanted[c];
@@ -225,6 +226,13 @@ void FindColumns(const T* x, const T* best, int64_t* y, int64_t n, int64_t inner
     }
   }
   for (int64_t c = 0; c < count; ++c) y[c] = at[c];
+}
+
+template <typename T>
+void FindColumns(const T* x, const T* best, int64_t* y, int64_t n, int64_t inner, int64_t count,
+                 bool select_last) {
+  const auto find = n > INT32_MAX ? FindColumnsAt<T, int64_t> : FindColumnsAt<T, int32_t>;
+  find(x, best, y, n, inner, count, select_last);
 }
 
 // Whether one of the first `lanes` of x is v; NaN is the other NaN.

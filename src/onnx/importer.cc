@@ -15,6 +15,7 @@
 #include "ops/control/body.h"
 #include "ops/gradient/gradient.h"
 #include "ops/lowering.h"
+#include "ops/vocabulary.h"
 
 namespace sardonyx::onnx {
 namespace {
@@ -342,7 +343,7 @@ class Importer {
       const GraphProto& proto = *attribute->g;
       auto make = [&](std::span<const Fact> formals) {
         Imported body;
-        body.graph = ImportBody(proto, formals, scope, around, &body.captures);
+        body.graph = ImportBody(node, proto, formals, scope, around, &body.captures);
         body.formals = formals.size();
         return body;
       };
@@ -417,8 +418,17 @@ class Importer {
                            scope.graph().symbols());
   }
 
-  std::shared_ptr<Graph> ImportBody(const GraphProto& proto, std::span<const Fact> formals,
-                                    Scope& outer, const Surroundings& around,
+  // A Loop's body is handed scalars, the iteration and the condition, but converters from
+  // TensorFlow declare them vectors of one element, and slice by them.
+  static bool IsScalarReadAsVector(const NodeProto& node, const GraphProto& body, size_t input) {
+    if (node.op_type.Get() != "Loop" || input >= 2 || !body.input[input].type) return false;
+    const TypeProto& type = *body.input[input].type;
+    return type.tensor_type && type.tensor_type->shape && type.tensor_type->shape->dim.size() == 1;
+  }
+
+  std::shared_ptr<Graph> ImportBody(const NodeProto& node, const GraphProto& proto,
+                                    std::span<const Fact> formals, Scope& outer,
+                                    const Surroundings& around,
                                     std::vector<std::pair<Value*, Value*>>* captures) {
     auto graph = std::make_shared<Graph>(outer.graph().shared_symbols());
     graph->name = proto.name.Get();
@@ -432,7 +442,12 @@ class Importer {
     }
     for (size_t i = 0; i < formals.size(); ++i) {
       const std::string_view name = proto.input[i].name.Get();
-      scope.Bind(name, graph->AddInput(std::string(name), formals[i]));
+      Value* input = graph->AddInput(std::string(name), formals[i]);
+      if (IsScalarReadAsVector(node, proto, i)) {
+        Builder builder(*graph);
+        input = Reshape(builder.Wrap(input), {1}).value;
+      }
+      scope.Bind(name, input);
     }
     ImportNodes(proto.node, scope, around);
     for (const ValueInfoProto& output : proto.output) {

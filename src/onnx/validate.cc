@@ -345,7 +345,7 @@ int64_t ImportedOpset(const std::vector<OperatorSetIdProto>& opset_import,
       return import.version.Get();
     }
   }
-  return 0;
+  return domain == kContributedDomain ? 1 : 0;
 }
 
 int64_t ImportedOpset(const ModelProto& model, std::string_view domain) {

@@ -49,6 +49,7 @@ bool ValidateModel(const ModelProto& model, std::string_view model_name,
                    const ValidateOptions& options = {});
 
 // The opset version that the list imports for the domain ("ai.onnx" equals ""); 0 when absent.
+// Contributed operators have but one, 1, and converters leave their domain out.
 int64_t ImportedOpset(const std::vector<OperatorSetIdProto>& opset_import, std::string_view domain);
 // The same for the model's graph. Models before IR version 3 could not state it: 1 there.
 int64_t ImportedOpset(const ModelProto& model, std::string_view domain);

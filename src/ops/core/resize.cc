@@ -31,6 +31,17 @@ struct Target {
   std::vector<int64_t> sizes;
 };
 
+// The size that an axis is scaled to. In float32, as ONNX's shape inference and exporters reckon: 3
+// by 5/3 is 5 there, but short of it by the exact product with the float32 nearest to 5/3. Whole
+// factors of sizes beyond 2^24, which float32 would round, are exact.
+int64_t ScaledSize(int64_t size, double scale) {
+  if (static_cast<double>(size) * scale > 0x1p40) {
+    Fail(ErrorCode::kInvalidModel, "resize: a scale of {} is too large", scale);
+  }
+  if (scale == std::floor(scale) && scale < 0x1p20) return size * static_cast<int64_t>(scale);
+  return static_cast<int64_t>(std::floor(static_cast<float>(size) * static_cast<float>(scale)));
+}
+
 // Sizes and scales of the result for known input sizes of the resized axes.
 Target Resolve(const Attributes& attributes, std::span<const int64_t> in,
                const std::vector<double>& scales, const std::vector<int64_t>& sizes) {
@@ -44,11 +55,8 @@ Target Resolve(const Attributes& attributes, std::span<const int64_t> in,
     for (size_t i = 0; i < in.size(); ++i) {
       if (!(scales[i] > 0))
         Fail(ErrorCode::kInvalidModel, "resize: scale {} is not positive", scales[i]);
-      const double size = std::floor(static_cast<double>(in[i]) * scales[i]);
-      if (size > 0x1p40)
-        Fail(ErrorCode::kInvalidModel, "resize: a scale of {} is too large", scales[i]);
       target.scales.push_back(scales[i]);
-      target.sizes.push_back(static_cast<int64_t>(size));
+      target.sizes.push_back(ScaledSize(in[i], scales[i]));
     }
     return target;
   }
@@ -109,7 +117,7 @@ void InferResize(InferContext& context) {
     if (factor > 0 && factor < 0x1p20 && factor == std::floor(factor)) {
       dim = context.symbols().Mul(dim, Dim(static_cast<int64_t>(factor)));
     } else if (factor > 0 && dim.known()) {
-      dim = static_cast<int64_t>(std::floor(static_cast<double>(dim.value()) * factor));
+      dim = ScaledSize(dim.value(), factor);
     } else {
       dim = context.symbols().Fresh();
     }
