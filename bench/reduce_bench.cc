@@ -27,20 +27,29 @@ BENCHMARK(ReduceOver)
     ->Args({static_cast<int>(ReduceKind::kSum), 1, 1 << 20, 1})
     ->Args({static_cast<int>(ReduceKind::kMax), 128, 768, 1})
     ->Args({static_cast<int>(ReduceKind::kMax), 1, 49, 2048})
+    ->Args({static_cast<int>(ReduceKind::kMean), 1, 4096, 4096})
+    ->Args({static_cast<int>(ReduceKind::kMax), 1, 4096, 4096})
+    ->Args({static_cast<int>(ReduceKind::kMean), 4, 2048, 1024})
+    ->Args({static_cast<int>(ReduceKind::kMean), 1, 50000, 1024})
+    ->Args({static_cast<int>(ReduceKind::kMean), 4096, 4096, 1})
     ->Args({static_cast<int>(ReduceKind::kLogSumExp), 128, 768, 1});
 
 void ArgMax(benchmark::State& state) {
-  const int64_t outer = state.range(0), n = state.range(1);
-  std::vector<float> x(outer * n, 0.5f);
-  for (int64_t i = 0; i < outer; ++i) x[i * n + n / 2] = 1.0f;
-  std::vector<int64_t> y(outer);
+  const int64_t outer = state.range(0), n = state.range(1), inner = state.range(2);
+  std::vector<float> x(outer * n * inner, 0.5f);
+  for (int64_t i = 0; i < outer; ++i) x[(i * n + n / 2) * inner] = 1.0f;
+  std::vector<int64_t> y(outer * inner);
   for (auto _ : state) {
-    ArgReduce(true, false, x.data(), y.data(), outer, n, 1, Parallel{});
+    ArgReduce(true, false, x.data(), y.data(), outer, n, inner, Parallel{});
     benchmark::ClobberMemory();
   }
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(x.size()) * 4);
 }
-BENCHMARK(ArgMax)->Args({40, 6625})->Args({1, 50257});
+BENCHMARK(ArgMax)
+    ->Args({40, 6625, 1})
+    ->Args({1, 50257, 1})
+    ->Args({1, 21, 65536})
+    ->Args({1, 4096, 4096});
 
 }  // namespace
 }  // namespace sardonyx

@@ -140,7 +140,7 @@ template <ReduceKind kKind, typename T, typename A>
 HWY_INLINE void WideColumns(const T* x, A* y, int64_t n, int64_t inner, int64_t count) {
   const hn::ScalableTag<A> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr int kRows = 4;
+  constexpr int kRows = 8;
   const auto neutral = hn::Set(d, StartReduce<A, A>(kKind));
   for (int64_t c = 0; c < count; c += lanes) hn::StoreU(neutral, d, y + c);
   int64_t i = 0;
@@ -148,7 +148,7 @@ HWY_INLINE void WideColumns(const T* x, A* y, int64_t n, int64_t inner, int64_t 
     const T* const rows = x + i * inner;
     for (int64_t c = 0; c < count; c += lanes) {
       auto acc = hn::LoadU(d, y + c);
-#pragma GCC unroll 4
+#pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) acc = Join<kKind>(d, acc, LoadAs(d, rows + r * inner + c));
       hn::StoreU(acc, d, y + c);
     }
@@ -205,34 +205,59 @@ ReduceLoops<T, A> FindLoops(ReduceKind kind) {
   return {};
 }
 
-// The first or last place of `best` in each of at most 128 columns of x [n, inner]. Places of 32
-// bits, where they suffice, are compared twice as many at once.
-template <typename T, typename Place>
-void FindColumnsAt(const T* x, const T* best, int64_t* y, int64_t n, int64_t inner, int64_t count,
-                   bool select_last) {
-  constexpr int64_t kMost = 128;
-  Place at[kMost] = {};
-  T wanted[kMost] = {};
-  std::copy_n(best, count, wanted);
-  for (int64_t k = 0; k < n; ++k) {
-    const int64_t i = select_last ? k : n - 1 - k;
-    const T* row = x + i * inner;
-    const Place place = static_cast<Place>(i);
-    SARDONYX_TILE_LOOP
-    for (int64_t c = 0; c < count; ++c) {
-      const T v = row[c], w = wanted[c];
-      const bool same = v == w || (v != v && w != w);
-      at[c] = same ? place : at[c];
-    }
+// Whether elements of v are better than those of `best`: larger or smaller, or a NaN before
+// numbers.
+template <bool kLargest, class D, class V = hn::Vec<D>>
+HWY_INLINE hn::Mask<D> Beats(D, V v, V best) {
+  if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {
+    const auto better = kLargest ? hn::Gt(v, best) : hn::Lt(v, best);
+    return hn::Or(better, hn::AndNot(hn::IsNaN(best), hn::IsNaN(v)));
+  } else {
+    return hn::Not(hn::Eq(kLargest ? hn::Max(v, best) : hn::Min(v, best), best));
   }
-  for (int64_t c = 0; c < count; ++c) y[c] = at[c];
 }
 
-template <typename T>
-void FindColumns(const T* x, const T* best, int64_t* y, int64_t n, int64_t inner, int64_t count,
-                 bool select_last) {
-  const auto find = n > INT32_MAX ? FindColumnsAt<T, int64_t> : FindColumnsAt<T, int32_t>;
-  find(x, best, y, n, inner, count, select_last);
+// The best of each of `count` columns of n rows that lie `step` apart, and the first row that has
+// it. Rows are no more than PlaceInColumn counts.
+template <typename T, bool kLargest>
+void BestOfColumns(const T* x, T* best, PlaceInColumn<T>* places, int64_t n, int64_t step,
+                   int64_t count) {
+  using Place = PlaceInColumn<T>;
+  const hn::ScalableTag<T> d;
+  const hn::RebindToSigned<decltype(d)> di;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  constexpr int kRows = 8;
+  std::copy_n(x, count, best);
+  std::fill_n(places, count, Place{0});
+  const auto join = [&](int64_t k, int64_t rows, int64_t c) HWY_ATTR {
+    auto b = hn::LoadU(d, best + c);
+    auto place = hn::LoadU(di, places + c);
+    const T* from = x + k * step + c;
+    for (int64_t r = 0; r < rows; ++r) {
+      const auto v = hn::LoadU(d, from + r * step);
+      const auto beats = Beats<kLargest>(d, v, b);
+      b = hn::IfThenElse(beats, v, b);
+      place =
+          hn::IfThenElse(hn::RebindMask(di, beats), hn::Set(di, static_cast<Place>(k + r)), place);
+    }
+    hn::StoreU(b, d, best + c);
+    hn::StoreU(place, di, places + c);
+  };
+  for (int64_t k = 1; k < n; k += kRows) {
+    const int64_t rows = std::min<int64_t>(kRows, n - k);
+    int64_t c = 0;
+    for (; c + lanes <= count; c += lanes) join(k, rows, c);
+    // The last vector again in part: what was joined does not beat itself.
+    if (c < count && count >= lanes) join(k, rows, count - lanes);
+    for (; count < lanes && c < count; ++c) {
+      for (int64_t r = 0; r < rows; ++r) {
+        const T v = x[(k + r) * step + c], b = best[c];
+        if (!((kLargest ? v > b : v < b) || (v != v && b == b))) continue;
+        best[c] = v;
+        places[c] = static_cast<Place>(k + r);
+      }
+    }
+  }
 }
 
 // Whether one of the first `lanes` of x is v; NaN is the other NaN.
@@ -325,7 +350,8 @@ void Fill(TypedReduction<T>* loops) {
     loops->wide = FindLoops<T, ReduceAccumulator<T>>;
   }
   if constexpr (sizeof(T) == 1) loops->byte_sums = Loops<T, int32_t, ReduceKind::kSum>();
-  loops->find_columns = FindColumns<T>;
+  loops->largest_of_columns = BestOfColumns<T, true>;
+  loops->smallest_of_columns = BestOfColumns<T, false>;
   loops->find_in_row = FindInRow<T>;
   loops->find_in_short_rows = FindInShortRows<T>;
 }
@@ -359,9 +385,9 @@ bool RunLoops(const ReduceLoops<T, A>& loops, ReduceKind kind, ReduceKind accumu
   if (loops.rows == nullptr || n * n2 == 0) return false;
   const bool rows = inner == 1 || n2 > 1;
   if (rows && n2 > 1 && n2 < 8 && n > 1 && inner > 1) return false;
-  constexpr int64_t kColumns = 128;
-  const int64_t blocks = rows ? inner : (inner + kColumns - 1) / kColumns;
-  const int64_t cost = rows ? n * (n2 / 4 + 4) : n * std::min(inner, kColumns) / 4 + 4;
+  const int64_t columns = ColumnsOfTask(outer, inner);
+  const int64_t blocks = rows ? inner : CeilDiv(inner, columns);
+  const int64_t cost = rows ? n * (n2 / 4 + 4) : n * std::min(inner, columns) / 4 + 4;
   const Slices slices = Slice(outer * blocks, cost);
   constexpr int64_t kRows = 64;
   par.For(slices.tasks, [&, n = n, n2 = n2, inner = inner, outer = outer](int64_t task) {
@@ -388,8 +414,8 @@ bool RunLoops(const ReduceLoops<T, A>& loops, ReduceKind kind, ReduceKind accumu
         y[i] = FinishReduce<Y>(kind, total, n * n2);
         continue;
       }
-      const int64_t first = i % blocks * kColumns, count = std::min(kColumns, inner - first);
-      A sums[kColumns];
+      const int64_t first = i % blocks * columns, count = std::min(columns, inner - first);
+      A sums[kMostColumns];
       loops.columns(x + i / blocks * n * inner + first, sums, n, inner, count);
       Y* to = y + i / blocks * inner + first;
       for (int64_t c = 0; c < count; ++c) to[c] = FinishReduce<Y>(kind, sums[c], n);
@@ -434,14 +460,36 @@ template void SumBytes<uint8_t>(const uint8_t*, int32_t*, const ReduceShape&, co
 
 constexpr int64_t kShortRow = 16;
 
+// Places of the best of `count` columns of x [n, inner]. Some rows at a time: as many as places of
+// an element's width count. The last of equals is the first from behind.
+template <typename T>
+void ArgReduceColumns(const TypedReduction<T>& loops, bool largest, bool select_last, const T* x,
+                      int64_t* y, int64_t n, int64_t inner, int64_t count) {
+  constexpr int64_t kRows =
+      std::min<int64_t>(std::numeric_limits<PlaceInColumn<T>>::max(), 1 << 16);
+  const auto best_of = largest ? loops.largest_of_columns : loops.smallest_of_columns;
+  T best[kMostColumns], found[kMostColumns];
+  PlaceInColumn<T> places[kMostColumns];
+  const int64_t start = select_last ? n - 1 : 0, turn = select_last ? -1 : 1;
+  for (int64_t done = 0; done < n; done += kRows) {
+    const int64_t first = start + turn * done;
+    best_of(x + first * inner, found, places, std::min(kRows, n - done), turn * inner, count);
+    for (int64_t c = 0; c < count; ++c) {
+      const T a = found[c], b = best[c];
+      if (done > 0 && !((largest ? a > b : a < b) || (a != a && b == b))) continue;
+      best[c] = a;
+      y[c] = first + turn * int64_t{places[c]};
+    }
+  }
+}
+
 template <typename T>
 void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t outer, int64_t n,
                int64_t inner, const Parallel& par) {
   const TypedReduction<T> loops = LoopsOf<T>();
   const ReduceLoops<T, T> best = loops.same(largest ? ReduceKind::kMax : ReduceKind::kMin);
-  constexpr int64_t kColumns = 128;
-  const int64_t blocks = inner == 1 ? 1 : (inner + kColumns - 1) / kColumns;
-  const Slices slices = Slice(outer * blocks, n * std::min(inner, kColumns) / 4 + 4);
+  const int64_t columns = ColumnsOfTask(outer, inner), blocks = CeilDiv(inner, columns);
+  const Slices slices = Slice(outer * blocks, n * std::min(inner, columns) / 4 + 4);
   par.For(slices.tasks, [&](int64_t task) {
     if (inner == 1 && n < kShortRow) {
       const int64_t first = slices.Begin(task), rows = slices.End(task, outer) - first;
@@ -455,12 +503,9 @@ void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t o
         y[i] = loops.find_in_row(row, wanted, n, select_last);
         continue;
       }
-      const int64_t first = i % blocks * kColumns, count = std::min(kColumns, inner - first);
-      const T* from = x + i / blocks * n * inner + first;
-      T wanted[kColumns];
-      best.columns(from, wanted, n, inner, count);
-      loops.find_columns(from, wanted, y + i / blocks * inner + first, n, inner, count,
-                         select_last);
+      const int64_t first = i % blocks * columns, count = std::min(columns, inner - first);
+      ArgReduceColumns(loops, largest, select_last, x + i / blocks * n * inner + first,
+                       y + i / blocks * inner + first, n, inner, count);
     }
   });
 }

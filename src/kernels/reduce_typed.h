@@ -1,11 +1,13 @@
 #pragma once
 // The plain loops of kernels/reduce.h for every type, and what they share with the vectorised ones.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
 
+#include "base/round.h"
 #include "kernels/number_types.h"
 #include "kernels/reduce.h"
 #include "kernels/slices.h"
@@ -108,21 +110,39 @@ void ReduceElements(ReduceKind kind, const T* x, T* y, const ReduceShape& shape,
   });
 }
 
+// Columns of [outer, n, inner] in a task: many, as memory gives long pieces of rows faster than
+// short ones, but no more than leave some tasks for each thread.
+constexpr int64_t kLeastColumns = 128, kMostColumns = 1024;
+inline int64_t ColumnsOfTask(int64_t outer, int64_t inner) {
+  const int64_t wanted = CeilDiv(outer * inner, MostTasks(4));
+  return std::clamp(CeilDiv(wanted, kLeastColumns) * kLeastColumns, kLeastColumns, kMostColumns);
+}
+
 // The vectorised loops of a type T, accumulating in A; null where a kind has none. Rows of n lie
-// `step` apart. Columns are at most 128 of x [n, inner]. Totals go to y.
+// `step` apart. Columns are at most kMostColumns of x [n, inner]. Totals go to y.
 template <typename T, typename A>
 struct ReduceLoops {
   void (*rows)(const T* x, A* y, int64_t n, int64_t step, int64_t rows) = nullptr;
   void (*columns)(const T* x, A* y, int64_t n, int64_t inner, int64_t count) = nullptr;
 };
 
+// A row's number, as wide as its elements: vectors of both have as many lanes.
+template <typename T>
+using PlaceInColumn =
+    std::conditional_t<sizeof(T) == 1, int8_t,
+                       std::conditional_t<sizeof(T) == 2, int16_t,
+                                          std::conditional_t<sizeof(T) == 4, int32_t, int64_t>>>;
+
 template <typename T>
 struct TypedReduction {
   ReduceLoops<T, T> (*same)(ReduceKind kind) = nullptr;
   ReduceLoops<T, ReduceAccumulator<T>> (*wide)(ReduceKind kind) = nullptr;
   ReduceLoops<T, int32_t> byte_sums;  // of bytes
-  void (*find_columns)(const T* x, const T* best, int64_t* y, int64_t n, int64_t inner,
-                       int64_t count, bool select_last) = nullptr;
+  // The best of at most kMostColumns columns of n rows that lie `step` apart, and the first row
+  // that has it.
+  using FindBest = void (*)(const T* x, T* best, PlaceInColumn<T>* places, int64_t n, int64_t step,
+                            int64_t count);
+  FindBest largest_of_columns = nullptr, smallest_of_columns = nullptr;
   int64_t (*find_in_row)(const T* x, T best, int64_t n, bool select_last) = nullptr;
   void (*find_in_short_rows)(const T* x, int64_t* y, int64_t rows, int64_t n, bool largest,
                              bool select_last) = nullptr;

@@ -97,6 +97,7 @@ TEST(Reduce, FloatAgreesWithDouble) {
     }
     CheckFloat({40, 300, 1, 1});
     CheckFloat({1, 49, 1281, 1});
+    for (const int64_t outer : {1, 2}) CheckFloat({outer, 541, 1281, 1});  // larger than caches
   });
 }
 
@@ -199,7 +200,8 @@ using Types = testing::Types<double, int8_t, uint8_t, int16_t, uint16_t, int32_t
 TYPED_TEST_SUITE(ReduceTyped, Types);
 
 TYPED_TEST(ReduceTyped, AgreesWithDouble) {
-  for (const ReduceShape shape : {ReduceShape{3, 3, 1, 1}, {2, 3, 5, 1}, {2, 2, 3, 2}}) {
+  for (const ReduceShape shape :
+       {ReduceShape{3, 3, 1, 1}, {2, 3, 5, 1}, {2, 2, 3, 2}, {1, 19, 1101, 1}}) {
     std::vector<TypeParam> x(shape.outer * shape.reduced * shape.inner * shape.reduced2);
     for (size_t i = 0; i < x.size(); ++i) {
       x[i] = static_cast<TypeParam>(1 + i * 7 % 5);
@@ -274,6 +276,52 @@ TEST(ArgReduce, FirstAndLast) {
         }
       }
     }
+  });
+}
+
+// Columns of every width, of more rows than a byte counts; ties, and NaN of floats.
+template <typename T>
+void CheckPlaces(int64_t outer, int64_t n, int64_t inner) {
+  SCOPED_TRACE(testing::Message() << outer << " x " << n << " x " << inner);
+  std::vector<T> x(static_cast<size_t>(outer * n * inner));
+  for (size_t i = 0; i < x.size(); ++i) {
+    x[i] = static_cast<T>((i * 2654435761u % 4294967291u >> 13) % 100);
+    if (std::is_floating_point_v<T> && i % 1009 == 7) x[i] = std::numeric_limits<T>::quiet_NaN();
+  }
+  std::vector<int64_t> one(static_cast<size_t>(outer * inner)), two(one.size());
+  for (const bool largest : {false, true}) {
+    for (const bool last : {false, true}) {
+      ArgReduce(largest, last, x.data(), one.data(), outer, n, inner, test::Threads(1));
+      ArgReduce(largest, last, x.data(), two.data(), outer, n, inner, test::Threads(2));
+      ASSERT_EQ(one, two);
+      for (int64_t i = 0; i < outer * inner; ++i) {
+        const T* column = x.data() + i / inner * n * inner + i % inner;
+        int64_t best = 0;
+        for (int64_t k = 1; k < n; ++k) {
+          const T a = column[k * inner], b = column[best * inner];
+          const bool equals = a == b || (a != a && b != b);
+          const bool beats = (largest ? a > b : a < b) || (a != a && b == b);
+          if (beats || (last && equals)) best = k;
+        }
+        ASSERT_EQ(one[static_cast<size_t>(i)], best) << "column " << i;
+      }
+    }
+  }
+}
+
+template <typename... T>
+void CheckPlacesOfTypes() {
+  for (const int64_t n : {1, 2, 9, 127, 128, 129, 300}) {
+    for (const int64_t inner : {2, 5, 63, 64, 70, 200}) (CheckPlaces<T>(2, n, inner), ...);
+  }
+  (CheckPlaces<T>(1, 130, 1301), ...);
+  (CheckPlaces<T>(1, 33000, 3), ...);
+}
+
+TEST(ArgReduce, ColumnsOfEveryType) {
+  test::ForEachTarget([] {
+    CheckPlacesOfTypes<float, double, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t,
+                       int64_t, uint64_t>();
   });
 }
 
