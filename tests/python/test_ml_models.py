@@ -140,6 +140,19 @@ def test_random_vector_machines(seed):
     compare(model("SVMClassifier", 3, attributes, 2, 1), x, 1e-3)
 
 
+def test_a_vector_machine_far_away():
+    attributes = {
+        "coefficients": [1.0, 2.0],
+        "kernel_params": [0.5, 0.0, 3.0],
+        "kernel_type": "RBF",
+        "n_supports": 2,
+        "rho": [0.25],
+        "support_vectors": [0.0, 0.0, 1.0, 1.0],
+    }
+    x = np.float32([[0, 0], [np.inf, 0], [0, -np.inf], [1e30, 0], [np.nan, 0]])
+    compare(model("SVMRegressor", 2, attributes, 1, 1), x)
+
+
 STUMP = {
     "nodes_treeids": [0, 0, 0],
     "nodes_nodeids": [0, 1, 2],
@@ -159,8 +172,8 @@ STUMP = {
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        ({"nodes_truenodeids": [0, 0, 0]}, "reached in two ways"),
-        ({"nodes_truenodeids": [2, 0, 0], "nodes_modes": ["BRANCH_LEQ"] * 3}, "two ways"),
+        ({"nodes_truenodeids": [0, 0, 0]}, "node 0 is below itself"),
+        ({"nodes_truenodeids": [2, 0, 0], "nodes_modes": ["BRANCH_LEQ"] * 3}, "below itself"),
         ({"nodes_truenodeids": [7, 0, 0]}, "tree 0 has no node 7"),
         ({"nodes_nodeids": [0, 1, 1]}, "tree 0 has node 1 twice"),
         ({"nodes_values": [0.0]}, "lists of 3 and of 1 elements"),
@@ -198,9 +211,8 @@ ENSEMBLE = {
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        ({"nodes_trueleafs": [0]}, "reached in two ways"),
+        ({"nodes_trueleafs": [0]}, "node 0 is below itself"),
         ({"nodes_falsenodeids": [2]}, "leaf 2 is outside"),
-        ({"tree_roots": [0, 0]}, "reached in two ways"),
         ({"tree_roots": [-1]}, "node -1 is outside"),
         ({"nodes_featureids": [0, 1]}, "elements describe the nodes"),
         ({"leaf_targetids": [0]}, "1 leaf_targetids have 2 leaf_weights"),
@@ -216,6 +228,86 @@ def test_damaged_ensembles_are_errors(damage, message):
     with pytest.raises(sardonyx.InvalidModelError) as caught:
         sardonyx.load(model("TreeEnsemble", 2, {**ENSEMBLE, **damage}, 1, 5))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("how", ["loaded", "compiled"])
+@pytest.mark.parametrize("rows", [2, 64])
+def test_ensembles_of_the_same_nodes(how, rows, tmp_path):
+    """Their tables are one constant, whose packed form depends on what the leaves say."""
+    weights = {"a": [1.0, 2.0], "b": [10.0, 20.0], "c": [1.0, 2.0]}
+    nodes = [
+        helper.make_node(
+            "TreeEnsembleRegressor",
+            ["x"],
+            [name],
+            domain="ai.onnx.ml",
+            **{**STUMP, "target_weights": given, "n_targets": 2 if name == "c" else 1},
+        )
+        for name, given in weights.items()
+    ]
+    inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 2])]
+    graph = helper.make_graph(nodes, "graph", inputs, [ValueInfoProto(name=n) for n in weights])
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", 1)]
+    built = helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+    if how == "compiled":
+        (tmp_path / "trees.onnx").write_bytes(built)
+        shapes = {"x": (rows, 2)}
+        sardonyx.compile(tmp_path / "trees.onnx", tmp_path / "trees.sdx", shapes=shapes)
+        built = tmp_path / "trees.sdx"
+    x = np.resize(np.float32([[-1, 0], [1, 0]]), (rows, 2))
+    found = sardonyx.load(built).run([x])
+    for name, given in weights.items():
+        np.testing.assert_array_equal(found[name][:2, 0], given)
+
+
+@pytest.mark.parametrize("mode", ["BRANCH_EQ", "BRANCH_LT"])
+def test_trees_whose_branches_meet(mode):
+    """A test for one of several categories, as onnxmltools writes it of XGBoost's: the nodes 0 and
+    1 lead to the same node 3."""
+    attributes = {
+        **STUMP,
+        "nodes_treeids": [0] * 6,
+        "nodes_nodeids": list(range(6)),
+        "nodes_modes": [mode, mode, "LEAF", "BRANCH_LT", "LEAF", "LEAF"],
+        "nodes_featureids": [0, 0, 0, 1, 0, 0],
+        "nodes_values": [1.0, 3.0, 0.0, 0.0, 0.0, 0.0],
+        "nodes_truenodeids": [3, 3, 0, 4, 0, 0],
+        "nodes_falsenodeids": [1, 2, 0, 5, 0, 0],
+        "target_treeids": [0] * 3,
+        "target_nodeids": [2, 4, 5],
+        "target_ids": [0] * 3,
+        "target_weights": [10.0, 20.0, 30.0],
+    }
+    x = np.float32([[0, -1], [1, -1], [2, 1], [3, 1], [3, -1]])
+    compare(model("TreeEnsembleRegressor", 2, attributes, 1, 1), x)
+
+
+def test_a_tree_that_is_there_twice():
+    x = np.float32([[0, 0], [1, 0]])
+    twice = sardonyx.load(model("TreeEnsemble", 2, {**ENSEMBLE, "tree_roots": [0, 0]}, 1, 5))
+    np.testing.assert_array_equal(twice.run([x])["y0"], [[2], [4]])
+
+
+def test_branches_that_meet_too_often_are_errors():
+    """Of 40 nodes that all lead to the next in both ways: 2^40 leaves."""
+    count = 40
+    attributes = {
+        **STUMP,
+        "nodes_treeids": [0] * (count + 1),
+        "nodes_nodeids": list(range(count + 1)),
+        "nodes_modes": ["BRANCH_LEQ"] * count + ["LEAF"],
+        "nodes_featureids": [0] * (count + 1),
+        "nodes_values": [0.0] * (count + 1),
+        "nodes_truenodeids": [*range(1, count + 1), 0],
+        "nodes_falsenodeids": [*range(1, count + 1), 0],
+        "target_treeids": [0],
+        "target_nodeids": [count],
+        "target_ids": [0],
+        "target_weights": [1.0],
+    }
+    with pytest.raises(sardonyx.InvalidModelError) as caught:
+        sardonyx.load(model("TreeEnsembleRegressor", 2, attributes, 1))
+    assert "nodes are shared so often" in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@
 
 #include "base/cast.h"
 #include "base/round.h"
+#include "devices/cpu/contents.h"
 #include "devices/cpu/families.h"
 #include "kernels/gemm.h"
 #include "kernels/gemm_experts.h"
@@ -139,17 +140,11 @@ BindResult BindCodes(const BindRequest& request) {
   const int64_t blocks = CeilDiv(b.k, block), code_bytes = b.k * bits / 8;
   const int64_t padded = blocks * block * bits / 8, bytes = b.PackedBytes();
   std::vector<float> scales, zeros;  // read while packing alone
-  const auto hash = [&](size_t i) {
-    if (!request.has(i)) return size_t{0};
-    const Tensor& tensor = *request.inputs[i].constant;
-    return std::hash<std::string_view>()(
-        {static_cast<const char*>(tensor.raw()), static_cast<size_t>(tensor.bytes())});
-  };
   const Operand& weights = request.inputs[kWeights];
   auto packed = request.packs.GetByRows(
       *weights.constant, weights.id,
-      fmt::format("experts {}x{} {} bits by {} {:x} {:x}", b.k, b.n, bits, block, hash(kScales),
-                  hash(kZeros)),
+      fmt::format("experts {}x{} {} bits by {} {} {}", b.k, b.n, bits, block,
+                  ContentsOf(request, kScales), ContentsOf(request, kZeros)),
       bytes * b.experts, 1, [&](const Tensor& matrix, int64_t first, void* to) {
         const int64_t rows = b.experts * b.n, at = first * b.n * blocks;
         if (scales.empty()) {

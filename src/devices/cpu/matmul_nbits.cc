@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/cast.h"
+#include "devices/cpu/contents.h"
 #include "devices/cpu/families.h"
 #include "kernels/gemm_narrow.h"
 
@@ -99,16 +100,11 @@ BindResult BindBlocks(const BindRequest& request) {
   if (b.rounds_a) b.zero = ZeroPoints(given(kZeroPoints), bits, b.n, blocks).One();
   const Operand& codes = request.inputs[kB];
   // Codes may be shared by products with other scales.
-  const auto hash = [&](size_t i) {
-    if (given(i) == nullptr) return size_t{0};
-    const Tensor& tensor = *given(i)->constant;
-    return std::hash<std::string_view>()(
-        {static_cast<const char*>(tensor.raw()), static_cast<size_t>(tensor.bytes())});
-  };
   const auto packed = request.packs.Get(
       *codes.constant, codes.id,
-      fmt::format("{}x{} {} bits by {} {:x} {:x}{}", b.k, b.n, bits, b.block, hash(kScales),
-                  hash(kZeroPoints), b.has_values ? " of a table" : ""),
+      fmt::format("{}x{} {} bits by {} {} {}{}", b.k, b.n, bits, b.block,
+                  ContentsOf(request, kScales), ContentsOf(request, kZeroPoints),
+                  b.has_values ? " of a table" : ""),
       static_cast<int64_t>(NarrowPackedBytes(b)), [&](const Tensor& matrix, void* to) {
         // Read while packing alone: never packed themselves, they stay in memory.
         const std::vector<float> scales = Floats(*request.inputs[kScales].constant);

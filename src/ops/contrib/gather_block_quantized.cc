@@ -3,6 +3,22 @@
 
 namespace sardonyx::ops::contrib {
 
+namespace {
+
+// Single slices out of blocks: each has a scale of its own.
+Val AlongBlocks(Lowering& op, int axis, int64_t block, bool packed) {
+  if (packed) op.Fail("packed data has both gather_axis and quantize_axis {}", axis);
+  const Val data = op.in(0), scales = op.in(2), indices = Cast(op.in(1), DType::kInt64);
+  const Val from_start = Where(Less(indices, op.builder().Scalar(DType::kInt64, 0)),
+                               indices + SizeOf(data, axis), indices);
+  const Val blocks = Div(from_start, op.builder().Scalar(DType::kInt64, static_cast<double>(block)));
+  const Val zero_point = op.has(3) ? Gather(op.in(3), blocks, axis) : Val{};
+  const Val y = Dequantized(Gather(data, from_start, axis), Gather(scales, blocks, axis), zero_point);
+  return Cast(y, scales.dtype());
+}
+
+}  // namespace
+
 // Inputs: data in blocks along quantize_axis, indices, scales, zero points. Slices are gathered
 // first, so that only they are dequantised. Data in uint8 is packed along the last axis.
 Outputs LowerGatherBlockQuantized(Lowering& op) {
@@ -14,10 +30,10 @@ Outputs LowerGatherBlockQuantized(Lowering& op) {
     op.Fail("attribute block_size is {}, not a power of two from 16 on", block);
   const int gather_axis = op.in(0).Axis(op.Int("gather_axis", 0));
   int axis = op.in(0).Axis(op.Int("quantize_axis", 1));
-  if (gather_axis == axis) op.Fail("gather_axis and quantize_axis are both {}", axis);
   if (packed && (bits < 8) && axis != op.in(0).rank() - 1) {
     op.Fail("packed data is quantised along its last axis, not along {}", axis);
   }
+  if (gather_axis == axis) return {AlongBlocks(op, axis, block, packed)};
   const auto gathered = [&](Val from) { return Gather(from, op.in(1), gather_axis); };
   const Val data = UnpackCodes(gathered(op.in(0)), bits), scale = gathered(scales);
   if (axis > gather_axis) axis += op.in(1).rank() - 1;

@@ -50,7 +50,7 @@ void Check(const Lowering& op) {
 // the lower half.
 class CacheFormat {
  public:
-  CacheFormat(const Lowering& op, std::string_view kind, Input scale, Input past)
+  CacheFormat(const Lowering& op, std::string_view kind, Input scale, Input past, int64_t heads)
       : plain_(op.in(kQuery).dtype()), stored_(plain_), scale_(op.in(scale)) {
     const std::string given = op.String(kind, "NONE");
     const int64_t bits = op.Int("kv_cache_bit_width", 8);
@@ -58,6 +58,8 @@ class CacheFormat {
       if (given != "PER_TENSOR" && given != "PER_CHANNEL")
         op.Fail("attribute {} is '{}', not NONE, PER_TENSOR or PER_CHANNEL", kind, given);
       if (!scale_) op.Fail("attribute {} is {}, but there is no scale", kind, given);
+      // In whatever shape they are given.
+      if (given == "PER_CHANNEL") scale_ = Reshape(scale_, {1, heads, 1, -1});
       stored_ = bits == 4 ? DType::kUInt8 : DType::kInt8;
     }
     if (op.has(past)) {
@@ -249,8 +251,8 @@ Outputs LowerGroupQueryAttention(Lowering& op) {
   if (op.Int("do_rotary") != 0) {
     Rotate(op, op.in(kCosine), op.in(kSine), TokenPositions(op, length, place), {&q, &k});
   }
-  const CacheFormat key_format(op, "k_quant_type", kKeyScale, kPastKey);
-  const CacheFormat value_format(op, "v_quant_type", kValueScale, kPastValue);
+  const CacheFormat key_format(op, "k_quant_type", kKeyScale, kPastKey, shared);
+  const CacheFormat value_format(op, "v_quant_type", kValueScale, kPastValue, shared);
   const Val key_rows = key_format.Encode(k), value_rows = value_format.Encode(v);
   const Memory memory = op.Int("sliding_window_cache") != 0
                             ? WindowMemory(op, key_rows, value_rows, length, place)

@@ -15,6 +15,7 @@ using core::WideNode;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+constexpr size_t kMostCopies = 64;  // of nodes that several share, on average
 
 // The ensemble as tables; first in the wide form.
 class Compiler {
@@ -23,7 +24,8 @@ class Compiler {
       : op_(op), forest_(forest), float_features_(float_features) {}
 
   void Run() {
-    visited_.assign(forest_.branches.size(), false);
+    states_.assign(forest_.branches.size(), State::kNew);
+    for (const Target& root : forest_.roots) CheckBelow(root);
     nodes_.reserve(forest_.branches.size() + forest_.leaf_count);
     leaves.reserve(nodes_.capacity());
     for (const Target& root : forest_.roots) AddTree(root);
@@ -73,7 +75,7 @@ class Compiler {
           leaves[node] = static_cast<int32_t>(target.index);
           continue;
         }
-        const Branch& branch = Visit(target.index);
+        const Branch& branch = forest_.branches[target.index];
         const bool reversed =
             branch.mode == Mode::kGte || branch.mode == Mode::kGt || branch.mode == Mode::kNeq;
         nodes_[node] = Compare(branch, reversed);
@@ -93,6 +95,8 @@ class Compiler {
 
   void Place(const Target& target) {
     if (nodes_.size() >= std::numeric_limits<int32_t>::max()) op_.Fail("the trees are too large");
+    const size_t most = kMostCopies * (forest_.branches.size() + 1024);
+    if (nodes_.size() >= most) op_.Fail("nodes are shared so often that trees have over {}", most);
     if (target.is_leaf && (target.index < 0 || target.index >= forest_.leaf_count)) {
       op_.Fail("leaf {} is outside [0,{}]", target.index, forest_.leaf_count - 1);
     }
@@ -100,14 +104,33 @@ class Compiler {
     leaves.push_back(-1);
   }
 
-  const Branch& Visit(int64_t index) {
-    const auto count = static_cast<int64_t>(forest_.branches.size());
-    if (index < 0 || index >= count) {
-      op_.Fail("node {} is outside [0,{}]", index, count - 1);
+  // That nodes below are there, and none is below itself. Several may share a node: converters write
+  // a test for categories so. It is copied.
+  void CheckBelow(const Target& root) {
+    std::vector<int64_t> path;
+    const auto enter = [&](const Target& target) {
+      const auto count = static_cast<int64_t>(forest_.branches.size());
+      if (target.is_leaf) return;
+      if (target.index < 0 || target.index >= count) {
+        op_.Fail("node {} is outside [0,{}]", target.index, count - 1);
+      }
+      if (states_[target.index] == State::kAbove) {
+        op_.Fail("node {} is below itself: it is in no tree", target.index);
+      }
+      if (states_[target.index] == State::kNew) path.push_back(target.index);
+    };
+    enter(root);
+    while (!path.empty()) {
+      const int64_t at = path.back();
+      if (states_[at] != State::kNew) {  // what is below it was seen
+        states_[at] = State::kDone;
+        path.pop_back();
+        continue;
+      }
+      states_[at] = State::kAbove;
+      enter(forest_.branches[at].yes);
+      enter(forest_.branches[at].no);
     }
-    if (visited_[index]) op_.Fail("node {} is reached in two ways: it is in no tree", index);
-    visited_[index] = true;
-    return forest_.branches[index];
   }
 
   // The comparison for going to the second child. With `reversed` that is the one for "no".
@@ -150,7 +173,8 @@ class Compiler {
   const Forest& forest_;
   const bool float_features_;
   std::vector<WideNode> nodes_;
-  std::vector<bool> visited_;
+  enum class State : uint8_t { kNew, kAbove, kDone };
+  std::vector<State> states_;
   bool fits_narrow_ = true;
 };
 

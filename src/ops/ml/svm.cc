@@ -141,7 +141,13 @@ Val Kernel(Lowering& op, Val x, Val vectors) {
   }
   const double gamma = parameters[0], offset = parameters[1], degree = parameters[2];
   const std::string kind = op.String("kernel_type", "LINEAR");
-  if (kind == "RBF") return Exp(SquaredDistances(x, vectors) * -gamma);
+  if (kind == "RBF") {
+    // Infinite features are far from all vectors; by the products they would be NaN.
+    const Val is_far = IsInf(Reduce("sum_square", x, {1}, true));
+    const Val zero = op.builder().Scalar(x.dtype(), 0);
+    const Val near = SquaredDistances(Where(is_far, zero, x), vectors);
+    return Where(is_far, zero, Exp(near * -gamma));
+  }
   const Val product = MatMul(x, vectors, false, true);
   if (kind == "LINEAR") return product;
   if (kind == "POLY") return Pow(product * gamma + offset, degree);

@@ -253,12 +253,16 @@ def _quantised_cache(request: Request, cached: str) -> list[Case]:
     bits, dtype = QUANTISED[cached], request.dtype("T_CACHE")
     width = make.size * bits // 8
     found, equals = [], []
-    for kind, shape in (("PER_TENSOR", (1,)), ("PER_CHANNEL", (1, make.shared, 1, make.size))):
+    channels = [(1, make.shared, 1, make.size), (make.shared * make.size,)]
+    channels.append((make.shared, make.size))
+    of_channels = [("PER_CHANNEL", shape) for shape in channels]
+    for kind, shape in (("PER_TENSOR", (1,)), *of_channels):
         factor = {"tensor(int8)": 0.02, "tensor(uint8)": 0.25, "tensor(float8e4m3fn)": 0.01}[cached]
         scales = [request.random(np.float32, shape, factor, 2 * factor) for _ in range(2)]
         for tokens, last, cache in ((3, 2, 0), (1, 4, 4), (1, 4, 8), (2, 5, 4)):
             attributes = {"k_quant_type": kind, "v_quant_type": kind, "kv_cache_bit_width": bits}
-            case = make.case(f"{kind} {tokens} {cache}", tokens, [last], **attributes)
+            name = f"{kind} {len(shape)} {tokens} {cache}"
+            case = make.case(name, tokens, [last], **attributes)
             for i, scale in enumerate(scales):
                 low, high = (0, 255) if cached == "tensor(uint8)" else (-100, 100)
                 past = request.random(dtype, (1, make.shared, cache, width), low, high)
@@ -283,6 +287,7 @@ def _unquantised(case: Case, scales: list[np.ndarray]) -> list[np.ndarray]:
     start = total - tokens
     caches, values = [], []
     for new, past, scale in zip((k, v), case.inputs[3:5], scales, strict=True):
+        scale = scale if scale.size == 1 else scale.reshape(1, past.shape[1], 1, -1)
         rows = max(past.shape[2], total)
         cache = np.zeros((*past.shape[:2], rows, 16), past.dtype)
         cache[:, :, : past.shape[2]] = past

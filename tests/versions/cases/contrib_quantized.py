@@ -448,4 +448,11 @@ def gather(request: Request) -> list[Case]:
             # A formula: ONNX Runtime lacks bfloat16 and some of the types of data on the CPU.
             expected = [y[indices].astype(real)]
             found.append(Case(inputs, attributes, name=f"{bits} bits {name}", expected=expected))
+            if dtype == np.uint8:
+                continue
+            # Slices along the axis whose blocks have the scales.
+            across = [indices % 40 if i == 1 else x.T.copy() for i, x in enumerate(inputs)]
+            along = {**attributes, "quantize_axis": 0}
+            expected = [y.T[across[1]].astype(real)]
+            found.append(Case(across, along, name=f"{name} along blocks", expected=expected))
     return found
