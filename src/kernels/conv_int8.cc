@@ -11,6 +11,7 @@
 #include "kernels/conv_internal.h"
 #include "kernels/int8_panel.h"
 #include "kernels/scratch_slots.h"
+#include "kernels/tile_loop.h"
 #include "kernels/transpose.h"
 
 namespace sardonyx {
@@ -216,6 +217,25 @@ bool PrepareColumns(const ConvShape& s, const Cut& cut, const Int8ConvArgs& args
   return any;
 }
 
+// What rows add up to that lie `step` apart, k values of each of some segments: differences of what
+// a line adds up to from its begin on, in `prefix`, room for one more than its length.
+template <typename T>
+void SumWindows(const T* a, int64_t step, int64_t rows, int64_t k, int64_t segments,
+                int64_t segment_step, int32_t* prefix, int32_t* sums) {
+  const int64_t length = (rows - 1) * step + k;
+  int32_t* const line = prefix + 1;
+  SARDONYX_TILE_LOOP
+  for (int64_t i = 0; i < length; ++i) line[i] = a[i];
+  for (int64_t t = 1; t < segments; ++t) {
+    const T* const from = a + t * segment_step;
+    SARDONYX_TILE_LOOP
+    for (int64_t i = 0; i < length; ++i) line[i] += from[i];
+  }
+  int32_t sum = prefix[0] = 0;
+  for (int64_t i = 0; i < length; ++i) line[i] = sum += line[i];
+  for (int64_t r = 0; r < rows; ++r) sums[r] = prefix[r * step + k] - prefix[r * step];
+}
+
 // One call of ConvInt8.
 struct Work {
   const ConvShape& s;
@@ -252,6 +272,29 @@ struct Work {
     block.init = init + block.first_column;
     block.row_factor = row_factor + block.first_column;
     return block;
+  }
+
+  // Of all rows of a block of lines or runs, whose segments have k values.
+  void SumRowsOf(int64_t k, std::byte* slot, Int8BlockArgs& block) const {
+    if (!sums_rows) return;
+    auto* const sums = reinterpret_cast<int32_t*>(slot + cut.sums_offset);
+    auto* const prefix = reinterpret_cast<int32_t*>(slot + cut.prefix_offset);
+    const auto sum_line = [&]<typename T>(const T* a, int64_t line) {
+      constexpr int64_t kBytes = sizeof(T);
+      SumWindows(a + line * block.line_bytes / kBytes, block.a_bytes / kBytes, block.rows, k,
+                 block.segments, block.segment_bytes / kBytes, prefix, sums + line * block.rows);
+    };
+    for (int64_t line = 0; line < block.lines; ++line) {
+      if (cut.widens) {
+        sum_line(static_cast<const int16_t*>(block.a), line);
+      } else if (block.segments == 1 && k <= block.a_bytes) {
+        Int8SumRows(static_cast<const uint8_t*>(block.a) + line * block.line_bytes, block.a_bytes,
+                    block.rows, k, false, sums + line * block.rows);
+      } else {
+        sum_line(static_cast<const uint8_t*>(block.a), line);
+      }
+    }
+    block.row_sums = sums;
   }
 
   // Where the block's first row goes.
@@ -336,6 +379,7 @@ struct Work {
         CopyLines(item, h0, LinesSeen(s, block.lines), group, own, to);
         block.a = to;
       }
+      SumRowsOf(s.kernel[2] * channels, slot, block);
       Place(line * s.out[2], block);
       Int8Block(block);
     }
@@ -357,6 +401,7 @@ struct Work {
       const int64_t line = i / in_line, pixel = i % in_line * cut.run;
       block.rows = std::min(cut.run, s.out[2] - pixel);
       CopySegments(line, pixel, block.rows, group, own, segments);
+      SumRowsOf(s.KernelSize() / cut.run_segments * channels, slot, block);
       Place(line * s.out[2] + pixel, block);
       Int8Block(block);
     }
@@ -490,8 +535,8 @@ void ConvInt8(const ConvShape& s, const Int8ConvArgs& args, void* scratch, const
   const Work work{s, args, cut, init, row_factor, sums_rows, reinterpret_cast<uint8_t*>(copied)};
   ScratchSlots slots(copied + cut.copied_bytes, cut.slot_bytes,
                      ScratchSlots::CountFor(par.threads));
-  const bool by_lines = cut.by_lines && !sums_rows && !(cut.skips && args.x_signed);
-  const bool by_runs = cut.by_runs && !sums_rows;
+  const bool by_lines = cut.by_lines && !(cut.skips && args.x_signed);
+  const bool by_runs = cut.by_runs;
   if (by_lines && cut.copies_before) work.CopyAllLines(slots, par);
   const int64_t row_parts = by_lines || by_runs ? cut.line_parts : cut.row_parts;
   const int64_t parts = row_parts * cut.column_parts, count = s.groups * parts;

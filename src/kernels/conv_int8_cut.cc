@@ -171,6 +171,13 @@ Cut CutConv(const ConvShape& s, bool splits, int threads) {
                               AlignBytes(static_cast<size_t>(cut.run_segments * cut.LineBytes())) +
                                   AlignBytes(static_cast<size_t>(cut.line_k) + 64));
   }
+  if (cut.by_lines || cut.by_runs) {
+    const int64_t rows = cut.by_lines ? cut.lines * s.out[2] : cut.run;
+    const int64_t line = cut.skips ? s.in[2] * s.x_stride : cut.line_k;
+    cut.sums_offset = cut.slot_bytes;
+    cut.prefix_offset = cut.sums_offset + AlignBytes(static_cast<size_t>(rows) * 4);
+    cut.slot_bytes = cut.prefix_offset + AlignBytes(static_cast<size_t>(line + 1) * 4);
+  }
   if (cut.widens) {
     cut.widened_offset = cut.slot_bytes;
     cut.slot_bytes += Int8WidenedBytes(cut.segments * cut.groups);

@@ -435,7 +435,7 @@ void Block(const Int8BlockArgs& args) {
                    static_cast<uint8_t*>(store.y), store.y_stride);
         }
         if (to.kind != TileResult::Kind::kSums) continue;
-        if (args.row_sums != nullptr) AddRowSums(args, row, rows, n, sums);
+        if (args.row_sums != nullptr) AddRowSums(args, row, rows * lines, n, sums);
         StoreSums(sums, kWidth, rows * lines, to.columns, args.first_column + n, store);
       }
     }

@@ -96,7 +96,7 @@ struct Int8BlockArgs {
   // A row may lie in several segments, as the lines of an image that a kernel covers; and rows may
   // go on, `rows` at a time, in further lines.
   int64_t segments = 1, segment_bytes = 0;
-  int64_t lines = 1, line_bytes = 0;  // of flip or row_sums one
+  int64_t lines = 1, line_bytes = 0;  // of flip one
   const void* b;                      // the packed matrix
   int64_t groups;                     // of K in a segment
   int64_t n0, n1;                     // n0 is a multiple of the panel width

@@ -328,6 +328,9 @@ TEST(ConvInt8, IsExact) {
     if (given.winograd) continue;
     cases.push_back(given);
     cases.back().mild = true;
+    if (given.w_zeros != 0) continue;
+    cases.push_back(given);
+    cases.back().w_zeros = 1 + static_cast<int>(cases.size() % 2);
   }
   for (const Case& given : cases) {
     const Data data(given);
