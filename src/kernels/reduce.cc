@@ -23,6 +23,10 @@ namespace sardonyx::HWY_NAMESPACE {
 using D = ReduceTag;
 using V = ReduceVector;
 
+constexpr bool IsSum(ReduceKind kind) {
+  return kind == ReduceKind::kSum || kind == ReduceKind::kL1 || kind == ReduceKind::kSumSquare;
+}
+
 // Elements a lane adds in float32 before the sum goes into a wider or compensated one.
 constexpr int64_t kChunk = 64;
 
@@ -55,9 +59,54 @@ HWY_INLINE double Row(const float* x, int64_t n) {
   return total;
 }
 
+// The join of a row of few elements, by lane.
+template <ReduceKind kKind>
+HWY_INLINE V JoinVectors(const float* x, int64_t n) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  V acc = hn::Set(d, Neutral<kKind>());
+  int64_t i = 0;
+  for (; i + lanes <= n; i += lanes) acc = Join<kKind>(acc, hn::LoadU(d, x + i));
+  if (i < n) acc = Join<kKind>(acc, LoadPart(d, x + i, n - i, Neutral<kKind>()));
+  return acc;
+}
+
+// Totals of kRowsJoined rows of few elements: their lanes, widened, are joined in pairs, and pairs
+// of pairs, which leaves a row a lane.
+using Wide = hn::ScalableTag<double>;
+constexpr int kRowsJoined = static_cast<int>(hn::MaxLanes(Wide()));
+
+template <ReduceKind kKind>
+HWY_INLINE void SumRowsJoined(const float* x, int64_t n, int64_t step, double* totals) {
+  const Wide d;
+  hn::Vec<Wide> rows[kRowsJoined];
+#pragma GCC unroll 8
+  for (int r = 0; r < kRowsJoined; ++r) {
+    const V row = JoinVectors<kKind>(x + r * step, n);
+    rows[r] = hn::Add(hn::PromoteTo(d, hn::LowerHalf(row)),
+                      hn::PromoteTo(d, hn::UpperHalf(hn::Half<D>(), row)));
+  }
+#pragma GCC unroll 4
+  for (int count = kRowsJoined / 2; count > 0; count /= 2) {
+#pragma GCC unroll 4
+    for (int i = 0; i < count; ++i) {
+      rows[i] = hn::Add(hn::ConcatEven(d, rows[2 * i + 1], rows[2 * i]),
+                        hn::ConcatOdd(d, rows[2 * i + 1], rows[2 * i]));
+    }
+  }
+  hn::StoreU(rows[0], d, totals);
+}
+
 template <ReduceKind kKind>
 HWY_INLINE void Rows(const float* x, int64_t n, int64_t step, int64_t rows, double* totals) {
-  for (int64_t row = 0; row < rows; ++row) totals[row] = Row<kKind>(x + row * step, n);
+  constexpr int64_t kFew = 4 * static_cast<int64_t>(hn::MaxLanes(D()));
+  int64_t row = 0;
+  if constexpr (IsSum(kKind)) {
+    for (; n <= kFew && row + kRowsJoined <= rows; row += kRowsJoined) {
+      SumRowsJoined<kKind>(x + row * step, n, step, totals + row);
+    }
+  }
+  for (; row < rows; ++row) totals[row] = Row<kKind>(x + row * step, n);
 }
 
 // Totals of rows of n elements that lie `step` apart.
@@ -196,10 +245,6 @@ void ShortRows(ReduceKind kind, const float* x, float* y, int64_t rows, int64_t 
   }
 }
 
-constexpr bool IsSum(ReduceKind kind) {
-  return kind == ReduceKind::kSum || kind == ReduceKind::kL1 || kind == ReduceKind::kSumSquare;
-}
-
 // Adds a chunk to a total whose rounding error is kept aside (Neumaier's sum without the branch).
 HWY_INLINE void AddChunk(V chunk, V& total, V& lost) {
   const V sum = hn::Add(total, chunk);
@@ -236,9 +281,10 @@ HWY_INLINE void ColumnBlock(const float* x, float* y, int64_t n, int64_t inner, 
         acc[v] = Join<kKind>(acc[v], part == 0 ? hn::LoadU(d, p) : LoadPart(d, p, part));
       }
     }
+    const bool is_all = n <= kChunk;  // one chunk loses nothing
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
-      if constexpr (kIsSum) {
+      if (kIsSum && !is_all) {
         AddChunk(acc[v], total[v], lost[v]);
       } else {
         total[v] = acc[v];
@@ -312,7 +358,7 @@ HWY_INLINE void Columns(const float* x, float* y, int64_t n, int64_t inner, int6
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   int64_t c = 0;
-  const bool is_large = n * inner * static_cast<int64_t>(sizeof(float)) >= kLargeBytes;
+  const bool is_large = n >= 8 && n * inner * static_cast<int64_t>(sizeof(float)) >= kLargeBytes;
   while (is_large && c + 16 * lanes <= count) {
     const int64_t columns = std::min((count - c) / lanes * lanes, kMostColumns);
     WideColumns<kKind>(x + c, y + c, n, inner, columns);
@@ -326,6 +372,17 @@ HWY_INLINE void Columns(const float* x, float* y, int64_t n, int64_t inner, int6
   }
   for (; c + lanes <= count; c += lanes) ColumnBlock<kKind, 1>(x + c, y + c, n, inner, 0);
   if (c < count) ColumnBlock<kKind, 1>(x + c, y + c, n, inner, count - c);
+}
+
+// Sums as means. Divided in float: in double, and rounded then, the bits would be the same.
+void DivideAll(float* y, int64_t count, float divisor) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    hn::StoreU(hn::Div(hn::LoadU(d, y + i), hn::Set(d, divisor)), d, y + i);
+  }
+  for (; i < count; ++i) y[i] /= divisor;
 }
 
 // `count` columns of x [n, inner].
@@ -350,6 +407,7 @@ namespace sardonyx {
 HWY_EXPORT(ReduceRows);
 HWY_EXPORT(ExpSumRow);
 HWY_EXPORT(ReduceColumns);
+HWY_EXPORT(DivideAll);
 HWY_EXPORT(LogSumExpColumns);
 HWY_EXPORT(ShortRows);
 
@@ -453,6 +511,8 @@ void ReduceLastAxis(ReduceKind kind, const float* x, float* y, int64_t rows, int
   });
 }
 
+constexpr int64_t kMostExact = 1 << 24;  // of whole numbers in float32
+
 // A tall matrix of few columns, as a map of features is: rows are cut, so that each thread reads
 // those that it wrote, and the parts are joined in order.
 constexpr int64_t kTallParts = 4, kTallColumns = 2048, kTallElements = 16384;
@@ -494,6 +554,10 @@ void ReduceMiddleAxis(ReduceKind kind, const float* x, float* y, int64_t outer, 
       HWY_DYNAMIC_DISPATCH(ReduceColumns)(accumulated, from, to, n, inner, count);
       if (logs) HWY_DYNAMIC_DISPATCH(LogSumExpColumns)(from, to, n, inner, count);
       if (logs || kind == accumulated) continue;
+      if (kind == ReduceKind::kMean && n <= kMostExact) {
+        HWY_DYNAMIC_DISPATCH(DivideAll)(to, count, static_cast<float>(n));
+        continue;
+      }
       for (int64_t c = 0; c < count; ++c) to[c] = FinishReduce<float>(kind, double{to[c]}, n);
     }
   });

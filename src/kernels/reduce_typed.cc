@@ -260,13 +260,13 @@ void BestOfColumns(const T* x, T* best, PlaceInColumn<T>* places, int64_t n, int
   }
 }
 
-// Whether one of the first `lanes` of x is v; NaN is the other NaN.
+// Which of the first `lanes` of x are v; NaN is the other NaN.
 template <bool kNan, class D, typename T = hn::TFromD<D>>
-HWY_INLINE bool HoldsAny(D d, hn::Vec<D> v, const T* x) {
+HWY_INLINE hn::Mask<D> AreSame(D d, hn::Vec<D> v, const T* x) {
   if constexpr (kNan) {
-    return !hn::AllFalse(d, hn::IsNaN(hn::LoadU(d, x)));
+    return hn::IsNaN(hn::LoadU(d, x));
   } else {
-    return !hn::AllFalse(d, hn::Eq(hn::LoadU(d, x), v));
+    return hn::Eq(hn::LoadU(d, x), v);
   }
 }
 
@@ -278,12 +278,19 @@ HWY_INLINE int64_t FindElement(const T* x, T best, int64_t n, bool select_last) 
   const auto here = [&](int64_t i) { return kNan ? x[i] != x[i] : x[i] == best; };
   if (select_last) {
     int64_t end = n;
-    while (end >= lanes && !HoldsAny<kNan>(d, wanted, x + end - lanes)) end -= lanes;
+    while (end >= lanes && hn::AllFalse(d, AreSame<kNan>(d, wanted, x + end - lanes))) end -= lanes;
     while (end > 0 && !here(end - 1)) --end;
     return std::max<int64_t>(end - 1, 0);
   }
   int64_t i = 0;
-  while (i + lanes <= n && !HoldsAny<kNan>(d, wanted, x + i)) i += lanes;
+  for (; i + lanes <= n; i += lanes) {
+    const intptr_t at = hn::FindFirstTrue(d, AreSame<kNan>(d, wanted, x + i));
+    if (at >= 0) return i + at;
+  }
+  if (n >= lanes) {  // the last ones, some of them again
+    const intptr_t at = hn::FindFirstTrue(d, AreSame<kNan>(d, wanted, x + n - lanes));
+    return at >= 0 ? n - lanes + at : 0;
+  }
   while (i < n && !here(i)) ++i;
   return i < n ? i : 0;
 }
@@ -296,8 +303,16 @@ int64_t FindInRow(const T* x, T best, int64_t n, bool select_last) {
   return FindElement<false>(x, best, n, select_last);
 }
 
-// FindInRow and the search for what it finds, without calls between, of rows of few elements: a
-// row a lane, or one after the other.
+// The best of each row of x [rows, n], and where it is.
+template <typename T, bool kLargest>
+void FindInRows(const T* x, int64_t* y, int64_t rows, int64_t n, bool select_last) {
+  constexpr ReduceKind kKind = kLargest ? ReduceKind::kMax : ReduceKind::kMin;
+  for (int64_t row = 0; row < rows; ++row, x += n) {
+    y[row] = FindInRow(x, Row<kKind, T, T>(x, n), n, select_last);
+  }
+}
+
+// The same of rows of few elements: a row a lane, or one after the other.
 template <typename T>
 void FindInShortRows(const T* x, int64_t* y, int64_t rows, int64_t n, bool largest,
                      bool select_last) {
@@ -352,7 +367,8 @@ void Fill(TypedReduction<T>* loops) {
   if constexpr (sizeof(T) == 1) loops->byte_sums = Loops<T, int32_t, ReduceKind::kSum>();
   loops->largest_of_columns = BestOfColumns<T, true>;
   loops->smallest_of_columns = BestOfColumns<T, false>;
-  loops->find_in_row = FindInRow<T>;
+  loops->largest_of_rows = FindInRows<T, true>;
+  loops->smallest_of_rows = FindInRows<T, false>;
   loops->find_in_short_rows = FindInShortRows<T>;
 }
 
@@ -487,7 +503,6 @@ template <typename T>
 void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t outer, int64_t n,
                int64_t inner, const Parallel& par) {
   const TypedReduction<T> loops = LoopsOf<T>();
-  const ReduceLoops<T, T> best = loops.same(largest ? ReduceKind::kMax : ReduceKind::kMin);
   const int64_t columns = ColumnsOfTask(outer, inner), blocks = CeilDiv(inner, columns);
   const Slices slices = Slice(outer * blocks, n * std::min(inner, columns) / 4 + 4);
   par.For(slices.tasks, [&](int64_t task) {
@@ -495,14 +510,12 @@ void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t o
       const int64_t first = slices.Begin(task), rows = slices.End(task, outer) - first;
       return loops.find_in_short_rows(x + first * n, y + first, rows, n, largest, select_last);
     }
+    if (inner == 1) {
+      const int64_t first = slices.Begin(task), rows = slices.End(task, outer) - first;
+      const auto find = largest ? loops.largest_of_rows : loops.smallest_of_rows;
+      return find(x + first * n, y + first, rows, n, select_last);
+    }
     for (int64_t i = slices.Begin(task); i < slices.End(task, outer * blocks); ++i) {
-      if (inner == 1) {
-        const T* row = x + i * n;
-        T wanted;
-        best.rows(row, &wanted, n, n, 1);
-        y[i] = loops.find_in_row(row, wanted, n, select_last);
-        continue;
-      }
       const int64_t first = i % blocks * columns, count = std::min(columns, inner - first);
       ArgReduceColumns(loops, largest, select_last, x + i / blocks * n * inner + first,
                        y + i / blocks * inner + first, n, inner, count);

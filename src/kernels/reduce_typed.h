@@ -143,7 +143,8 @@ struct TypedReduction {
   using FindBest = void (*)(const T* x, T* best, PlaceInColumn<T>* places, int64_t n, int64_t step,
                             int64_t count);
   FindBest largest_of_columns = nullptr, smallest_of_columns = nullptr;
-  int64_t (*find_in_row)(const T* x, T best, int64_t n, bool select_last) = nullptr;
+  using FindInRows = void (*)(const T* x, int64_t* y, int64_t rows, int64_t n, bool select_last);
+  FindInRows largest_of_rows = nullptr, smallest_of_rows = nullptr;
   void (*find_in_short_rows)(const T* x, int64_t* y, int64_t rows, int64_t n, bool largest,
                              bool select_last) = nullptr;
 };
