@@ -204,6 +204,72 @@ HWY_INLINE void Columns(const float* x, float* y, int64_t n, int64_t inner, int6
   }
 }
 
+// x [n, inner] of fewer columns than lanes, as its elements lie one behind the other: those of as
+// many vectors as there are columns belong to the same columns as those of the next.
+class FewColumns {
+ public:
+  FewColumns(int64_t n, int64_t inner) : size_(n * inner), inner_(inner), period_(inner * kLanes) {}
+
+  void Run(const float* x, float* y, bool log) {
+    const D d;
+    std::fill_n(most_, period_, kLowest);
+    std::fill_n(sums_, period_, 0.0f);
+    ForAll(x, [&](V v, int64_t at, int64_t, int64_t)
+                  HWY_ATTR { hn::Store(hn::Max(hn::Load(d, most_ + at), v), d, most_ + at); });
+    JoinColumns(most_, [](float a, float b) { return std::max(a, b); });
+    ForAll(x, [&](V v, int64_t at, int64_t i, int64_t count) HWY_ATTR {
+      const V e = ExpNonPositive(d, hn::Sub(v, hn::Load(d, most_ + at)));
+      hn::Store(hn::Add(hn::Load(d, sums_ + at), e), d, sums_ + at);
+      if (!log) Put(e, y + i, count);
+    });
+    JoinColumns(sums_, [](float a, float b) { return a + b; });
+    if (log) {
+      for (int64_t k = 0; k < period_; ++k)
+        sums_[k] = k < inner_ ? std::log(sums_[k]) : sums_[k - inner_];
+      ForAll(x, [&](V v, int64_t at, int64_t i, int64_t count) HWY_ATTR {
+        Put(hn::Sub(hn::Sub(v, hn::Load(d, most_ + at)), hn::Load(d, sums_ + at)), y + i, count);
+      });
+      return;
+    }
+    for (int64_t k = 0; k < period_; ++k) sums_[k] = 1.0f / sums_[k];
+    ForAll(y, [&](V v, int64_t at, int64_t i, int64_t count)
+                  HWY_ATTR { Put(hn::Mul(v, hn::Load(d, sums_ + at)), y + i, count); });
+  }
+
+ private:
+  static constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
+
+  // visit(vector, its place in a period, its place, its elements)
+  template <typename Visit>
+  HWY_INLINE void ForAll(const float* from, Visit&& visit) const {
+    const D d;
+    int64_t i = 0, at = 0;
+    for (; i + kLanes <= size_; i += kLanes) {
+      visit(hn::LoadU(d, from + i), at, i, kLanes);
+      at = at + kLanes == period_ ? 0 : at + kLanes;
+    }
+    if (i < size_) visit(LoadPart(d, from + i, size_ - i, kLowest), at, i, size_ - i);
+  }
+
+  static HWY_INLINE void Put(V v, float* to, int64_t count) {
+    const D d;
+    count == kLanes ? hn::StoreU(v, d, to) : StorePart(v, d, to, count);
+  }
+
+  // All elements of a column become its join.
+  template <typename Join>
+  void JoinColumns(float* of, Join&& join) const {
+    for (int64_t first = inner_; first < period_; first += inner_) {
+      for (int64_t c = 0; c < inner_; ++c) of[c] = join(of[c], of[first + c]);
+    }
+    for (int64_t k = inner_; k < period_; ++k) of[k] = of[k - inner_];
+  }
+
+  const int64_t size_, inner_, period_;
+  HWY_ALIGN float most_[kLanes * kLanes];
+  HWY_ALIGN float sums_[kLanes * kLanes];
+};
+
 template <bool kRounds>
 HWY_INLINE void ShortRows(const float* x, float* y, int64_t rows, int64_t n, bool log,
                           DType rounding) {
@@ -230,7 +296,10 @@ void SoftmaxRows(const float* x, float* y, int64_t rows, int64_t n, bool log, DT
 
 void SoftmaxColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t count, bool log,
                     DType rounding) {
-  if (rounding == DType::kFloat32) {
+  constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(D()));
+  if (rounding == DType::kFloat32 && count == inner && inner < kLanes && n >= 16 * inner) {
+    FewColumns(n, inner).Run(x, y, log);
+  } else if (rounding == DType::kFloat32) {
     Columns<false>(x, y, n, inner, count, log, rounding);
   } else {
     Columns<true>(x, y, n, inner, count, log, rounding);
