@@ -39,6 +39,17 @@ Fact FactOf(const Datum& datum, const Type& type) {
   return fact;
 }
 
+// Whether what is bound for the ones suits the others.
+bool AreAlike(std::span<const Operand> some, std::span<const Operand> others) {
+  return std::equal(some.begin(), some.end(), others.begin(), others.end(),
+                    [](const Operand& a, const Operand& b) {
+                      if (a.dtype != b.dtype || a.dims != b.dims || a.id != b.id) return false;
+                      if (a.constant == nullptr || b.constant == nullptr)
+                        return a.constant == b.constant;
+                      return a.id.base != 0 || BitEqual(*a.constant, *b.constant);
+                    });
+}
+
 // Whether a value of this type and shape may be written where the datum lies.
 bool IsPlace(const Datum& datum, DType dtype, const std::vector<int64_t>& dims) {
   return IsSole(datum) && dtype != DType::kString && datum.tensor()->dtype() == dtype &&
@@ -322,8 +333,7 @@ std::string_view Executor::RunDynamic(const Step& step) {
 
 std::string_view Executor::RunLateBound(const Step& step, std::span<const Datum> inputs,
                                         std::span<const Fact> inferred) {
-  const auto candidates = program_.device().Implementations(*step.node->op);
-  if (candidates.empty()) return {};
+  if (program_.device().Implementations(*step.node->op).empty()) return {};
   bool finds_sizes = false;
   for (const Fact& fact : inferred) {
     if (!fact.type.is_tensor() || fact.type.dtype == DType::kString || !fact.ranked()) return {};
@@ -361,24 +371,55 @@ std::string_view Executor::RunLateBound(const Step& step, std::span<const Datum>
     store();
     return kNothingToDo;
   }
+  const Program::LateBinding* binding = LateBindingOf(*step.node, operands, results);
+  if (binding == nullptr) return {};
+  const Bound& bound = binding->bound;
+  const Tensor scratch = program_.buffers_->Allocate(DType::kUInt8, {bound.scratch_bytes});
+  bound.run({.in = in.data(),
+             .out = out.data(),
+             .scratch = scratch.raw(),
+             .parallel = parallel_,
+             .place = &place});
+  store();
+  return binding->implementation;
+}
+
+const Program::LateBinding* Executor::LateBindingOf(const Node& node,
+                                                    std::span<const Operand> inputs,
+                                                    std::span<const Operand> outputs) {
+  auto& bindings = state_.late_bindings;
+  if (const auto found = bindings.find(&node); found != bindings.end()) {
+    if (AreAlike(found->second.inputs, inputs) && AreAlike(found->second.outputs, outputs)) {
+      return &found->second;
+    }
+    bindings.erase(found);
+  }
+  // It may outlive the values of this run.
+  Program::LateBinding made{
+      {inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}, {}, {}, {}};
+  for (Operand& input : made.inputs) {
+    if (input.constant == nullptr) continue;
+    const bool is_weight = input.id.base != 0;
+    made.constants.push_back(
+        std::make_unique<const Tensor>(is_weight ? *input.constant : Copy(*input.constant)));
+    input.constant = made.constants.back().get();
+  }
+  const bool finds_sizes = std::any_of(outputs.begin(), outputs.end(), [](const Operand& output) {
+    return std::find(output.dims.begin(), output.dims.end(), kFound) != output.dims.end();
+  });
   const ProgramOptions& options = program_.options();
-  const BindRequest request{*step.node,       operands,        results,
-                            program_.packs(), options.threads, options.winograd};
-  for (const Implementation& candidate : candidates) {
+  const BindRequest request{
+      node, made.inputs, made.outputs, program_.packs(), options.threads, options.winograd};
+  for (const Implementation& candidate : program_.device().Implementations(*node.op)) {
     if (candidate.finds_sizes != finds_sizes) continue;
     BindResult result = candidate.bind(request);
     Bound* bound = std::get_if<Bound>(&result);
     if (bound == nullptr) continue;
-    const Tensor scratch = program_.buffers_->Allocate(DType::kUInt8, {bound->scratch_bytes});
-    bound->run({.in = in.data(),
-                .out = out.data(),
-                .scratch = scratch.raw(),
-                .parallel = parallel_,
-                .place = &place});
-    store();
-    return candidate.name;
+    made.bound = std::move(*bound);
+    made.implementation = candidate.name;
+    return &bindings.insert_or_assign(&node, std::move(made)).first->second;
   }
-  return {};
+  return nullptr;
 }
 
 }  // namespace sardonyx

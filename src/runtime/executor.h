@@ -38,6 +38,9 @@ class Executor {
   // The first implementation that accepts what is known now; empty if none does.
   std::string_view RunLateBound(const Step& step, std::span<const Datum> inputs,
                                 std::span<const Fact> inferred);
+  // That of the run before, if it suits; null if no implementation takes these operands.
+  const Program::LateBinding* LateBindingOf(const Node& node, std::span<const Operand> inputs,
+                                            std::span<const Operand> outputs);
   void RunControl(const Step& step);  // control.cc
   void RunIf(const Step& step);
   std::vector<Datum> RunLoop(const Step& step);

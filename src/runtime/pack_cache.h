@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -125,6 +126,19 @@ class PackCache {
     });
   }
 
+  // Whether a pack of this cache, which may come from a file, is sound for what `size` counts: asks
+  // `check`, once.
+  bool IsSound(const void* pack, int64_t size, const std::function<bool()>& check) {
+    {
+      std::lock_guard lock(mutex_);
+      if (sound_.contains({pack, size})) return true;
+    }
+    if (!check()) return false;
+    std::lock_guard lock(mutex_);
+    sound_.emplace(pack, size);
+    return true;
+  }
+
   // Gives back what only packing needed.
   void Rest() {
     std::lock_guard lock(mutex_);
@@ -159,6 +173,7 @@ class PackCache {
   }
 
   mutable std::mutex mutex_;
+  std::set<std::pair<const void*, int64_t>> sound_;
   Files files_;
   Watch check_;
   // Guarded by mutex_.

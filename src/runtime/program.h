@@ -97,6 +97,13 @@ class Program {
  private:
   friend class Executor;
   // What one run needs; kept for the next.
+  // How a step was bound whose operands are known at run alone; the next run's are mostly alike.
+  struct LateBinding {
+    std::vector<Operand> inputs, outputs;
+    std::vector<std::unique_ptr<const Tensor>> constants;  // of the inputs
+    Bound bound;
+    std::string_view implementation;
+  };
   struct RunState {
     std::thread::id user;  // whose caches hold it
     Tensor arena;
@@ -107,6 +114,7 @@ class Program {
     // What a branch gave in an earlier run, by dynamic value: it is written over in the next.
     std::vector<std::optional<Datum>> branched;
     std::vector<Datum> branch_inputs, branch_outputs;
+    std::unordered_map<const Node*, LateBinding> late_bindings;
   };
   // The piece in which a batch of these inputs is best run by plans for fewer rows; else 0.
   int64_t FindPiece(const Plan& plan, const std::vector<std::vector<int64_t>>& input_dims);

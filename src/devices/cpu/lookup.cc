@@ -14,7 +14,8 @@ BindResult BindTyped(const BindRequest& request) {
   const auto table = request.packs.Get(
       *keys.constant, keys.id, "positions of keys", KeyTableBytes<T>(count),
       [&](const Tensor& from, void* to) { FillKeyTable(from.data<T>(), count, to); });
-  if (!KeyTableFits<T>(count, table.get())) {
+  const auto fits = [&] { return KeyTableFits<T>(count, table.get()); };
+  if (!request.packs.IsSound(table.get(), count, fits)) {
     Fail(ErrorCode::kInvalidModel, "the packed table of keys is damaged");
   }
   Bound bound;

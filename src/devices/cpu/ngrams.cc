@@ -26,7 +26,9 @@ BindResult BindTyped(const BindRequest& request) {
       NgramTableBytes(pool.size()), [&](const Tensor& from, void* to) {
         FillNgramTable(from.data<Pool>(), from.size(), {counts, shape.shortest, shape.longest}, to);
       });
-  if (!NgramTableFits(pool.size(), request.inputs[kIndexes].size(), table.get())) {
+  const int64_t ngrams = request.inputs[kIndexes].size();
+  const auto fits = [&] { return NgramTableFits(pool.size(), ngrams, table.get()); };
+  if (!request.packs.IsSound(table.get(), ngrams, fits)) {
     Fail(ErrorCode::kInvalidModel, "the packed table of n-grams is damaged");
   }
   Bound bound;
