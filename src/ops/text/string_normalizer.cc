@@ -20,7 +20,10 @@ void InferStringNormalizer(InferContext& context) {
       (shape.size() == 2 && shape[0].known() && shape[0].value() != 1)) {
     context.Fail("StringNormalizer takes [C] or [1,C], not {}", context.Print(shape));
   }
-  shape.back() = context.symbols().Fresh();
+  // Without stop words all elements stay; there is one of none.
+  const bool are_all = context.attributes().Strings("stopwords").empty();
+  SymbolTable& symbols = context.symbols();
+  shape.back() = are_all ? symbols.Max(shape.back(), Dim(1)) : symbols.Fresh();
   context.Set(0, DType::kString, std::move(shape));
 }
 
