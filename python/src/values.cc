@@ -1,6 +1,7 @@
 #include "values.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -230,11 +231,16 @@ Datum FromPrepared(nb::handle value, const std::string& name) {
 // made once.
 class TextObjects {
  public:
+  explicit TextObjects(int64_t texts)
+      : slot_bits_(std::clamp(static_cast<int>(std::bit_width(static_cast<uint64_t>(texts))) + 1, 4,
+                              kMostSlotBits)),
+        slots_(size_t{1} << slot_bits_) {}
+
   // A new reference, null with Python's error if the text is none.
   PyObject* Of(const std::string& text) {
     if (++count_ > kTrial && hits_ < count_ / 4) return Decode(text);
     const Ends ends = EndsOf(text);
-    Slot& slot = slots_[(ends.front * 31 + ends.back + text.size()) * kFactor >> (64 - kSlotBits)];
+    Slot& slot = slots_[(ends.front * 31 + ends.back + text.size()) * kFactor >> (64 - slot_bits_)];
     if (slot.text != nullptr && slot.ends == ends && Same(*slot.text, text)) {
       ++hits_;
       return Py_NewRef(slot.object);
@@ -245,7 +251,7 @@ class TextObjects {
   }
 
  private:
-  static constexpr int kSlotBits = 12;
+  static constexpr int kMostSlotBits = 12;
   static constexpr uint64_t kFactor = 0x9e3779b97f4a7c15;
   static constexpr size_t kTrial = 2048;
 
@@ -287,7 +293,8 @@ class TextObjects {
                                 "surrogateescape");
   }
 
-  std::vector<Slot> slots_ = std::vector<Slot>(size_t{1} << kSlotBits);
+  const int slot_bits_;
+  std::vector<Slot> slots_;
   size_t count_ = 0, hits_ = 0;
 };
 
@@ -297,7 +304,7 @@ nb::object StringArray(const Tensor& tensor) {
   if (PyObject_GetBuffer(array.ptr(), &view, PyBUF_CONTIG | PyBUF_FORMAT) != 0)
     throw nb::python_error();
   auto** items = static_cast<PyObject**>(view.buf);
-  TextObjects objects;
+  TextObjects objects(tensor.size());
   for (int64_t i = 0; i < tensor.size(); ++i) {
     PyObject* item = objects.Of(tensor.data<std::string>()[i]);
     Py_XSETREF(items[i], item != nullptr ? item : Py_NewRef(Py_None));
