@@ -165,14 +165,17 @@ void EngineFile::Decode(const std::function<void(const Node&)>& check) {
     if (!known) ByteReader::Damaged();
   }
   for (size_t left = from.Count(); left > 0; --left) {
-    const size_t graph = from.Index(graphs.values().size());
     Pack& pack = packs_.emplace_back();
-    pack.constant = graphs.values()[graph][from.Index(graphs.values()[graph].size())];
-    if (!pack.constant->is_constant()) ByteReader::Damaged();
-    pack.offset = from.Number<int64_t>();
+    for (size_t ids = from.Count(); ids > 0; --ids) {
+      const size_t graph = from.Index(graphs.values().size());
+      const Value* constant = graphs.values()[graph][from.Index(graphs.values()[graph].size())];
+      const auto offset = from.Number<int64_t>();
+      if (!constant->is_constant() || offset < 0) ByteReader::Damaged();
+      pack.constants.emplace_back(constant, offset);
+    }
+    if (pack.constants.empty()) ByteReader::Damaged();
     pack.layout = from.Text();
     pack.bytes = from.Number<int64_t>();
-    if (pack.offset < 0) ByteReader::Damaged();
     pack.data = BlockData(from.Number<uint32_t>(), pack.bytes);
   }
   choices_ = ReadMap(from);
@@ -201,12 +204,14 @@ void EngineFile::GivePacks(Program& program) const {
   };
   number(number, program);
   for (const Pack& pack : packs_) {
-    const auto found = ids.find(pack.constant);
-    if (found == ids.end()) ByteReader::Damaged();  // nobody uses it
-    const auto [owner, id] = found->second;
-    ConstantId constant = owner->constant_id(id);
-    constant.offset = pack.offset;
-    program.packs().Put(constant, pack.layout,
+    PackCache::Ids constants;
+    for (const auto& [constant, offset] : pack.constants) {
+      const auto found = ids.find(constant);
+      if (found == ids.end()) ByteReader::Damaged();  // nobody uses it
+      const auto [owner, id] = found->second;
+      constants.push_back({owner->constant_id(id).base, offset});
+    }
+    program.packs().Put(constants, pack.layout,
                         {std::shared_ptr<const void>(owner_, pack.data), pack.bytes});
   }
 }

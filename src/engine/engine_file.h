@@ -109,8 +109,7 @@ class EngineFile {
   std::shared_ptr<Graph> graph_;
   Tuner::Choices choices_;
   struct Pack {
-    Value* constant;
-    int64_t offset;
+    std::vector<std::pair<const Value*, int64_t>> constants;  // with offsets
     std::string layout;
     int64_t bytes;
     void* data;

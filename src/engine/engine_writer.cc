@@ -197,17 +197,24 @@ void WriteEngine(const std::string& path, const Provenance& provenance,
   FindConstants(program, writer.places(), &constants);
   ByteWriter rest;
   const PackCache::Packs packs = program.packs().packs();
-  std::vector<std::pair<ValuePlace, PackCache::Packs::const_iterator>> stored;
+  std::vector<PackCache::Packs::const_iterator> stored;
   for (auto it = packs.begin(); it != packs.end(); ++it) {
-    const auto found = constants.find(it->first.first.base);
-    if (found != constants.end() && it->second.bytes > 0) stored.emplace_back(found->second, it);
+    const PackCache::Ids& ids = it->first.first;
+    const bool are_here = std::all_of(
+        ids.begin(), ids.end(), [&](const ConstantId& id) { return constants.contains(id.base); });
+    if (are_here && it->second.bytes > 0) stored.push_back(it);
   }
   rest.Count(stored.size());
-  for (const auto& [place, it] : stored) {
-    rest.Number(place.graph);
-    rest.Number(place.value);
-    rest.Number(it->first.first.offset);
-    rest.Text(it->first.second);
+  for (const auto& it : stored) {
+    const auto& [ids, layout] = it->first;
+    rest.Count(ids.size());
+    for (const ConstantId& id : ids) {
+      const ValuePlace& place = constants.at(id.base);
+      rest.Number(place.graph);
+      rest.Number(place.value);
+      rest.Number(id.offset);
+    }
+    rest.Text(layout);
     rest.Number(it->second.bytes);
     rest.Number(blocks.Add(it->second.data.get(), it->second.bytes));
   }

@@ -16,12 +16,16 @@ void Triangle(const void* x, void* y, int64_t count, int64_t rows, int64_t colum
               int64_t diagonal, bool upper, int element_bytes, const Parallel& par) {
   const Slices slices = Slice(count * rows, columns * element_bytes / 16 + 4);
   par.For(slices.tasks, [&](int64_t task) {
-    for (int64_t i = slices.Begin(task); i < slices.End(task, count * rows); ++i) {
+    const int64_t end = slices.End(task, count * rows);
+    for (int64_t i = slices.Begin(task), run; i < end; i += run) {
       const char* from = static_cast<const char*>(x) + i * columns * element_bytes;
       char* to = static_cast<char*>(y) + i * columns * element_bytes;
-      const int64_t border = i % rows + diagonal + (upper ? 0 : 1);
-      const int64_t cut = std::clamp<int64_t>(border, 0, columns) * element_bytes;
-      const int64_t rest = columns * element_bytes - cut;
+      const int64_t row = i % rows, border = row + diagonal + (upper ? 0 : 1);
+      // Rows on one side of the triangle's border are one piece.
+      const int64_t alike = border >= columns ? rows : border <= 0 ? row + 1 - border : row + 1;
+      run = std::min(std::min(alike, rows) - row, end - i);
+      const int64_t cut = std::clamp<int64_t>(border, 0, columns) * element_bytes * run;
+      const int64_t rest = columns * element_bytes * run - cut;
       if (upper) {
         std::memset(to, 0, cut);
         std::memcpy(to + cut, from + cut, rest);

@@ -38,7 +38,9 @@ class PackCache {
     std::shared_ptr<const void> data;
     int64_t bytes;
   };
-  using Packs = std::map<std::pair<ConstantId, std::string>, Pack>;
+  // The constants of which a pack was made, first the one that it is a form of.
+  using Ids = std::vector<ConstantId>;
+  using Packs = std::map<std::pair<Ids, std::string>, Pack>;
 
   // The mapped file in which a constant lies, or null.
   using Files = std::function<std::shared_ptr<const MappedFile>(const Tensor&)>;
@@ -86,13 +88,14 @@ class PackCache {
     bool gives_back_;
   };
 
-  // The packed form named by `layout` (which must state all that the packing depends on but the
-  // constant itself). `pack` fills a buffer of `bytes`, aligned to 64, the first time.
-  std::shared_ptr<const void> Make(ConstantId id, const std::string& layout, int64_t bytes,
+  // The packed form named by `layout` (which must state all that the packing depends on but these
+  // constants themselves). `pack` fills a buffer of `bytes`, aligned to 64, the first time.
+  std::shared_ptr<const void> Make(const Ids& ids, const std::string& layout, int64_t bytes,
                                    const std::function<void(void*)>& pack) {
     std::lock_guard lock(mutex_);
-    const bool is_kept = id.base != 0;
-    auto it = packs_.find({id, layout});
+    const bool is_kept =
+        std::all_of(ids.begin(), ids.end(), [](const ConstantId& id) { return id.base != 0; });
+    auto it = packs_.find({ids, layout});
     if (is_kept && it != packs_.end() && it->second.bytes == bytes) {
       if (check_) check_(Tensor(DType::kUInt8, {bytes}, Pointer(it->second), nullptr));
       return it->second.data;
@@ -100,15 +103,20 @@ class PackCache {
     const Tensor buffer =
         is_kept ? memory_.Allocate(DType::kUInt8, {bytes}) : Tensor(DType::kUInt8, {bytes});
     pack(buffer.raw());
-    if (is_kept) packs_[{id, layout}] = {buffer.owner(), bytes};
+    if (is_kept) packs_[{ids, layout}] = {buffer.owner(), bytes};
     return buffer.owner();
   }
 
-  // The same of one aligned constant.
+  // The same of one aligned constant, or of what is looked up in others beside it.
   std::shared_ptr<const void> Get(const Tensor& constant, ConstantId id, const std::string& layout,
                                   int64_t bytes,
                                   const std::function<void(const Tensor& source, void*)>& pack) {
-    return GetByRows(constant, id, layout, bytes, RowsIn(constant),
+    return Get(constant, Ids{id}, layout, bytes, pack);
+  }
+  std::shared_ptr<const void> Get(const Tensor& constant, const Ids& ids, const std::string& layout,
+                                  int64_t bytes,
+                                  const std::function<void(const Tensor& source, void*)>& pack) {
+    return GetByRows(constant, ids, layout, bytes, RowsIn(constant),
                      [&](const Tensor& source, int64_t, void* to) { pack(source, to); });
   }
 
@@ -117,8 +125,13 @@ class PackCache {
   std::shared_ptr<const void> GetByRows(
       const Tensor& constant, ConstantId id, const std::string& layout, int64_t bytes, int64_t step,
       const std::function<void(const Tensor& rows, int64_t first, void*)>& pack) {
-    return Make(id, layout, bytes, [&](void* to) {
-      Reader reader(*this, constant, id.base != 0);
+    return GetByRows(constant, Ids{id}, layout, bytes, step, pack);
+  }
+  std::shared_ptr<const void> GetByRows(
+      const Tensor& constant, const Ids& ids, const std::string& layout, int64_t bytes,
+      int64_t step, const std::function<void(const Tensor& rows, int64_t first, void*)>& pack) {
+    return Make(ids, layout, bytes, [&](void* to) {
+      Reader reader(*this, constant, ids.front().base != 0);
       const int64_t rows = RowsIn(constant);
       for (int64_t first = 0; first == 0 || first < rows; first += std::max<int64_t>(step, 1)) {
         pack(reader.Rows(first, std::min(step, rows - first)), first, to);
@@ -152,9 +165,9 @@ class PackCache {
   }
 
   // A pack that was made elsewhere, aligned to 64.
-  void Put(ConstantId id, const std::string& layout, Pack pack) {
+  void Put(const Ids& ids, const std::string& layout, Pack pack) {
     std::lock_guard lock(mutex_);
-    packs_[{id, layout}] = std::move(pack);
+    packs_[{ids, layout}] = std::move(pack);
   }
   Packs packs() const {
     std::lock_guard lock(mutex_);

@@ -111,6 +111,38 @@ TEST(EngineFile, RandomGraphsComeBack) {
   }
 }
 
+// Cells that share recurrent weights, and differ in others or in what their packing depends on.
+TEST(EngineFile, PacksOfSeveralConstants) {
+  const std::shared_ptr<Graph> graph = Parse(WithRandomConstants(R"(
+graph cells
+  input x: float[5,2,3]
+  const w: float[1,12,3] = random
+  const v: float[1,12,3] = random
+  const r: float[1,12,4] = random
+  const b: float[1,24] = random
+  a0, a = gru(x, w, r) {direction="forward", hidden_size=4, layout=0, linear_before_reset=0}
+  b0, b1 = gru(x, v, r) {direction="forward", hidden_size=4, layout=0, linear_before_reset=0}
+  c0, c = gru(x, w, r) {direction="forward", hidden_size=4, layout=0, linear_before_reset=1}
+  d0, d = gru(x, w, r, b) {direction="forward", hidden_size=4, layout=0, linear_before_reset=1}
+  output a
+  output b1
+  output c
+  output d
+)"));
+  const auto program = MakeProgram(graph);
+  std::mt19937 random(5);
+  const std::vector<Datum> inputs{RandomTensor(DType::kFloat32, {5, 2, 3}, random)};
+  const std::vector<Datum> expected = program->Run(inputs);
+  EXPECT_EQ(program->packs().packs().size(), 4);
+  for (size_t i = 1; i < expected.size(); ++i) {
+    EXPECT_FALSE(BitEqual(*expected[i].tensor(), *expected[0].tensor()));
+  }
+  const Loaded loaded = Load(Written(*program));
+  EXPECT_EQ(loaded.program->packs().packs().size(), 4);
+  ExpectEqual(loaded.program->Run(inputs), expected);
+  EXPECT_EQ(loaded.program->packs().packs().size(), 4);  // nothing was packed anew
+}
+
 // A matrix of more than 16 KiB, a body, strings, an expression, an unnamed and a computed size.
 constexpr const char* kText = R"(
 graph small

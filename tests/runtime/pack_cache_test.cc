@@ -29,7 +29,7 @@ TEST(PackCache, ByRows) {
     EXPECT_EQ(released, (std::vector<int64_t>{3, 3, 1}));
   }
   // Without an id it is neither kept nor given back.
-  packs.GetByRows(matrix, {}, "copy", matrix.bytes(), 3, copy);
+  packs.GetByRows(matrix, ConstantId{}, "copy", matrix.bytes(), 3, copy);
   EXPECT_EQ(released.size(), 3u);
 }
 

@@ -5,7 +5,6 @@
 
 #include "base/cast.h"
 #include "base/round.h"
-#include "devices/cpu/contents.h"
 #include "devices/cpu/families.h"
 #include "kernels/gemm.h"
 #include "kernels/gemm_experts.h"
@@ -141,10 +140,10 @@ BindResult BindCodes(const BindRequest& request) {
   const int64_t padded = blocks * block * bits / 8, bytes = b.PackedBytes();
   std::vector<float> scales, zeros;  // read while packing alone
   const Operand& weights = request.inputs[kWeights];
+  PackCache::Ids ids{weights.id, request.inputs[kScales].id};
+  if (request.has(kZeros)) ids.push_back(request.inputs[kZeros].id);
   auto packed = request.packs.GetByRows(
-      *weights.constant, weights.id,
-      fmt::format("experts {}x{} {} bits by {} {} {}", b.k, b.n, bits, block,
-                  ContentsOf(request, kScales), ContentsOf(request, kZeros)),
+      *weights.constant, ids, fmt::format("experts {}x{} {} bits by {}", b.k, b.n, bits, block),
       bytes * b.experts, 1, [&](const Tensor& matrix, int64_t first, void* to) {
         const int64_t rows = b.experts * b.n, at = first * b.n * blocks;
         if (scales.empty()) {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "base/cast.h"
-#include "devices/cpu/contents.h"
 #include "devices/cpu/families.h"
 #include "kernels/gemm_narrow.h"
 
@@ -100,10 +99,11 @@ BindResult BindBlocks(const BindRequest& request) {
   if (b.rounds_a) b.zero = ZeroPoints(given(kZeroPoints), bits, b.n, blocks).One();
   const Operand& codes = request.inputs[kB];
   // Codes may be shared by products with other scales.
+  PackCache::Ids ids{codes.id, request.inputs[kScales].id};
+  if (given(kZeroPoints) != nullptr) ids.push_back(given(kZeroPoints)->id);
   const auto packed = request.packs.Get(
-      *codes.constant, codes.id,
-      fmt::format("{}x{} {} bits by {} {} {}{}", b.k, b.n, bits, b.block,
-                  ContentsOf(request, kScales), ContentsOf(request, kZeroPoints),
+      *codes.constant, ids,
+      fmt::format("{}x{} {} bits by {}{}", b.k, b.n, bits, b.block,
                   b.has_values ? " of a table" : ""),
       static_cast<int64_t>(NarrowPackedBytes(b)), [&](const Tensor& matrix, void* to) {
         // Read while packing alone: never packed themselves, they stay in memory.

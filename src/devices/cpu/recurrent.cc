@@ -117,10 +117,12 @@ std::string WeightsRefusal(const BindRequest& request) {
 
 std::shared_ptr<const void> PackWeights(const BindRequest& request,
                                         const RecurrentOptions& options) {
-  const auto name = [&](size_t i) {
-    if (!request.has(i)) return std::string("-");
-    return fmt::format("{}+{}", request.inputs[i].id.base, request.inputs[i].id.offset);
-  };
+  PackCache::Ids ids{request.inputs[kRecurrence].id};
+  std::string given;
+  for (const size_t i : kConstants) {
+    given += Given(request, i) ? '+' : '-';
+    if (Given(request, i) && i != kRecurrence) ids.push_back(request.inputs[i].id);
+  }
   // W and R are read a part at a time, B and P are small.
   const auto matrix = [&](size_t i) {
     const Tensor& weights = *request.inputs[i].constant;
@@ -134,10 +136,9 @@ std::shared_ptr<const void> PackWeights(const BindRequest& request,
     return Aligned(small);
   };
   return request.packs.Make(
-      request.inputs[kRecurrence].id,
-      fmt::format("{} {} {} {} {} {} {} {} {}", request.node.op->name, name(kWeights), name(kBias),
-                  name(kPeepholes), Name(options.r_type), name(kWScale), name(kWZero),
-                  name(kRScale), name(kRZero)),
+      ids,
+      fmt::format("{} {} {}{}", request.node.op->name, given, Name(options.r_type),
+                  options.linear_before_reset ? " linear before reset" : ""),
       static_cast<int64_t>(RecurrentPackedBytes(options)), [&](void* to) {
         PackCache::Reader w(request.packs, matrix(kWeights)), r(request.packs, matrix(kRecurrence));
         const Parallel par{&ThreadPool::Process(), request.threads};

@@ -5,7 +5,6 @@
 #include <limits>
 
 #include "base/round.h"
-#include "devices/cpu/contents.h"
 #include "devices/cpu/families.h"
 #include "kernels/tree_masks.h"
 #include "ops/core/tree_nodes.h"
@@ -315,17 +314,6 @@ bool IsSound(const Packed& packed, std::span<const Operand> inputs, int64_t feat
   return steps == packed.steps;
 }
 
-// Ensembles of the same nodes share their constant, but may say else at their leaves. The tables of
-// one that is alone are not read for this.
-std::string NameOfLayout(const BindRequest& request) {
-  const Attributes& attributes = request.node.attributes;
-  std::string name = fmt::format("trees by lines and masks: {} {} {}", attributes.Int("one_vote"),
-                                 attributes.Int("features"), attributes.Int("targets"));
-  if (request.node.inputs[kNodes]->users.size() == 1) return name;
-  for (int i = kNodes + 1; i < kTables; ++i) name += " " + ContentsOf(request, i);
-  return name;
-}
-
 BindResult BindNarrow(const BindRequest& request) {
   const Attributes& attributes = request.node.attributes;
   const Operand& x = request.inputs[kX];
@@ -347,8 +335,13 @@ BindResult BindNarrow(const BindRequest& request) {
       return Refuse("the tables are too large");
     }
   }
+  // Ensembles of the same nodes may say else at their leaves.
+  PackCache::Ids ids;
+  for (int i = kNodes; i < kTables; ++i) ids.push_back(request.inputs[i].id);
   const auto pack = request.packs.Get(
-      *request.inputs[kNodes].constant, request.inputs[kNodes].id, NameOfLayout(request),
+      *request.inputs[kNodes].constant, ids,
+      fmt::format("trees by lines and masks: {} {} {}", attributes.Int("one_vote"), features,
+                  targets),
       PackedBytes(request.inputs), [&](const Tensor&, void* to) {
         Packer(request.inputs, attributes.Int("one_vote") != 0, features, targets).Write(to);
       });

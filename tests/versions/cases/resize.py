@@ -187,6 +187,13 @@ class _Resizes:
             old = "tf_half_pixel_for_nn"
             attributes = {"nearest_mode": "floor", "coordinate_transformation_mode": old}
             self.add(old, "nearest", attributes, scales=[1, 1, 2, 2], oracle="onnxruntime")
+        if self.kind == np.float32:
+            note = (
+                "sizes by scales are products of float32, as ONNX Runtime has them and converters "
+                "expect, who write quotients of sizes; the text's exact product may be one less"
+            )
+            scales = [1, 1, 1, 7 / 5]
+            self.add("a quotient", "nearest", scales=scales, oracle="onnxruntime", note=note)
         if self.version >= 13:
             self.add("no roi", "linear", scales=GROWN, roi=None)
 
