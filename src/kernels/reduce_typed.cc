@@ -56,6 +56,17 @@ constexpr ReduceKind Plain(ReduceKind kind) {
   return kind == ReduceKind::kSumSquare || kind == ReduceKind::kL1 ? ReduceKind::kSum : kind;
 }
 
+// Of all lanes. By halves: GCC's own sums of 512 bits are undefined where integers wrap.
+template <class D, class V>
+HWY_INLINE hn::TFromD<D> SumHalves(D d, V v) {
+  if constexpr (hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) > 16) {
+    const hn::Half<D> half;
+    return SumHalves(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
+  } else {
+    return hn::GetLane(hn::SumOfLanes(d, v));
+  }
+}
+
 template <ReduceKind kKind, class D, typename A = hn::TFromD<D>>
 HWY_INLINE A JoinLanes(D d, hn::Vec<D> v) {
   if constexpr (kKind == ReduceKind::kMax || kKind == ReduceKind::kMin) {
@@ -72,7 +83,7 @@ HWY_INLINE A JoinLanes(D d, hn::Vec<D> v) {
       return hn::GetLane(kMax ? hn::MaxOfLanes(d, v) : hn::MinOfLanes(d, v));
     }
   } else if constexpr (kKind == ReduceKind::kSum) {
-    return hn::GetLane(hn::SumOfLanes(d, v));
+    return SumHalves(d, v);
   } else {
     HWY_ALIGN A lane[HWY_MAX_BYTES / sizeof(A)];
     hn::Store(v, d, lane);
