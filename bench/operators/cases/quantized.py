@@ -102,6 +102,13 @@ def table() -> Iterator[Case]:
     weights = codes(512, 512, type="i8", constant=True)
     yield from rows("MatMulInteger", "u8", [codes(256, 512), weights, C(128, "u8")])
     yield from rows("ConvInteger", "u8", [codes(1, 32, 56, 56), codes(32, 32, 3, 3, constant=True)])
+    zeros = [C(120, "u8"), C(113, "u8")]  # of all, and of weights
+    image, few = codes(1, 3, 448, 448), codes(16, 3, 3, 3, constant=True)
+    yield from rows("ConvInteger", "u8", [image, few, *zeros], strides=[2, 2])
+    filters = codes(32, 32, 3, 3, constant=True)
+    yield from rows("ConvInteger", "u8", [codes(1, 32, 112, 112), filters, *zeros])
+    matrix = codes(256, 64, constant=True)
+    yield from rows("MatMulInteger", "u8", [codes(4096, 256), matrix, *zeros])
     dynamic = [X(256, 512), weights, scale(0.01)]
     yield from rows("DynamicQuantizeMatMul", "f32", dynamic, domain=MS)
     floating = [codes(256, 512), weights, scale(), scale(0.01), C(128, "u8")]

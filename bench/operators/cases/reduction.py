@@ -33,6 +33,12 @@ def table() -> Iterator[Case]:
     )
     yield from rows("ReduceSum ReduceMax", "f32", [X(16, 16, 1024, 8), C([1, 3])])
     yield from rows("ReduceSum", "f32", [X(1000000, 3), C([1])], [X(3, 1000000), C([0])])
+    # From memory, of few elements a row, and of few columns.
+    yield from rows("ReduceSum ReduceMax ReduceMean", "f32", [X(4096, 4096), C([0])])
+    yield from rows("ReduceSum ReduceMax ReduceMean", "f32", [X(1, 256, 256, 21), C([3])])
+    yield from rows("ReduceMean ReduceMax", "f32", [X(256, 1024, 3), C([1])])
+    for shape, axis in (((4096, 4096), 0), ((1, 256, 256, 21), 3), ((256, 1024, 3), 1)):
+        yield from rows("ArgMax Softmax", "f32", [X(*shape)], axis=axis)
     for axis in range(3):
         yield from rows("ArgMax ArgMin", "f32 f64 i32 i8 u8", [B], axis=axis)
         yield from rows("CumSum", "f32 f64 i32 i64", [B, C(axis)])
