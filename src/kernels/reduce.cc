@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "base/round.h"
+#include "kernels/reduce_columns.h"
 #include "kernels/reduce_join-inl.h"
 #include "kernels/reduce_typed.h"
 #include "kernels/row_math-inl.h"
@@ -22,13 +23,6 @@ namespace sardonyx::HWY_NAMESPACE {
 
 using D = ReduceTag;
 using V = ReduceVector;
-
-constexpr bool IsSum(ReduceKind kind) {
-  return kind == ReduceKind::kSum || kind == ReduceKind::kL1 || kind == ReduceKind::kSumSquare;
-}
-
-// Elements a lane adds in float32 before the sum goes into a wider or compensated one.
-constexpr int64_t kChunk = 64;
 
 // All n elements at x. Sums: chunks in float32, their total in double.
 template <ReduceKind kKind>
@@ -144,34 +138,6 @@ double ExpSumRow(const float* x, int64_t n, float max) {
   return total;
 }
 
-// log(sum(exp(x))) over n of `count` columns of x [n, inner]; y holds their largest elements.
-void LogSumExpColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t count) {
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t c = 0; c < count; c += lanes) {
-    const int64_t part = std::min(lanes, count - c);
-    const auto load = [&](const float* p) HWY_ATTR {
-      return part == lanes ? hn::LoadU(d, p) : LoadPart(d, p, part);
-    };
-    const V max = load(y + c);
-    V total = hn::Zero(d), lost = hn::Zero(d);
-    for (int64_t i = 0; i < n; ++i) {
-      // Of positive terms, Kahan's sum.
-      const V term = hn::Sub(ExpNonPositive(d, hn::Sub(load(x + i * inner + c), max)), lost);
-      const V sum = hn::Add(total, term);
-      lost = hn::Sub(hn::Sub(sum, total), term);
-      total = sum;
-    }
-    const V inf = hn::Set(d, std::numeric_limits<float>::infinity());
-    const V result = hn::IfThenElse(hn::Eq(hn::Abs(max), inf), max, hn::Add(VecLog(d, total), max));
-    if (part == lanes) {
-      hn::StoreU(result, d, y + c);
-    } else {
-      StorePart(result, d, y + c, part);
-    }
-  }
-}
-
 // The joins of two vectors are lanes next to each other: the joins of these.
 template <ReduceKind kKind>
 HWY_INLINE V JoinPairs(V first, V second) {
@@ -245,159 +211,6 @@ void ShortRows(ReduceKind kind, const float* x, float* y, int64_t rows, int64_t 
   }
 }
 
-// Adds a chunk to a total whose rounding error is kept aside (Neumaier's sum without the branch).
-HWY_INLINE void AddChunk(V chunk, V& total, V& lost) {
-  const V sum = hn::Add(total, chunk);
-  const V back = hn::Sub(sum, total);
-  lost = hn::Add(lost, hn::Add(hn::Sub(total, hn::Sub(sum, back)), hn::Sub(chunk, back)));
-  total = sum;
-}
-
-// Infinite sums leave NaN in the lost part.
-HWY_INLINE V WithLost(V total, V lost) {
-  return hn::IfThenElse(hn::IsNaN(lost), total, hn::Add(total, lost));
-}
-
-// kVectors vectors of adjacent columns of x [n, inner]: y = join over n. Sums are compensated,
-// chunk by chunk.
-template <ReduceKind kKind, int kVectors>
-HWY_INLINE void ColumnBlock(const float* x, float* y, int64_t n, int64_t inner, int64_t part) {
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr bool kIsSum = IsSum(kKind);
-  const V neutral = hn::Set(d, Neutral<kKind>());
-  V total[kVectors], lost[kVectors];
-#pragma GCC unroll 8
-  for (int v = 0; v < kVectors; ++v) total[v] = lost[v] = kIsSum ? hn::Zero(d) : neutral;
-  for (int64_t begin = 0; begin < n; begin += kChunk) {
-    const int64_t end = std::min(n, begin + kChunk);
-    V acc[kVectors];
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) acc[v] = kIsSum ? neutral : total[v];
-    for (int64_t i = begin; i < end; ++i) {
-#pragma GCC unroll 8
-      for (int v = 0; v < kVectors; ++v) {
-        const float* p = x + i * inner + v * lanes;
-        acc[v] = Join<kKind>(acc[v], part == 0 ? hn::LoadU(d, p) : LoadPart(d, p, part));
-      }
-    }
-    const bool is_all = n <= kChunk;  // one chunk loses nothing
-#pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) {
-      if (kIsSum && !is_all) {
-        AddChunk(acc[v], total[v], lost[v]);
-      } else {
-        total[v] = acc[v];
-      }
-    }
-  }
-#pragma GCC unroll 8
-  for (int v = 0; v < kVectors; ++v) {
-    const V result = kIsSum ? WithLost(total[v], lost[v]) : total[v];
-    if (part == 0) {
-      hn::StoreU(result, d, y + v * lanes);
-    } else {
-      StorePart(result, d, y, part);
-    }
-  }
-}
-
-// What is larger may come from memory.
-constexpr int64_t kLargeBytes = 512 << 10;
-
-// The same of many columns, whole vectors, some rows at a time on top of what is in the nearest
-// cache: memory gives long pieces of rows twice as fast as short ones.
-template <ReduceKind kKind>
-HWY_INLINE void WideColumns(const float* x, float* y, int64_t n, int64_t inner, int64_t count) {
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr int64_t kRows = 8;
-  constexpr bool kIsSum = IsSum(kKind);
-  HWY_ALIGN float acc[kMostColumns], total[kMostColumns], lost[kMostColumns];
-  std::fill_n(acc, count, kIsSum ? 0.0f : Neutral<kKind>());
-  std::fill_n(total, kIsSum ? count : 0, 0.0f);
-  std::fill_n(lost, kIsSum ? count : 0, 0.0f);
-  for (int64_t begin = 0; begin < n; begin += kChunk) {
-    const int64_t end = std::min(n, begin + kChunk);
-    int64_t i = begin;
-    for (; i + kRows <= end; i += kRows) {
-      const float* const rows = x + i * inner;
-      for (int64_t c = 0; c < count; c += lanes) {
-        V sum = hn::Load(d, acc + c);
-#pragma GCC unroll 8
-        for (int64_t r = 0; r < kRows; ++r) {
-          sum = Join<kKind>(sum, hn::LoadU(d, rows + r * inner + c));
-        }
-        hn::Store(sum, d, acc + c);
-      }
-    }
-    for (; i < end; ++i) {
-      for (int64_t c = 0; c < count; c += lanes) {
-        hn::Store(Join<kKind>(hn::Load(d, acc + c), hn::LoadU(d, x + i * inner + c)), d, acc + c);
-      }
-    }
-    if constexpr (kIsSum) {
-      for (int64_t c = 0; c < count; c += lanes) {
-        V sum = hn::Load(d, total + c), error = hn::Load(d, lost + c);
-        AddChunk(hn::Load(d, acc + c), sum, error);
-        hn::Store(sum, d, total + c);
-        hn::Store(error, d, lost + c);
-        hn::Store(hn::Zero(d), d, acc + c);
-      }
-    }
-  }
-  for (int64_t c = 0; c < count; c += lanes) {
-    hn::StoreU(
-        kIsSum ? WithLost(hn::Load(d, total + c), hn::Load(d, lost + c)) : hn::Load(d, acc + c), d,
-        y + c);
-  }
-}
-
-template <ReduceKind kKind>
-HWY_INLINE void Columns(const float* x, float* y, int64_t n, int64_t inner, int64_t count) {
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t c = 0;
-  const bool is_large = n >= 8 && n * inner * static_cast<int64_t>(sizeof(float)) >= kLargeBytes;
-  while (is_large && c + 16 * lanes <= count) {
-    const int64_t columns = std::min((count - c) / lanes * lanes, kMostColumns);
-    WideColumns<kKind>(x + c, y + c, n, inner, columns);
-    c += columns;
-  }
-  for (; c + 8 * lanes <= count; c += 8 * lanes) {
-    ColumnBlock<kKind, 8>(x + c, y + c, n, inner, 0);
-  }
-  for (; c + 4 * lanes <= count; c += 4 * lanes) {
-    ColumnBlock<kKind, 4>(x + c, y + c, n, inner, 0);
-  }
-  for (; c + lanes <= count; c += lanes) ColumnBlock<kKind, 1>(x + c, y + c, n, inner, 0);
-  if (c < count) ColumnBlock<kKind, 1>(x + c, y + c, n, inner, count - c);
-}
-
-// Sums as means. Divided in float: in double, and rounded then, the bits would be the same.
-void DivideAll(float* y, int64_t count, float divisor) {
-  const D d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  int64_t i = 0;
-  for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(hn::Div(hn::LoadU(d, y + i), hn::Set(d, divisor)), d, y + i);
-  }
-  for (; i < count; ++i) y[i] /= divisor;
-}
-
-// `count` columns of x [n, inner].
-void ReduceColumns(ReduceKind kind, const float* x, float* y, int64_t n, int64_t inner,
-                   int64_t count) {
-  switch (kind) {
-    case ReduceKind::kL1: return Columns<ReduceKind::kL1>(x, y, n, inner, count);
-    case ReduceKind::kSumSquare: return Columns<ReduceKind::kSumSquare>(x, y, n, inner, count);
-    case ReduceKind::kProd: return Columns<ReduceKind::kProd>(x, y, n, inner, count);
-    case ReduceKind::kMax: return Columns<ReduceKind::kMax>(x, y, n, inner, count);
-    case ReduceKind::kMin: return Columns<ReduceKind::kMin>(x, y, n, inner, count);
-    default: return Columns<ReduceKind::kSum>(x, y, n, inner, count);
-  }
-}
-
 }  // namespace sardonyx::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -406,9 +219,6 @@ namespace sardonyx {
 
 HWY_EXPORT(ReduceRows);
 HWY_EXPORT(ExpSumRow);
-HWY_EXPORT(ReduceColumns);
-HWY_EXPORT(DivideAll);
-HWY_EXPORT(LogSumExpColumns);
 HWY_EXPORT(ShortRows);
 
 namespace {
@@ -523,8 +333,7 @@ void ReduceTall(ReduceKind kind, const float* x, float* y, int64_t n, int64_t in
   float totals[kTallParts][kTallColumns];
   par.For(kTallParts, [&](int64_t part) {
     const int64_t begin = n * part / kTallParts, end = n * (part + 1) / kTallParts;
-    HWY_DYNAMIC_DISPATCH(ReduceColumns)(accumulated, x + begin * inner, totals[part], end - begin,
-                                        inner, inner);
+    ReduceColumns(accumulated, x + begin * inner, totals[part], end - begin, inner, inner);
   });
   for (int64_t c = 0; c < inner; ++c) {
     double total = totals[0][c];
@@ -551,11 +360,11 @@ void ReduceMiddleAxis(ReduceKind kind, const float* x, float* y, int64_t outer, 
       const int64_t first = i % blocks * columns, count = std::min(columns, inner - first);
       const float* from = x + i / blocks * n * inner + first;
       float* to = y + i / blocks * inner + first;
-      HWY_DYNAMIC_DISPATCH(ReduceColumns)(accumulated, from, to, n, inner, count);
-      if (logs) HWY_DYNAMIC_DISPATCH(LogSumExpColumns)(from, to, n, inner, count);
+      ReduceColumns(accumulated, from, to, n, inner, count);
+      if (logs) LogSumExpColumns(from, to, n, inner, count);
       if (logs || kind == accumulated) continue;
       if (kind == ReduceKind::kMean && n <= kMostExact) {
-        HWY_DYNAMIC_DISPATCH(DivideAll)(to, count, static_cast<float>(n));
+        DivideAll(to, count, static_cast<float>(n));
         continue;
       }
       for (int64_t c = 0; c < count; ++c) to[c] = FinishReduce<float>(kind, double{to[c]}, n);
@@ -579,8 +388,8 @@ void ReduceTwoAxes(ReduceKind kind, const float* x, float* y, const ReduceShape&
     for (int64_t i = slices.Begin(task); i < slices.End(task, outer * blocks); ++i) {
       float columns[kJoinedFloats];
       const int64_t first = i % blocks * step, rows = std::min(step, inner - first);
-      HWY_DYNAMIC_DISPATCH(ReduceColumns)
-      (accumulated, x + (i / blocks * n * inner + first) * n2, columns, n, inner * n2, rows * n2);
+      ReduceColumns(accumulated, x + (i / blocks * n * inner + first) * n2, columns, n, inner * n2,
+                    rows * n2);
       float* const to = y + i / blocks * inner + first;
       if (n2 <= kShortRow) {
         HWY_DYNAMIC_DISPATCH(ShortRows)(joined, columns, to, rows, n2);

@@ -21,6 +21,13 @@ namespace HWY_NAMESPACE {
 using ReduceTag = hn::ScalableTag<float>;
 using ReduceVector = hn::Vec<ReduceTag>;
 
+// Elements a lane adds in float32 before the sum goes into a wider or compensated one.
+constexpr int64_t kChunk = 64;
+
+constexpr bool IsSum(ReduceKind kind) {
+  return kind == ReduceKind::kSum || kind == ReduceKind::kL1 || kind == ReduceKind::kSumSquare;
+}
+
 // How one element joins an accumulator. AtLeast and AtMost pass a NaN of x alone, so kMax and kMin
 // keep one that is there themselves.
 template <ReduceKind kKind>

@@ -11,9 +11,11 @@ Val AlongBlocks(Lowering& op, int axis, int64_t block, bool packed) {
   const Val data = op.in(0), scales = op.in(2), indices = Cast(op.in(1), DType::kInt64);
   const Val from_start = Where(Less(indices, op.builder().Scalar(DType::kInt64, 0)),
                                indices + SizeOf(data, axis), indices);
-  const Val blocks = Div(from_start, op.builder().Scalar(DType::kInt64, static_cast<double>(block)));
+  const Val blocks =
+      Div(from_start, op.builder().Scalar(DType::kInt64, static_cast<double>(block)));
   const Val zero_point = op.has(3) ? Gather(op.in(3), blocks, axis) : Val{};
-  const Val y = Dequantized(Gather(data, from_start, axis), Gather(scales, blocks, axis), zero_point);
+  const Val y =
+      Dequantized(Gather(data, from_start, axis), Gather(scales, blocks, axis), zero_point);
   return Cast(y, scales.dtype());
 }
 

@@ -31,9 +31,9 @@ struct Target {
   std::vector<int64_t> sizes;
 };
 
-// The size that an axis is scaled to. In float32, as what is exported expects: a converter that wants
-// 5 of 3 writes the float32 nearest to 5/3, whose exact product with 3 is less than 5. Whole factors
-// of sizes beyond 2^24, which float32 would round, are exact.
+// The size that an axis is scaled to. In float32, as what is exported expects: a converter that
+// wants 5 of 3 writes the float32 nearest to 5/3, whose exact product with 3 is less than 5. Whole
+// factors of sizes beyond 2^24, which float32 would round, are exact.
 int64_t ScaledSize(int64_t size, double scale) {
   if (static_cast<double>(size) * scale > 0x1p40) {
     Fail(ErrorCode::kInvalidModel, "resize: a scale of {} is too large", scale);

@@ -104,8 +104,8 @@ class Compiler {
     leaves.push_back(-1);
   }
 
-  // That nodes below are there, and none is below itself. Several may share a node: converters write
-  // a test for categories so. It is copied.
+  // That nodes below are there, and none is below itself. Several may share a node: converters
+  // write a test for categories so. It is copied.
   void CheckBelow(const Target& root) {
     std::vector<int64_t> path;
     const auto enter = [&](const Target& target) {
