@@ -91,13 +91,46 @@ HWY_INLINE void SumRowsJoined(const float* x, int64_t n, int64_t step, double* t
   hn::StoreU(rows[0], d, totals);
 }
 
+// The joins of two vectors are lanes next to each other: the joins of these.
+template <ReduceKind kKind>
+HWY_INLINE V JoinPairs(V first, V second) {
+  const D d;
+  const V even = hn::ConcatEven(d, second, first), odd = hn::ConcatOdd(d, second, first);
+  if constexpr (kKind == ReduceKind::kL1 || kKind == ReduceKind::kSumSquare) {
+    return hn::Add(even, odd);
+  }
+  return Join<kKind>(even, odd);
+}
+
+// The same of the largest or the smallest elements, which need not be widened.
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
+
+template <ReduceKind kKind>
+HWY_INLINE void BestRowsJoined(const float* x, int64_t n, int64_t step, double* totals) {
+  V rows[kLanes];
+#pragma GCC unroll 16
+  for (int r = 0; r < kLanes; ++r) rows[r] = JoinVectors<kKind>(x + r * step, n);
+#pragma GCC unroll 4
+  for (int count = kLanes / 2; count > 0; count /= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < count; ++i) rows[i] = JoinPairs<kKind>(rows[2 * i], rows[2 * i + 1]);
+  }
+  HWY_ALIGN float joined[kLanes];
+  hn::Store(rows[0], D(), joined);
+  std::copy_n(joined, kLanes, totals);
+}
+
 template <ReduceKind kKind>
 HWY_INLINE void Rows(const float* x, int64_t n, int64_t step, int64_t rows, double* totals) {
-  constexpr int64_t kFew = 4 * static_cast<int64_t>(hn::MaxLanes(D()));
+  constexpr int64_t kFew = 4 * kLanes;
   int64_t row = 0;
   if constexpr (IsSum(kKind)) {
     for (; n <= kFew && row + kRowsJoined <= rows; row += kRowsJoined) {
       SumRowsJoined<kKind>(x + row * step, n, step, totals + row);
+    }
+  } else if constexpr (kKind != ReduceKind::kProd) {
+    for (; n <= kFew && row + kLanes <= rows; row += kLanes) {
+      BestRowsJoined<kKind>(x + row * step, n, step, totals + row);
     }
   }
   for (; row < rows; ++row) totals[row] = Row<kKind>(x + row * step, n);
@@ -136,17 +169,6 @@ double ExpSumRow(const float* x, int64_t n, float max) {
     begin = end;
   }
   return total;
-}
-
-// The joins of two vectors are lanes next to each other: the joins of these.
-template <ReduceKind kKind>
-HWY_INLINE V JoinPairs(V first, V second) {
-  const D d;
-  const V even = hn::ConcatEven(d, second, first), odd = hn::ConcatOdd(d, second, first);
-  if constexpr (kKind == ReduceKind::kL1 || kKind == ReduceKind::kSumSquare) {
-    return hn::Add(even, odd);
-  }
-  return Join<kKind>(even, odd);
 }
 
 // The join of a row of kN elements, 2 to 4, in each lane, in the order of the elements.
