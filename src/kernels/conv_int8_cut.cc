@@ -173,7 +173,7 @@ Cut CutConv(const ConvShape& s, bool splits, int threads) {
   }
   if (cut.by_lines || cut.by_runs) {
     const int64_t rows = cut.by_lines ? cut.lines * s.out[2] : cut.run;
-    const int64_t line = cut.skips ? s.in[2] * s.x_stride : cut.line_k;
+    const int64_t line = cut.skips ? 0 : cut.line_k;  // whose windows lie apart
     cut.sums_offset = cut.slot_bytes;
     cut.prefix_offset = cut.sums_offset + AlignBytes(static_cast<size_t>(rows) * 4);
     cut.slot_bytes = cut.prefix_offset + AlignBytes(static_cast<size_t>(line + 1) * 4);

@@ -1,7 +1,6 @@
 #include "kernels/int8_panel.h"
 
 #include <cstdlib>
-#include <cstring>
 
 #include <hwy/cache_control.h>
 
@@ -146,41 +145,30 @@ void Widen(const uint8_t* from, int64_t stride, int64_t count, int64_t k, bool f
   }
 }
 
-// Of 8 bytes. The product adds up what its factor's pairs hold.
-HWY_INLINE int32_t SumOfWord(const uint8_t* a, uint8_t high) {
-  constexpr uint64_t kOnes = 0x0101010101010101, kPairs = 0x0001000100010001;
-  uint64_t word;
-  std::memcpy(&word, a, sizeof(word));
-  word ^= high * kOnes;
-  const uint64_t pairs = (word & 0xff * kPairs) + (word >> 8 & 0xff * kPairs);
-  return static_cast<int32_t>(pairs * kPairs >> 48);
+// The sum of so many bytes as D has lanes, in 64-bit lanes.
+template <class D>
+HWY_INLINE auto SumBytesOf(D d, const uint8_t* a, uint8_t high) {
+  return hn::SumsOf8(hn::Xor(hn::LoadU(d, a), hn::Set(d, high)));
 }
 
 void SumRows(const uint8_t* a, int64_t stride, int64_t rows, int64_t k, bool flip, int32_t* sums) {
   const hn::ScalableTag<uint8_t> d;
   const hn::ScalableTag<uint64_t> d64;
-  const hn::Full128<uint8_t> half;
-  const hn::Full128<uint64_t> half64;
+  const hn::Full128<uint8_t> d16;
+  const hn::Full64<uint8_t> d8;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const uint8_t high = flip ? 0x80 : 0;
   for (int64_t i = 0; i < rows; ++i, a += stride) {
     auto sum = hn::Zero(d64);
     int64_t p = 0;
-    for (; p + lanes <= k; p += lanes) {
-      sum = hn::Add(sum, hn::SumsOf8(hn::Xor(hn::LoadU(d, a + p), hn::Set(d, high))));
-    }
-    auto total = p == 0 ? 0 : static_cast<int32_t>(hn::GetLane(hn::SumOfLanes(d64, sum)));
-    auto parts = hn::Zero(half64);
-    for (; p + 16 <= k; p += 16) {
-      parts = hn::Add(parts, hn::SumsOf8(hn::Xor(hn::LoadU(half, a + p), hn::Set(half, high))));
-    }
-    total += static_cast<int32_t>(hn::GetLane(parts) + hn::ExtractLane(parts, 1));
-    if (p + 8 <= k) {
-      total += SumOfWord(a + p, high);
-      p += 8;
-    }
+    for (; p + lanes <= k; p += lanes) sum = hn::Add(sum, SumBytesOf(d, a + p, high));
+    uint64_t total = p == 0 ? 0 : hn::GetLane(hn::SumOfLanes(d64, sum));
+    auto rest = hn::Zero(hn::Full128<uint64_t>());
+    for (; p + 16 <= k; p += 16) rest = hn::Add(rest, SumBytesOf(d16, a + p, high));
+    total += hn::GetLane(rest) + hn::ExtractLane(rest, 1);
+    for (; p + 8 <= k; p += 8) total += hn::GetLane(SumBytesOf(d8, a + p, high));
     for (; p < k; ++p) total += a[p] ^ high;
-    sums[i] = total;
+    sums[i] = static_cast<int32_t>(total);
   }
 }
 

@@ -23,6 +23,7 @@ namespace sardonyx::HWY_NAMESPACE {
 
 using D = ReduceTag;
 using V = ReduceVector;
+constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
 
 // All n elements at x. Sums: chunks in float32, their total in double.
 template <ReduceKind kKind>
@@ -103,8 +104,6 @@ HWY_INLINE V JoinPairs(V first, V second) {
 }
 
 // The same of the largest or the smallest elements, which need not be widened.
-constexpr int kLanes = static_cast<int>(hn::MaxLanes(D()));
-
 template <ReduceKind kKind>
 HWY_INLINE void BestRowsJoined(const float* x, int64_t n, int64_t step, double* totals) {
   V rows[kLanes];
@@ -343,8 +342,6 @@ void ReduceLastAxis(ReduceKind kind, const float* x, float* y, int64_t rows, int
   });
 }
 
-constexpr int64_t kMostExact = 1 << 24;  // of whole numbers in float32
-
 // A tall matrix of few columns, as a map of features is: rows are cut, so that each thread reads
 // those that it wrote, and the parts are joined in order.
 constexpr int64_t kTallParts = 4, kTallColumns = 2048, kTallElements = 16384;
@@ -365,6 +362,8 @@ void ReduceTall(ReduceKind kind, const float* x, float* y, int64_t n, int64_t in
     y[c] = FinishReduce<float>(kind, total, n);
   }
 }
+
+constexpr int64_t kMostExact = 1 << 24;  // of whole numbers in float32
 
 void ReduceMiddleAxis(ReduceKind kind, const float* x, float* y, int64_t outer, int64_t n,
                       int64_t inner, const Parallel& par) {

@@ -263,7 +263,7 @@ void BestOfColumns(const T* x, T* best, PlaceInColumn<T>* places, int64_t n, int
     for (; count < lanes && c < count; ++c) {
       for (int64_t r = 0; r < rows; ++r) {
         const T v = x[(k + r) * step + c], b = best[c];
-        if (!((kLargest ? v > b : v < b) || (v != v && b == b))) continue;
+        if (!Wins(kLargest, v, b)) continue;
         best[c] = v;
         places[c] = static_cast<Place>(k + r);
       }
@@ -314,19 +314,10 @@ int64_t FindInRow(const T* x, T best, int64_t n, bool select_last) {
   return FindElement<false>(x, best, n, select_last);
 }
 
-// The best of each row of x [rows, n], and where it is.
+// Where the best of each row of x [rows, n] is, of few elements: a row a lane, or one after the
+// other.
 template <typename T, bool kLargest>
-void FindInRows(const T* x, int64_t* y, int64_t rows, int64_t n, bool select_last) {
-  constexpr ReduceKind kKind = kLargest ? ReduceKind::kMax : ReduceKind::kMin;
-  for (int64_t row = 0; row < rows; ++row, x += n) {
-    y[row] = FindInRow(x, Row<kKind, T, T>(x, n), n, select_last);
-  }
-}
-
-// The same of rows of few elements: a row a lane, or one after the other.
-template <typename T>
-void FindInShortRows(const T* x, int64_t* y, int64_t rows, int64_t n, bool largest,
-                     bool select_last) {
+void FindInShortRows(const T* x, int64_t* y, int64_t rows, int64_t n, bool select_last) {
   int64_t row = 0;
   if constexpr (sizeof(T) >= 4) {
     const hn::ScalableTag<T> d;
@@ -341,10 +332,8 @@ void FindInShortRows(const T* x, int64_t* y, int64_t rows, int64_t n, bool large
       auto best = hn::Zero(di);
       for (int64_t i = 1; i < n; ++i) {
         const auto a = hn::GatherIndex(d, from + i, places);
-        auto better = largest ? hn::Gt(a, b) : hn::Lt(a, b);
-        auto equal = hn::Eq(a, b);
+        auto better = Beats<kLargest>(d, a, b), equal = hn::Eq(a, b);
         if constexpr (std::is_floating_point_v<T>) {
-          better = hn::Or(better, hn::AndNot(hn::IsNaN(b), hn::IsNaN(a)));
           equal = hn::Or(equal, hn::And(hn::IsNaN(a), hn::IsNaN(b)));
         }
         if (select_last) better = hn::Or(better, equal);
@@ -360,12 +349,22 @@ void FindInShortRows(const T* x, int64_t* y, int64_t rows, int64_t n, bool large
     int64_t best = 0;
     for (int64_t i = 1; i < n; ++i) {
       const T a = from[i], b = from[best];
-      const bool beats = (largest & (a > b)) | (!largest & (a < b)) | ((a != a) & (b == b));
       const bool equals = (a == b) | ((a != a) & (b != b));
       // By arithmetic: as a branch it would be guessed wrong half the time.
-      best += (i - best) * static_cast<int64_t>(beats | (select_last & equals));
+      best += (i - best) * static_cast<int64_t>(Wins(kLargest, a, b) | (select_last & equals));
     }
     y[row] = best;
+  }
+}
+
+constexpr int64_t kShortRow = 16;
+
+template <typename T, bool kLargest>
+void FindInRows(const T* x, int64_t* y, int64_t rows, int64_t n, bool select_last) {
+  if (n < kShortRow) return FindInShortRows<T, kLargest>(x, y, rows, n, select_last);
+  constexpr ReduceKind kKind = kLargest ? ReduceKind::kMax : ReduceKind::kMin;
+  for (int64_t row = 0; row < rows; ++row, x += n) {
+    y[row] = FindInRow(x, Row<kKind, T, T>(x, n), n, select_last);
   }
 }
 
@@ -380,7 +379,6 @@ void Fill(TypedReduction<T>* loops) {
   loops->smallest_of_columns = BestOfColumns<T, false>;
   loops->largest_of_rows = FindInRows<T, true>;
   loops->smallest_of_rows = FindInRows<T, false>;
-  loops->find_in_short_rows = FindInShortRows<T>;
 }
 
 void FillAll(TypedReductions* all) {
@@ -485,8 +483,6 @@ void SumBytes(const T* x, int32_t* y, const ReduceShape& shape, const Parallel& 
 template void SumBytes<int8_t>(const int8_t*, int32_t*, const ReduceShape&, const Parallel&);
 template void SumBytes<uint8_t>(const uint8_t*, int32_t*, const ReduceShape&, const Parallel&);
 
-constexpr int64_t kShortRow = 16;
-
 // Places of the best of `count` columns of x [n, inner]. Some rows at a time: as many as places of
 // an element's width count. The last of equals is the first from behind.
 template <typename T>
@@ -503,7 +499,7 @@ void ArgReduceColumns(const TypedReduction<T>& loops, bool largest, bool select_
     best_of(x + first * inner, found, places, std::min(kRows, n - done), turn * inner, count);
     for (int64_t c = 0; c < count; ++c) {
       const T a = found[c], b = best[c];
-      if (done > 0 && !((largest ? a > b : a < b) || (a != a && b == b))) continue;
+      if (done > 0 && !Wins(largest, a, b)) continue;
       best[c] = a;
       y[c] = first + turn * int64_t{places[c]};
     }
@@ -517,10 +513,6 @@ void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t o
   const int64_t columns = ColumnsOfTask(outer, inner), blocks = CeilDiv(inner, columns);
   const Slices slices = Slice(outer * blocks, n * std::min(inner, columns) / 4 + 4);
   par.For(slices.tasks, [&](int64_t task) {
-    if (inner == 1 && n < kShortRow) {
-      const int64_t first = slices.Begin(task), rows = slices.End(task, outer) - first;
-      return loops.find_in_short_rows(x + first * n, y + first, rows, n, largest, select_last);
-    }
     if (inner == 1) {
       const int64_t first = slices.Begin(task), rows = slices.End(task, outer) - first;
       const auto find = largest ? loops.largest_of_rows : loops.smallest_of_rows;

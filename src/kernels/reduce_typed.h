@@ -115,7 +115,7 @@ void ReduceElements(ReduceKind kind, const T* x, T* y, const ReduceShape& shape,
 constexpr int64_t kLeastColumns = 128, kMostColumns = 1024;
 inline int64_t ColumnsOfTask(int64_t outer, int64_t inner) {
   const int64_t wanted = CeilDiv(outer * inner, MostTasks(4));
-  return std::clamp(CeilDiv(wanted, kLeastColumns) * kLeastColumns, kLeastColumns, kMostColumns);
+  return std::clamp(RoundUp(wanted, kLeastColumns), kLeastColumns, kMostColumns);
 }
 
 // The vectorised loops of a type T, accumulating in A; null where a kind has none. Rows of n lie
@@ -125,6 +125,12 @@ struct ReduceLoops {
   void (*rows)(const T* x, A* y, int64_t n, int64_t step, int64_t rows) = nullptr;
   void (*columns)(const T* x, A* y, int64_t n, int64_t inner, int64_t count) = nullptr;
 };
+
+// Whether a wins over b among the largest or smallest: a NaN wins over numbers. Without branches.
+template <typename T>
+inline bool Wins(bool largest, T a, T b) {
+  return (largest & (a > b)) | (!largest & (a < b)) | ((a != a) & (b == b));
+}
 
 // A row's number, as wide as its elements: vectors of both have as many lanes.
 template <typename T>
@@ -143,10 +149,9 @@ struct TypedReduction {
   using FindBest = void (*)(const T* x, T* best, PlaceInColumn<T>* places, int64_t n, int64_t step,
                             int64_t count);
   FindBest largest_of_columns = nullptr, smallest_of_columns = nullptr;
+  // Places of the best of each row of x [rows, n].
   using FindInRows = void (*)(const T* x, int64_t* y, int64_t rows, int64_t n, bool select_last);
   FindInRows largest_of_rows = nullptr, smallest_of_rows = nullptr;
-  void (*find_in_short_rows)(const T* x, int64_t* y, int64_t rows, int64_t n, bool largest,
-                             bool select_last) = nullptr;
 };
 using TypedReductions = RowPerNumber<TypedReduction>;
 

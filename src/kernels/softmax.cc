@@ -216,22 +216,21 @@ class FewColumns {
     std::fill_n(sums_, period_, 0.0f);
     ForAll(x, [&](V v, int64_t at, int64_t, int64_t)
                   HWY_ATTR { hn::Store(hn::Max(hn::Load(d, most_ + at), v), d, most_ + at); });
-    JoinColumns(most_, [](float a, float b) { return std::max(a, b); });
+    JoinColumns(most_, [](float a, float b) { return std::max(a, b); }, [](float a) { return a; });
     ForAll(x, [&](V v, int64_t at, int64_t i, int64_t count) HWY_ATTR {
       const V e = ExpNonPositive(d, hn::Sub(v, hn::Load(d, most_ + at)));
       hn::Store(hn::Add(hn::Load(d, sums_ + at), e), d, sums_ + at);
       if (!log) Put(e, y + i, count);
     });
-    JoinColumns(sums_, [](float a, float b) { return a + b; });
+    JoinColumns(
+        sums_, [](float a, float b) { return a + b; },
+        [log](float sum) { return log ? std::log(sum) : 1.0f / sum; });
     if (log) {
-      for (int64_t k = 0; k < period_; ++k)
-        sums_[k] = k < inner_ ? std::log(sums_[k]) : sums_[k - inner_];
       ForAll(x, [&](V v, int64_t at, int64_t i, int64_t count) HWY_ATTR {
         Put(hn::Sub(hn::Sub(v, hn::Load(d, most_ + at)), hn::Load(d, sums_ + at)), y + i, count);
       });
       return;
     }
-    for (int64_t k = 0; k < period_; ++k) sums_[k] = 1.0f / sums_[k];
     ForAll(y, [&](V v, int64_t at, int64_t i, int64_t count)
                   HWY_ATTR { Put(hn::Mul(v, hn::Load(d, sums_ + at)), y + i, count); });
   }
@@ -256,12 +255,13 @@ class FewColumns {
     count == kLanes ? hn::StoreU(v, d, to) : StorePart(v, d, to, count);
   }
 
-  // All elements of a column become its join.
-  template <typename Join>
-  void JoinColumns(float* of, Join&& join) const {
+  // All elements of a column become its join, finished.
+  template <typename Join, typename Finish>
+  void JoinColumns(float* of, Join&& join, Finish&& finish) const {
     for (int64_t first = inner_; first < period_; first += inner_) {
       for (int64_t c = 0; c < inner_; ++c) of[c] = join(of[c], of[first + c]);
     }
+    for (int64_t c = 0; c < inner_; ++c) of[c] = finish(of[c]);
     for (int64_t k = inner_; k < period_; ++k) of[k] = of[k - inner_];
   }
 

@@ -371,7 +371,7 @@ std::string_view Executor::RunLateBound(const Step& step, std::span<const Datum>
     store();
     return kNothingToDo;
   }
-  const Program::LateBinding* binding = LateBindingOf(*step.node, operands, results);
+  const Program::LateBinding* binding = LateBindingOf(*step.node, operands, results, finds_sizes);
   if (binding == nullptr) return {};
   const Bound& bound = binding->bound;
   const Tensor scratch = program_.buffers_->Allocate(DType::kUInt8, {bound.scratch_bytes});
@@ -386,13 +386,13 @@ std::string_view Executor::RunLateBound(const Step& step, std::span<const Datum>
 
 const Program::LateBinding* Executor::LateBindingOf(const Node& node,
                                                     std::span<const Operand> inputs,
-                                                    std::span<const Operand> outputs) {
+                                                    std::span<const Operand> outputs,
+                                                    bool finds_sizes) {
   auto& bindings = state_.late_bindings;
   if (const auto found = bindings.find(&node); found != bindings.end()) {
     if (AreAlike(found->second.inputs, inputs) && AreAlike(found->second.outputs, outputs)) {
       return &found->second;
     }
-    bindings.erase(found);
   }
   // It may outlive the values of this run.
   Program::LateBinding made{
@@ -404,9 +404,6 @@ const Program::LateBinding* Executor::LateBindingOf(const Node& node,
         std::make_unique<const Tensor>(is_weight ? *input.constant : Copy(*input.constant)));
     input.constant = made.constants.back().get();
   }
-  const bool finds_sizes = std::any_of(outputs.begin(), outputs.end(), [](const Operand& output) {
-    return std::find(output.dims.begin(), output.dims.end(), kFound) != output.dims.end();
-  });
   const ProgramOptions& options = program_.options();
   const BindRequest request{
       node, made.inputs, made.outputs, program_.packs(), options.threads, options.winograd};

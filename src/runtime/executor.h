@@ -40,7 +40,7 @@ class Executor {
                                 std::span<const Fact> inferred);
   // That of the run before, if it suits; null if no implementation takes these operands.
   const Program::LateBinding* LateBindingOf(const Node& node, std::span<const Operand> inputs,
-                                            std::span<const Operand> outputs);
+                                            std::span<const Operand> outputs, bool finds_sizes);
   void RunControl(const Step& step);  // control.cc
   void RunIf(const Step& step);
   std::vector<Datum> RunLoop(const Step& step);

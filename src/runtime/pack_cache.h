@@ -37,6 +37,7 @@ class PackCache {
   struct Pack {
     std::shared_ptr<const void> data;
     int64_t bytes;
+    std::set<int64_t> sound_for = {};  // see IsSound
   };
   // The constants of which a pack was made, first the one that it is a form of.
   using Ids = std::vector<ConstantId>;
@@ -139,16 +140,15 @@ class PackCache {
     });
   }
 
-  // Whether a pack of this cache, which may come from a file, is sound for what `size` counts: asks
-  // `check`, once.
-  bool IsSound(const void* pack, int64_t size, const std::function<bool()>& check) {
-    {
-      std::lock_guard lock(mutex_);
-      if (sound_.contains({pack, size})) return true;
-    }
-    if (!check()) return false;
+  // Whether a pack, which may come from a file, is sound for what `size` counts: asks `check`, of a
+  // pack that is kept but once.
+  bool IsSound(const Ids& ids, const std::string& layout, int64_t size,
+               const std::function<bool()>& check) {
     std::lock_guard lock(mutex_);
-    sound_.emplace(pack, size);
+    const auto it = packs_.find({ids, layout});
+    if (it != packs_.end() && it->second.sound_for.contains(size)) return true;
+    if (!check()) return false;
+    if (it != packs_.end()) it->second.sound_for.insert(size);
     return true;
   }
 
@@ -186,7 +186,6 @@ class PackCache {
   }
 
   mutable std::mutex mutex_;
-  std::set<std::pair<const void*, int64_t>> sound_;
   Files files_;
   Watch check_;
   // Guarded by mutex_.

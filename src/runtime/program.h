@@ -96,7 +96,6 @@ class Program {
 
  private:
   friend class Executor;
-  // What one run needs; kept for the next.
   // How a step was bound whose operands are known at run alone; the next run's are mostly alike.
   struct LateBinding {
     std::vector<Operand> inputs, outputs;
@@ -104,6 +103,7 @@ class Program {
     Bound bound;
     std::string_view implementation;
   };
+  // What one run needs; kept for the next.
   struct RunState {
     std::thread::id user;  // whose caches hold it
     Tensor arena;

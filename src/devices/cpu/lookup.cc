@@ -11,11 +11,12 @@ template <typename T>
 BindResult BindTyped(const BindRequest& request) {
   const Operand& keys = request.inputs[1];
   const int64_t count = keys.size();
+  const std::string layout = "positions of keys";
   const auto table = request.packs.Get(
-      *keys.constant, keys.id, "positions of keys", KeyTableBytes<T>(count),
+      *keys.constant, keys.id, layout, KeyTableBytes<T>(count),
       [&](const Tensor& from, void* to) { FillKeyTable(from.data<T>(), count, to); });
   const auto fits = [&] { return KeyTableFits<T>(count, table.get()); };
-  if (!request.packs.IsSound(table.get(), count, fits)) {
+  if (!request.packs.IsSound({keys.id}, layout, count, fits)) {
     Fail(ErrorCode::kInvalidModel, "the packed table of keys is damaged");
   }
   Bound bound;

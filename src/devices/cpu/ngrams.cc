@@ -20,15 +20,16 @@ BindResult BindTyped(const BindRequest& request) {
                          .skips = attributes.Int("max_skip_count"),
                          .once = attributes.String("mode") == "IDF"};
   const std::vector<int64_t>& counts = attributes.Ints("ngram_counts");
+  const std::string layout =
+      fmt::format("ngrams {}-{} {}", shape.shortest, shape.longest, PrintDims(counts));
   const auto table = request.packs.Get(
-      *pool.constant, pool.id,
-      fmt::format("ngrams {}-{} {}", shape.shortest, shape.longest, PrintDims(counts)),
-      NgramTableBytes(pool.size()), [&](const Tensor& from, void* to) {
+      *pool.constant, pool.id, layout, NgramTableBytes(pool.size()),
+      [&](const Tensor& from, void* to) {
         FillNgramTable(from.data<Pool>(), from.size(), {counts, shape.shortest, shape.longest}, to);
       });
   const int64_t ngrams = request.inputs[kIndexes].size();
   const auto fits = [&] { return NgramTableFits(pool.size(), ngrams, table.get()); };
-  if (!request.packs.IsSound(table.get(), ngrams, fits)) {
+  if (!request.packs.IsSound({pool.id}, layout, ngrams, fits)) {
     Fail(ErrorCode::kInvalidModel, "the packed table of n-grams is damaged");
   }
   Bound bound;
