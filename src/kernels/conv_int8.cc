@@ -11,7 +11,6 @@
 #include "kernels/conv_internal.h"
 #include "kernels/int8_panel.h"
 #include "kernels/scratch_slots.h"
-#include "kernels/tile_loop.h"
 #include "kernels/transpose.h"
 
 namespace sardonyx {
@@ -217,25 +216,6 @@ bool PrepareColumns(const ConvShape& s, const Cut& cut, const Int8ConvArgs& args
   return any;
 }
 
-// What rows add up to that lie `step` apart, k values of each of some segments: differences of what
-// a line adds up to from its begin on, in `prefix`, room for one more than its length.
-template <typename T>
-void SumWindows(const T* a, int64_t step, int64_t rows, int64_t k, int64_t segments,
-                int64_t segment_step, int32_t* prefix, int32_t* sums) {
-  const int64_t length = (rows - 1) * step + k;
-  int32_t* const line = prefix + 1;
-  SARDONYX_TILE_LOOP
-  for (int64_t i = 0; i < length; ++i) line[i] = a[i];
-  for (int64_t t = 1; t < segments; ++t) {
-    const T* const from = a + t * segment_step;
-    SARDONYX_TILE_LOOP
-    for (int64_t i = 0; i < length; ++i) line[i] += from[i];
-  }
-  int32_t sum = prefix[0] = 0;
-  for (int64_t i = 0; i < length; ++i) line[i] = sum += line[i];
-  for (int64_t r = 0; r < rows; ++r) sums[r] = prefix[r * step + k] - prefix[r * step];
-}
-
 // One call of ConvInt8.
 struct Work {
   const ConvShape& s;
@@ -278,11 +258,12 @@ struct Work {
   void SumRowsOf(int64_t k, std::byte* slot, Int8BlockArgs& block) const {
     if (!sums_rows) return;
     auto* const sums = reinterpret_cast<int32_t*>(slot + cut.sums_offset);
-    auto* const prefix = reinterpret_cast<int32_t*>(slot + cut.prefix_offset);
+    std::byte* const scratch = slot + cut.windows_offset;
     const auto sum_line = [&]<typename T>(const T* a, int64_t line) {
       constexpr int64_t kBytes = sizeof(T);
-      SumWindows(a + line * block.line_bytes / kBytes, block.a_bytes / kBytes, block.rows, k,
-                 block.segments, block.segment_bytes / kBytes, prefix, sums + line * block.rows);
+      Int8SumWindows(a + line * block.line_bytes / kBytes, block.a_bytes / kBytes, block.rows, k,
+                     block.segments, block.segment_bytes / kBytes, scratch,
+                     sums + line * block.rows);
     };
     for (int64_t line = 0; line < block.lines; ++line) {
       if (cut.widens) {

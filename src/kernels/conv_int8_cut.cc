@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/conv_internal.h"
+#include "kernels/int8_panel.h"
 #include "kernels/targets.h"
 
 namespace sardonyx::conv_int8 {
@@ -175,8 +176,8 @@ Cut CutConv(const ConvShape& s, bool splits, int threads) {
     const int64_t rows = cut.by_lines ? cut.lines * s.out[2] : cut.run;
     const int64_t line = cut.skips ? 0 : cut.line_k;  // whose windows lie apart
     cut.sums_offset = cut.slot_bytes;
-    cut.prefix_offset = cut.sums_offset + AlignBytes(static_cast<size_t>(rows) * 4);
-    cut.slot_bytes = cut.prefix_offset + AlignBytes(static_cast<size_t>(line + 1) * 4);
+    cut.windows_offset = cut.sums_offset + AlignBytes(static_cast<size_t>(rows) * 4);
+    cut.slot_bytes = cut.windows_offset + AlignBytes(Int8WindowScratchBytes(line));
   }
   if (cut.widens) {
     cut.widened_offset = cut.slot_bytes;

@@ -39,9 +39,9 @@ struct Cut {
   int64_t run = 0, run_segments = 0;  // pixels, at most
   size_t vector_bytes = 0;            // of a column vector
   size_t slot_bytes = 0;
-  // In a slot, where lines or runs are read: sums of the rows of a block, and what they follow
-  // from, see SumWindows.
-  size_t sums_offset = 0, prefix_offset = 0;
+  // In a slot, where lines or runs are read: sums of the rows of a block, and scratch memory for
+  // them, see Int8SumWindows.
+  size_t sums_offset = 0, windows_offset = 0;
 
   bool splits = false;        // bytes where int16 are the rule: excess is multiplied by itself
   int64_t most_excess = 0;    // of a panel

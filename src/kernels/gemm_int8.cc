@@ -101,8 +101,9 @@ HWY_INLINE void AddInTurn(Lanes& sum) {
 #endif
 }
 
-// Sums of kM rows, in kLines lines, and one panel.
-template <int kM, int kLines, bool kFlip, Groups kGroups = Groups::kOwn>
+// Sums of kM rows, in kLines lines, and one panel, or of the first kVectors vectors of its columns:
+// others have weights of zero.
+template <int kM, int kLines, bool kFlip, Groups kGroups, int kVectors>
 SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResult& to) {
   const Sums d;
   const hn::Repartition<uint8_t, Sums> bytes;
@@ -122,7 +123,7 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResu
   for (int r = 0; r < kM; ++r) {
     const int32_t* const init = in.init + (kGroups == Groups::kBytes ? r * in.init_stride : 0);
     acc[r][0] = hn::LoadU(d, init);
-    acc[r][1] = hn::LoadU(d, init + kSumLanes);
+    if constexpr (kVectors == 2) acc[r][1] = hn::LoadU(d, init + kSumLanes);
   }
   const int64_t a_bytes = in.a_bytes;
   const uint8_t *a = in.a, *HWY_RESTRICT b = in.b, *next = in.next;
@@ -155,23 +156,21 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResu
           std::memcpy(&values, row_words + 4 * word, 4);
           Lanes av = hn::Set(d, values);
           if constexpr (kFlip) av = hn::Xor(av, high);
-          if constexpr (kGroups == Groups::kBytes) {
-            acc[r][0] = AddByteProducts(acc[r][0], av, b);
-            acc[r][1] = AddByteProducts(acc[r][1], av, b + 4 * kSumLanes);
-          } else if constexpr (kGroups == Groups::kVnni) {
-            acc[r][0] = AddVnniProducts(acc[r][0], av, b0);
-            acc[r][1] = AddVnniProducts(acc[r][1], av, b1);
-          } else if constexpr (kGroups == Groups::kVnniPairs ||
-                               (kGroups == Groups::kPairs && kGroup == 4)) {
-            acc[r][0] = AddPairs(acc[r][0], b0, av);
-            acc[r][1] = AddPairs(acc[r][1], b1, av);
-          } else {
-            acc[r][0] = AddProducts(acc[r][0], av, b0);
-            acc[r][1] = AddProducts(acc[r][1], av, b1);
-          }
-          if constexpr (kWidens) {
-            AddInTurn(acc[r][0]);
-            AddInTurn(acc[r][1]);
+#pragma GCC unroll 2
+          for (int v = 0; v < kVectors; ++v) {
+            auto& sum = acc[r][v];
+            const Lanes bv = v == 0 ? b0 : b1;
+            if constexpr (kGroups == Groups::kBytes) {
+              sum = AddByteProducts(sum, av, b + v * 4 * kSumLanes);
+            } else if constexpr (kGroups == Groups::kVnni) {
+              sum = AddVnniProducts(sum, av, bv);
+            } else if constexpr (kGroups == Groups::kVnniPairs ||
+                                 (kGroups == Groups::kPairs && kGroup == 4)) {
+              sum = AddPairs(sum, bv, av);
+            } else {
+              sum = AddProducts(sum, av, bv);
+            }
+            if constexpr (kWidens) AddInTurn(sum);
           }
         }
       }
@@ -184,6 +183,10 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResu
     }
   }
   if constexpr (!StoresSums(kGroups)) {
+    if (kVectors < 2 && to.kind != TileResult::Kind::kSums) {
+#pragma GCC unroll 16
+      for (int r = 0; r < kM; ++r) acc[r][1] = hn::Zero(d);
+    }
     switch (to.kind) {
       case TileResult::Kind::kFloats: return StoreFloats<kM>(acc, to);
       case TileResult::Kind::kBytes:
@@ -198,7 +201,7 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResu
 #pragma GCC unroll 16
   for (int r = 0; r < kM; ++r) {
     hn::Store(acc[r][0], d, to.sums + r * kWidth);
-    hn::Store(acc[r][1], d, to.sums + r * kWidth + kSumLanes);
+    if constexpr (kVectors == 2) hn::Store(acc[r][1], d, to.sums + r * kWidth + kSumLanes);
   }
 }
 
@@ -206,30 +209,29 @@ using TileFn = void (*)(const TileOperands&, const TileResult&);
 
 // By rows of a line, less one.
 using TileFns = std::array<TileFn, kTileRows>;
-template <int kLines, bool kFlip, Groups kGroups, size_t... kM>
+template <int kLines, bool kFlip, Groups kGroups, int kVectors, size_t... kM>
 constexpr TileFns MakeTiles(std::index_sequence<kM...>) {
-  return {Tile<kLines*(static_cast<int>(kM) + 1), kLines, kFlip, kGroups>...};
+  return {Tile<kLines*(static_cast<int>(kM) + 1), kLines, kFlip, kGroups, kVectors>...};
 }
-template <int kLines, bool kFlip, Groups kGroups>
+template <int kLines, bool kFlip, Groups kGroups, int kVectors = 2>
 constexpr TileFns kTilesOf =
-    MakeTiles<kLines, kFlip, kGroups>(std::make_index_sequence<kTileRows / kLines>());
+    MakeTiles<kLines, kFlip, kGroups, kVectors>(std::make_index_sequence<kTileRows / kLines>());
 
-// Those for groups of a kind, of one line, of one whose bytes are int8, of two lines.
+// Those for groups of a kind, of one line, of one whose bytes are int8, of two lines; the first two
+// also for few columns.
 struct Tiles {
-  const TileFns &one, &flipping, &two;
+  const TileFns &one, &flipping, &two, &narrow, &narrow_flipping;
 };
-constexpr Tiles kOwnTiles = {
-    kTilesOf<1, false, Groups::kOwn>,
-    kTilesOf<1, kGroup == 4, Groups::kOwn>,  // int16 have been flipped as they were widened
-    kTilesOf<2, false, Groups::kOwn>};
+template <Groups kGroups, bool kMayFlip>
+constexpr Tiles kAllTilesOf = {
+    kTilesOf<1, false, kGroups>, kTilesOf<1, kMayFlip, kGroups>, kTilesOf<2, false, kGroups>,
+    kTilesOf<1, false, kGroups, 1>, kTilesOf<1, kMayFlip, kGroups, 1>};
+// int16 have been flipped as they were widened.
+constexpr const Tiles& kOwnTiles = kAllTilesOf<Groups::kOwn, kGroup == 4>;
 constexpr Groups kBytesAsWell = kAddsBytes ? Groups::kBytes : Groups::kOwn;
-constexpr Tiles kByteTiles = {kTilesOf<1, false, kBytesAsWell>,
-                              kTilesOf<1, kAddsBytes || kGroup == 4, kBytesAsWell>,
-                              kTilesOf<2, false, kBytesAsWell>};
+constexpr const Tiles& kByteTiles = kAllTilesOf<kBytesAsWell, kAddsBytes || kGroup == 4>;
 constexpr Groups kVnniOrOwn = kMayHaveVnni ? Groups::kVnni : Groups::kOwn;
-constexpr Tiles kVnniTiles = {kTilesOf<1, false, kVnniOrOwn>,
-                              kTilesOf<1, kMayHaveVnni || kGroup == 4, kVnniOrOwn>,
-                              kTilesOf<2, false, kVnniOrOwn>};
+constexpr const Tiles& kVnniTiles = kAllTilesOf<kVnniOrOwn, kMayHaveVnni || kGroup == 4>;
 constexpr Groups kWidenedOrOwn = kGroup == 2 ? Groups::kWidened : Groups::kOwn;
 constexpr const TileFns& kWidenedTiles = kTilesOf<1, false, kWidenedOrOwn>;
 constexpr Groups kVnniOrOwnPairs = kMayHaveVnni ? Groups::kVnniPairs : Groups::kPairs;
@@ -395,6 +397,7 @@ void Block(const Int8BlockArgs& args) {
     in.init_stride = 0;
     const bool exceeds = excess.Begin(n);
     to.columns = std::min(args.n1 - n, kWidth);
+    const bool is_narrow = to.columns <= kSumLanes;
     const bool whole = to.columns == kWidth, parts = !whole && kind == TileResult::Kind::kBytes;
     to.kind = whole || parts ? kind : TileResult::Kind::kSums;
     to.y_stride = parts ? kWidth : args.store.y_stride;
@@ -427,6 +430,7 @@ void Block(const Int8BlockArgs& args) {
         const auto at = static_cast<size_t>(rows - 1);
         (tiles_widen  ? kWidenedTiles
          : lines == 2 ? tiles_of.two
+         : is_narrow  ? (args.flip ? tiles_of.narrow_flipping : tiles_of.narrow)
          : args.flip  ? tiles_of.flipping
                       : tiles_of.one)[at](in, to);
         in.next += share;
@@ -435,7 +439,7 @@ void Block(const Int8BlockArgs& args) {
                    static_cast<uint8_t*>(store.y), store.y_stride);
         }
         if (to.kind != TileResult::Kind::kSums) continue;
-        if (args.row_sums != nullptr) AddRowSums(args, row, rows * lines, n, sums);
+        if (args.row_sums != nullptr) AddRowSums(args, row, rows * lines, n, to.columns, sums);
         StoreSums(sums, kWidth, rows * lines, to.columns, args.first_column + n, store);
       }
     }

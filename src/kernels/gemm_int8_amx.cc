@@ -124,7 +124,7 @@ void StoreRows(const Int8BlockArgs& args, int64_t row, Unstored u) {
   HWY_ALIGN uint8_t bytes[kTileRows * kWidth];
   switch (u.to.kind) {
     case TileResult::Kind::kSums:
-      if (args.row_sums != nullptr) AddRowSums(args, row, u.rows, u.n, u.sums);
+      if (args.row_sums != nullptr) AddRowSums(args, row, u.rows, u.n, u.to.columns, u.sums);
       StoreSums(u.sums, kWidth, u.rows, u.to.columns, args.first_column + u.n, store);
       break;
     case TileResult::Kind::kFloats: StoreRowsOfFloats(u); break;

@@ -1,6 +1,7 @@
 #include "kernels/int8_panel.h"
 
 #include <cstdlib>
+#include <type_traits>
 
 #include <hwy/cache_control.h>
 
@@ -172,6 +173,80 @@ void SumRows(const uint8_t* a, int64_t stride, int64_t rows, int64_t k, bool fli
   }
 }
 
+// As Int8SumWindows, in elements of type S. Sums of windows of 1, 2, 4, ... values, each out of two
+// of the sums before, and those that make up k of them.
+template <typename S, typename T>
+void SumWindowsIn(const T* a, int64_t step, int64_t rows, int64_t k, int64_t segments,
+                  int64_t segment_step, S* HWY_RESTRICT line, S* HWY_RESTRICT part, int32_t* sums) {
+  const hn::ScalableTag<S> d;
+  const hn::Rebind<T, decltype(d)> given;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t length = (rows - 1) * step + k;
+  const auto values = [&](const T* from) HWY_ATTR {
+    const auto v = hn::LoadU(given, from);
+    if constexpr (sizeof(S) == sizeof(T)) {
+      return hn::BitCast(d, v);
+    } else {
+      const hn::Rebind<std::make_unsigned_t<T>, decltype(d)> bits;
+      return hn::PromoteTo(d, hn::BitCast(bits, v));
+    }
+  };
+  int64_t i = 0;
+  for (; i + lanes <= length; i += lanes) {
+    auto sum = values(a + i);
+    for (int64_t t = 1; t < segments; ++t) sum = hn::Add(sum, values(a + t * segment_step + i));
+    hn::StoreU(sum, d, line + i);
+  }
+  for (; i < length; ++i) {
+    int64_t sum = 0;
+    for (int64_t t = 0; t < segments; ++t) sum += a[t * segment_step + i];
+    line[i] = static_cast<S>(sum);
+  }
+  int64_t done = 0;  // of k, in `part`
+  for (int64_t size = 1; 2 * size <= k; size *= 2) {
+    const bool takes = (k & size) != 0;
+    for (i = 0; i <= length - 2 * size; i += lanes) {
+      const auto sum = hn::LoadU(d, line + i);
+      if (takes) {
+        const auto before = hn::LoadU(d, part + i);
+        const auto next = hn::LoadU(d, line + i + done);
+        hn::StoreU(done == 0 ? sum : hn::Add(before, next), d, part + i);
+      }
+      hn::StoreU(hn::Add(sum, hn::LoadU(d, line + i + size)), d, line + i);
+    }
+    if (takes) done += size;
+  }
+  for (int64_t r = 0; r < rows; ++r) {
+    const auto first = static_cast<int32_t>(done == 0 ? 0 : part[r * step]);
+    sums[r] = first + static_cast<int32_t>(line[r * step + done]);
+  }
+}
+
+template <typename T>
+void SumWindows(const T* a, int64_t step, int64_t rows, int64_t k, int64_t segments,
+                int64_t segment_step, void* scratch, int32_t* sums) {
+  const int64_t room = (rows - 1) * step + k + kInt8WindowSlack;
+  const auto in = [&]<typename S>(S* line) {
+    SumWindowsIn(a, step, rows, k, segments, segment_step, line, line + room, sums);
+  };
+  // Of bytes, which so many of cannot exceed 16 bits.
+  constexpr int64_t kMostOfWords = 65535 / 255;
+  if (k * segments <= kMostOfWords) {
+    in(static_cast<uint16_t*>(scratch));
+  } else {
+    in(static_cast<uint32_t*>(scratch));
+  }
+}
+
+void SumByteWindows(const uint8_t* a, int64_t step, int64_t rows, int64_t k, int64_t segments,
+                    int64_t segment_step, void* scratch, int32_t* sums) {
+  SumWindows(a, step, rows, k, segments, segment_step, scratch, sums);
+}
+void SumWordWindows(const int16_t* a, int64_t step, int64_t rows, int64_t k, int64_t segments,
+                    int64_t segment_step, void* scratch, int32_t* sums) {
+  SumWindows(a, step, rows, k, segments, segment_step, scratch, sums);
+}
+
 }  // namespace
 }  // namespace sardonyx::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -186,6 +261,8 @@ HWY_EXPORT(OrderPairs);
 HWY_EXPORT(SplitPanel);
 HWY_EXPORT(Widen);
 HWY_EXPORT(SumRows);
+HWY_EXPORT(SumByteWindows);
+HWY_EXPORT(SumWordWindows);
 
 void Int8InterleaveRows(const uint8_t* from, int64_t stride, int64_t rows, int64_t columns,
                         uint8_t flip, void* panel) {
@@ -228,6 +305,15 @@ void Int8Widen(const uint8_t* from, int64_t stride, int64_t count, int64_t k, bo
 void Int8SumRows(const uint8_t* a, int64_t stride, int64_t rows, int64_t k, bool flip,
                  int32_t* sums) {
   HWY_DYNAMIC_DISPATCH(SumRows)(a, stride, rows, k, flip, sums);
+}
+
+void Int8SumWindows(const uint8_t* a, int64_t step, int64_t rows, int64_t k, int64_t segments,
+                    int64_t segment_step, void* scratch, int32_t* sums) {
+  HWY_DYNAMIC_DISPATCH(SumByteWindows)(a, step, rows, k, segments, segment_step, scratch, sums);
+}
+void Int8SumWindows(const int16_t* a, int64_t step, int64_t rows, int64_t k, int64_t segments,
+                    int64_t segment_step, void* scratch, int32_t* sums) {
+  HWY_DYNAMIC_DISPATCH(SumWordWindows)(a, step, rows, k, segments, segment_step, scratch, sums);
 }
 
 }  // namespace sardonyx

@@ -1,6 +1,7 @@
 #pragma once
 // What packing the weights of byte products does to many bytes; gemm_int8.h has their layout.
 
+#include <cstddef>
 #include <cstdint>
 
 #include "kernels/gemm_int8.h"
@@ -28,6 +29,18 @@ void Int8OrderPairs(void* panel, int64_t groups);
 // each pair of neighbours is at most 128 above and 128 below zero, and that times 255 fits into
 // int16. How much was taken, -1 if it is more than `most`, and then the panel is as it was.
 int64_t Int8SplitPanel(void* panel, int64_t groups, int64_t most, Int8Excess* excess);
+
+// sums[r] = the sum of k values from a + r * step on, of each of `segments` segments, so many values
+// apart; of all `rows`. Windows may overlap, and what they share is read once. `scratch`: room as
+// Int8WindowScratchBytes says of the length that they cover, (rows - 1) * step + k values.
+void Int8SumWindows(const uint8_t* a, int64_t step, int64_t rows, int64_t k, int64_t segments,
+                    int64_t segment_step, void* scratch, int32_t* sums);
+void Int8SumWindows(const int16_t* a, int64_t step, int64_t rows, int64_t k, int64_t segments,
+                    int64_t segment_step, void* scratch, int32_t* sums);
+inline constexpr int64_t kInt8WindowSlack = 64;  // behind a line, what vectors read beyond it
+inline size_t Int8WindowScratchBytes(int64_t length) {
+  return static_cast<size_t>(2 * (length + kInt8WindowSlack)) * sizeof(uint32_t);
+}
 
 // Gives a panel back what was taken.
 void Int8JoinPanel(void* panel, const Int8Excess* excess, int64_t count);

@@ -7,7 +7,6 @@
 #endif
 
 #include <algorithm>
-#include <cstring>
 #include <type_traits>
 
 #include "hwy/highway.h"
@@ -141,9 +140,12 @@ HWY_INLINE void StoreAs(const int32_t* sums, int64_t stride, int64_t rows, int64
                                              int64_t columns, int64_t first_column,
                                              const Int8Store& store) {
   if (store.rescale == nullptr) {
-    for (int64_t i = 0; i < rows; ++i) {
-      std::memcpy(static_cast<int32_t*>(store.y) + i * store.y_stride, sums + i * stride,
-                  static_cast<size_t>(columns) * sizeof(int32_t));
+    for (int64_t j = 0; j < columns; j += kSumLanes) {
+      const int64_t count = std::min(columns - j, kSumLanes);
+      int32_t* to = static_cast<int32_t*>(store.y) + j;
+      for (int64_t i = 0; i < rows; ++i, to += store.y_stride) {
+        StoreFirst(hn::LoadU(Sums(), sums + i * stride + j), count, to);
+      }
     }
     return;
   }

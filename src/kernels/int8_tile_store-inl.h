@@ -231,9 +231,9 @@ SARDONYX_INT8_TILE HWY_INLINE void StoreTwoRows(const Lanes (&first)[2], const L
 
 // What zero points of the columns ask for.
 HWY_INLINE void AddRowSums(const Int8BlockArgs& args, int64_t row, int64_t rows, int64_t n0,
-                           int32_t* sums) {
+                           int64_t columns, int32_t* sums) {
   const Sums d;
-  for (int64_t j = 0; j < kWidth; j += kSumLanes) {
+  for (int64_t j = 0; j < columns; j += kSumLanes) {
     const Lanes factor = hn::LoadU(d, args.row_factor + n0 + j);
     for (int64_t i = 0; i < rows; ++i) {
       int32_t* at = sums + i * kWidth + j;

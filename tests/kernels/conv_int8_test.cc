@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #include "each_target.h"
 #include "kernels/conv_int8_winograd.h"
@@ -287,6 +288,13 @@ std::vector<Case> Cases() {
       cases.push_back({Image(side, 64, 33, 1, 2, 1), x_signed, side == 26, 5, 1});
     }
   }
+  for (const int64_t n : {4, 8, 16}) {  // columns of which one vector is enough
+    for (const bool x_signed : {false, true}) {
+      cases.push_back({Matrix(300, n, 32), x_signed, false, 5, 1});
+      cases.push_back({Image(26, 3, n, 3, 2, 1), x_signed, true, 5, 2});
+      cases.push_back({Image(6, 24, n, 3, 1, 1), x_signed, false, 5, 1});
+    }
+  }
   for (const int64_t side : {6, 7}) {  // lines that tiles take two of
     Case small{Image(side, 37, 70, 3, 1, 1), side == 7, true, 9, side == 7 ? 0 : 1};
     small.shape.in[1] = small.shape.out[1] = 7;
@@ -351,6 +359,40 @@ TEST(ConvInt8, IsExact) {
     ForEachTarget(check);
     ForProcessors(32, check);
   }
+}
+
+template <typename T>
+void CheckWindows(int64_t step, int64_t rows, int64_t k, int64_t segments) {
+  const int64_t length = (rows - 1) * step + k, segment_step = length + 3;
+  const std::vector<uint8_t> bytes = RandomBytes(segments * segment_step, 9);
+  const std::vector<T> a(bytes.begin(), bytes.end());
+  Floats scratch(static_cast<int64_t>(Int8WindowScratchBytes(length) / 4));
+  std::vector<int32_t> sums(static_cast<size_t>(rows));
+  Int8SumWindows(a.data(), step, rows, k, segments, segment_step, scratch.get(), sums.data());
+  EXPECT_TRUE(scratch.Intact());
+  for (int64_t r = 0; r < rows; ++r) {
+    int32_t expected = 0;
+    for (int64_t t = 0; t < segments; ++t) {
+      const T* const from = a.data() + t * segment_step + r * step;
+      expected = std::accumulate(from, from + k, expected);
+    }
+    ASSERT_EQ(sums[static_cast<size_t>(r)], expected) << step << " " << k << " " << segments;
+  }
+}
+
+TEST(ConvInt8, SumsWindows) {
+  ForEachTarget([] {
+    for (const int64_t k : {1, 2, 3, 7, 8, 9, 64, 85, 86, 255, 300}) {
+      for (const int64_t step : {1, 3, 8, 150, 320}) {
+        for (const int64_t rows : {1, 2, 37}) {
+          for (const int64_t segments : {1, 3}) {
+            CheckWindows<uint8_t>(step, rows, k, segments);
+            CheckWindows<int16_t>(step, rows, k, segments);
+          }
+        }
+      }
+    }
+  });
 }
 
 TEST(ConvInt8, SplitsWhatSaturates) {
