@@ -506,6 +506,36 @@ void ArgReduceColumns(const TypedReduction<T>& loops, bool largest, bool select_
   }
 }
 
+// Columns of which a vector has room for several rows: so many rows beside each other count as one.
+template <typename T>
+constexpr int64_t kRowsBeside = 64 / static_cast<int64_t>(sizeof(T));
+constexpr int64_t kFewColumns = 8;
+
+// As ArgReduceColumns, of all columns, kFewColumns at most.
+template <typename T>
+void ArgReduceFewColumns(const TypedReduction<T>& loops, bool largest, bool select_last, const T* x,
+                         int64_t* y, int64_t n, int64_t inner) {
+  // Of few rows half as many, for each of them is a column to look through at the end.
+  const int64_t beside = n < 8 * kRowsBeside<T> ? kRowsBeside<T> / 2 : kRowsBeside<T>;
+  const int64_t whole = n / beside * beside, columns = beside * inner;
+  int64_t places[kRowsBeside<T> * kFewColumns];
+  ArgReduceColumns(loops, largest, select_last, x, places, whole / beside, columns, columns);
+  for (int64_t c = 0; c < inner; ++c) {
+    int64_t place = places[c] * beside;
+    T best = x[place * inner + c];
+    const auto join = [&](int64_t row) {
+      const T v = x[row * inner + c];
+      const bool equals = v == best || (v != v && best != best);
+      if (!Wins(largest, v, best) && !(equals && (row < place) != select_last)) return;
+      best = v;
+      place = row;
+    };
+    for (int64_t i = 1; i < beside; ++i) join(places[i * inner + c] * beside + i);
+    for (int64_t row = whole; row < n; ++row) join(row);
+    y[c] = place;
+  }
+}
+
 template <typename T>
 void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t outer, int64_t n,
                int64_t inner, const Parallel& par) {
@@ -517,6 +547,13 @@ void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t o
       const int64_t first = slices.Begin(task), rows = slices.End(task, outer) - first;
       const auto find = largest ? loops.largest_of_rows : loops.smallest_of_rows;
       return find(x + first * n, y + first, rows, n, select_last);
+    }
+    if (inner <= kFewColumns && n >= 4 * kRowsBeside<T>) {
+      for (int64_t i = slices.Begin(task); i < slices.End(task, outer); ++i) {
+        const T* const from = x + i * n * inner;
+        ArgReduceFewColumns(loops, largest, select_last, from, y + i * inner, n, inner);
+      }
+      return;
     }
     for (int64_t i = slices.Begin(task); i < slices.End(task, outer * blocks); ++i) {
       const int64_t first = i % blocks * columns, count = std::min(columns, inner - first);

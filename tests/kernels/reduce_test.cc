@@ -312,7 +312,7 @@ void CheckPlaces(int64_t outer, int64_t n, int64_t inner) {
 template <typename... T>
 void CheckPlacesOfTypes() {
   for (const int64_t n : {1, 2, 9, 127, 128, 129, 300}) {
-    for (const int64_t inner : {2, 5, 63, 64, 70, 200}) (CheckPlaces<T>(2, n, inner), ...);
+    for (const int64_t inner : {2, 5, 8, 63, 64, 70, 200}) (CheckPlaces<T>(2, n, inner), ...);
   }
   (CheckPlaces<T>(1, 130, 1301), ...);
   (CheckPlaces<T>(1, 33000, 3), ...);
