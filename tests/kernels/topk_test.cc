@@ -49,6 +49,8 @@ void CheckAll(OrderedBits order) {
                                         {1, 1000, 17},
                                         {37, 20, 1},
                                         {33, 140, 1},
+                                        {37, 50, 3},
+                                        {17, 260, 7},
                                         {2, 600, 1}}) {
     const std::vector<float> random = test::RandomFloats(outer * n * inner, 7, -60, 60);
     std::vector<T> x(random.begin(), random.end());  // small integers have many equals
