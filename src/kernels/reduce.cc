@@ -17,6 +17,7 @@
 #include "kernels/reduce_typed.h"
 #include "kernels/row_math-inl.h"
 #include "kernels/slices.h"
+#include "kernels/transpose.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
@@ -307,6 +308,19 @@ double LongRow(ReduceKind kind, const float* x, int64_t n, const Parallel& par) 
 
 constexpr int64_t kLongRow = 262144, kShortRow = 8;
 
+// Rows of few elements, turned some at a time: to columns, a lane each (Zen 4, 64 elements: 0.6 of
+// the time).
+constexpr int64_t kMostTurned = 96;
+void LogSumExpOfShortRows(const float* x, float* y, int64_t rows, int64_t n) {
+  float columns[kMostTurned * kRowsAtOnce];
+  for (int64_t row = 0; row < rows; row += kRowsAtOnce) {
+    const int64_t count = std::min(kRowsAtOnce, rows - row);
+    TransposeMatrix(x + row * n, n, columns, count, n, count, sizeof(float));
+    ReduceColumns(ReduceKind::kMax, columns, y + row, n, count, count);
+    LogSumExpColumns(columns, y + row, n, count, count);
+  }
+}
+
 void ReduceLastAxis(ReduceKind kind, const float* x, float* y, int64_t rows, int64_t n,
                     const Parallel& par) {
   if (rows < 32 && n >= kLongRow) {
@@ -326,8 +340,11 @@ void ReduceLastAxis(ReduceKind kind, const float* x, float* y, int64_t rows, int
     return;
   }
   par.For(slices.tasks, [&](int64_t task) {
-    const int64_t end = slices.End(task, rows);
-    for (int64_t row = slices.Begin(task); row < end;) {
+    const int64_t begin = slices.Begin(task), end = slices.End(task, rows);
+    if (kind == ReduceKind::kLogSumExp && n <= kMostTurned && rows >= kShortRow) {
+      return LogSumExpOfShortRows(x + begin * n, y + begin, end - begin, n);
+    }
+    for (int64_t row = begin; row < end;) {
       if (kind == ReduceKind::kLogSumExp) {
         y[row] = static_cast<float>(LogSumExpOfRow(x + row * n, n));
         ++row;
