@@ -39,16 +39,6 @@ struct Groups {
   int64_t count, in, out;
 };
 
-// The pixels of a shape [n, h, w, c]; 0 where an axis is not known.
-int64_t PixelsOf(const Dims& shape) {
-  int64_t pixels = 1;
-  for (size_t i = 1; i + 1 < shape.size(); ++i) {
-    if (!shape[i].known()) return 0;
-    pixels *= shape[i].value();
-  }
-  return pixels;
-}
-
 // Whether vectors of channels would have little to do: kernels of channels last have some for
 // groups of whole vectors, and, if there are enough of them, of 1, 2 and 4 channels. Measured in
 // networks of channels last (Zen 4, AVX-512 and AVX2): groups of 3 to 12 channels take 0.1 to 0.8

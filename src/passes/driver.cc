@@ -241,5 +241,14 @@ std::vector<int64_t> ChannelsLast(int64_t rank) {
   return perm;
 }
 
+int64_t PixelsOf(const Dims& shape) {
+  int64_t pixels = 1;
+  for (size_t i = 1; i + 1 < shape.size(); ++i) {
+    if (!shape[i].known()) return 0;
+    pixels *= shape[i].value();
+  }
+  return pixels;
+}
+
 }  // namespace passes
 }  // namespace sardonyx

@@ -32,6 +32,7 @@ Rewrite FuseEpilogues(Node& node, PassContext& context);
 Rewrite MergeProducts(Node& node, PassContext& context);
 Rewrite SinkShuffles(Node& node, PassContext& context);
 Rewrite ConvPlanes(Node& node, PassContext& context);
+Rewrite PoolFewPlanes(Node& node, PassContext& context);
 Rewrite AbsorbTransposes(Node& node, PassContext& context);
 int WidenHalves(PassContext& context);
 Rewrite AbsorbCasts(Node& node, PassContext& context);
@@ -86,5 +87,6 @@ bool SameShape(const Value* a, const Value* b);
 std::vector<int64_t> Inverse(const std::vector<int64_t>& perm);
 // [0, 2, 3, ..., 1]
 std::vector<int64_t> ChannelsLast(int64_t rank);
+int64_t PixelsOf(const Dims& shape);  // of one [n, h, w, c]; 0 where an axis is not known
 
 }  // namespace sardonyx::passes

@@ -55,6 +55,8 @@ const std::vector<Pass>& Pipeline() {
        SinkShuffles},
       {"fold_shuffled_weights", "which are constants again", FoldConstants},
       {"conv_planes", "transposes that still stand around a convolution", ConvPlanes},
+      {"pool_few_planes", "a pool of few channels; transposes that convolutions of planes have left",
+       PoolFewPlanes},
       {"absorb_transposes", "a product reads and writes through strides", AbsorbTransposes},
       {"widen_halves", "after all that looks for patterns: halves are computed in float32", nullptr,
        WidenHalves},
