@@ -36,8 +36,17 @@ void Pool(benchmark::State& state, bool max) {
 BENCHMARK_CAPTURE(Pool, max, true)
     ->Args({112, 64, 3, 2})
     ->Args({64, 64, 2, 2})
-    ->Args({40, 3, 2, 2});
-BENCHMARK_CAPTURE(Pool, average, false)->Args({56, 128, 3, 1})->Args({64, 64, 2, 2});
+    ->Args({40, 3, 2, 2})
+    ->Args({56, 64, 3, 1})
+    ->Args({14, 256, 3, 1})
+    ->Args({20, 128, 5, 1})
+    ->Args({13, 512, 13, 1})
+    ->Args({120, 8, 3, 1});
+BENCHMARK_CAPTURE(Pool, average, false)
+    ->Args({56, 128, 3, 1})
+    ->Args({35, 192, 3, 1})
+    ->Args({14, 512, 3, 1})
+    ->Args({64, 64, 2, 2});
 
 }  // namespace
 }  // namespace sardonyx

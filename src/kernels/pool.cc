@@ -8,6 +8,7 @@
 #include <hwy/highway.h>
 
 #include <limits>
+#include <utility>
 
 #include "kernels/chain_sums-inl.h"
 #include "kernels/pool_typed.h"
@@ -95,9 +96,220 @@ HWY_INLINE void PoolPixel(const PoolWindow& window, int64_t channels, const floa
   }
 }
 
+// Channels of neighbouring pixels, these so far apart.
+struct PixelRun {
+  int64_t pixels, channels, in_stride, out_stride;
+};
+
+// out = what `count` runs add up to that lie `step` apart, or their largest elements; a sum times
+// factor.
+template <bool kMax>
+HWY_INLINE void JoinRuns(PixelRun run, const float* in, int64_t count, int64_t step, float factor,
+                         float* out) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  if (run.in_stride == run.channels && run.out_stride == run.channels) {
+    run = {1, run.pixels * run.channels, 0, 0};
+  }
+  const V f = hn::Set(d, factor);
+  const auto join = [](V a, V b) HWY_ATTR { return kMax ? hn::Max(a, b) : hn::Add(a, b); };
+  const auto finish = [&](V v) HWY_ATTR { return kMax ? v : hn::Mul(v, f); };
+  for (int64_t p = 0; p < run.pixels; ++p, in += run.in_stride, out += run.out_stride) {
+    int64_t c = 0;
+    for (; c + 4 * lanes <= run.channels; c += 4 * lanes) {
+      const float* at = in + c;
+      V acc[4];
+#pragma GCC unroll 4
+      for (int v = 0; v < 4; ++v) acc[v] = hn::LoadU(d, at + v * lanes);
+      for (int64_t i = 1; i < count; ++i) {
+        at += step;
+#pragma GCC unroll 4
+        for (int v = 0; v < 4; ++v) acc[v] = join(acc[v], hn::LoadU(d, at + v * lanes));
+      }
+#pragma GCC unroll 4
+      for (int v = 0; v < 4; ++v) hn::StoreU(finish(acc[v]), d, out + c + v * lanes);
+    }
+    for (; c < run.channels; c += lanes) {
+      const int64_t part = std::min(lanes, run.channels - c);
+      V acc = LoadPart(d, in + c, part);
+      for (int64_t i = 1; i < count; ++i) acc = join(acc, LoadPart(d, in + i * step + c, part));
+      StorePart(finish(acc), d, out + c, part);
+    }
+  }
+}
+
+// Windows at steps of one pixel overlap: each column of theirs is joined once for all of them, and
+// these then along the row. Both know nothing of pixels, so that few channels fill vectors too.
+// Room for joined columns, in the first-level cache or nearly so:
+constexpr int64_t kColumnFloats = 8192, kLeastColumns = 8;
+
+bool JoinsColumns(const PoolShape& shape, bool max) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
+  const int64_t rows = shape.kernel[0] * shape.kernel[1];
+  return shape.stride[2] == 1 && shape.kernel[2] > 1 && shape.kernel[0] == 1 &&
+         (max || std::max(rows, shape.kernel[2]) <= kOneChain) &&
+         shape.kernel[2] - 1 <= (kColumnFloats / lanes - kLeastColumns) / shape.dilation[2];
+}
+
+template <bool kMax>
+HWY_INLINE void PoolRowByColumns(const PoolShape& shape, const float* x, float* y, int64_t row,
+                                 bool include_pad) {
+  const D d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const float neutral = kMax ? -std::numeric_limits<float>::infinity() : 0.0f;
+  const int64_t kernel = shape.kernel[2], pixel = shape.XStride(), y_pixel = shape.YStride();
+  const int64_t reach = (kernel - 1) * shape.dilation[2];
+  const int64_t most = kColumnFloats / (reach + kLeastColumns);
+  const int64_t channels = std::min(shape.channels, std::max(lanes, most / lanes * lanes));
+  PoolRowWindows windows(shape, row);
+  HWY_ALIGN float columns[kColumnFloats];
+  for (int64_t c = 0; c < shape.channels; c += channels) {
+    const int64_t some = std::min(channels, shape.channels - c);
+    const int64_t step = kColumnFloats / some - reach;  // of output pixels
+    for (int64_t o = 0; o < shape.out[2]; o += step) {
+      const int64_t outputs = std::min(step, shape.out[2] - o);
+      const PoolWindow window = windows.At(o, include_pad);
+      const int64_t begin = o - shape.pad_begin[2], end = begin + outputs + reach;
+      const int64_t first = std::clamp<int64_t>(0, begin, end);
+      const int64_t last = std::clamp<int64_t>(shape.in[2], first, end);
+      const int64_t rows = window.count[0] * window.count[1];
+      const int64_t inside = rows > 0 ? last - first : 0;
+      std::fill_n(columns, (first - begin) * some, neutral);
+      float* const at = columns + (first - begin) * some;
+      if (inside > 0) {
+        const float* const from = x + window.offset + (first - window.first[2]) * pixel + c;
+        JoinRuns<kMax>({inside, some, pixel, some}, from, rows, window.step[1], 1.0f, at);
+      }
+      std::fill_n(at + inside * some, (end - first - inside) * some, neutral);
+      // Averages of windows that the border cuts divide by less.
+      for (int64_t i = 0; i < outputs;) {
+        const int64_t counted = windows.At(o + i, include_pad).counted;
+        int64_t alike = kMax ? outputs - i : 1;
+        const int64_t start = begin + i, whole = shape.in[2] - reach - start;
+        if (!kMax && start >= 0 && whole > 0) alike = std::min(outputs - i, whole);
+        const float factor = counted == 0 ? 0.0f : 1.0f / static_cast<float>(counted);
+        JoinRuns<kMax>({alike, some, some, y_pixel}, columns + i * some, kernel,
+                       shape.dilation[2] * some, factor, y + (o + i) * y_pixel + c);
+        i += alike;
+      }
+    }
+  }
+}
+
+// The same of whole vectors of channels and windows of few columns: the joined ones are kept in
+// registers while some channels walk along the row.
+template <bool kMax, int kKernel, int kStride>
+struct Walk {
+  const PoolShape& shape;
+  bool include_pad;
+  PoolRowWindows windows;
+  const float* from;  // the first pixel of the first row that windows see
+  int64_t rows, row_step;
+  float inside_factor;
+
+  Walk(const PoolShape& given, const float* x, int64_t row, bool pad)
+      : shape(given), include_pad(pad), windows(given, row) {
+    // A window that begins inside sees all rows that any does.
+    const PoolWindow& window = windows.At(std::min(given.pad_begin[2], given.out[2] - 1), pad);
+    from = x + window.offset - window.first[2] * given.XStride();
+    rows = window.count[0] * window.count[1];
+    row_step = window.step[1];
+    inside_factor = 0;
+  }
+
+  float FactorOf(int64_t o) {
+    if (kMax) return 1;
+    const int64_t counted = windows.At(o, include_pad).counted;
+    return counted == 0 ? 0.0f : 1.0f / static_cast<float>(counted);
+  }
+
+  template <int kVectors>
+  HWY_INLINE void Channels(int64_t c, float* HWY_RESTRICT y) {
+    const D d;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    const int64_t pixel = shape.XStride(), y_pixel = shape.YStride(), in = shape.in[2];
+    const float* const x = from + c;
+    const V neutral = kMax ? hn::Set(d, -std::numeric_limits<float>::infinity()) : hn::Zero(d);
+    const auto join = [](V a, V b) HWY_ATTR { return kMax ? hn::Max(a, b) : hn::Add(a, b); };
+    V seen[kKernel][kVectors];
+    const auto see = [&](int64_t w, V* column) HWY_ATTR {
+      if (w < 0 || w >= in || rows == 0) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) column[v] = neutral;
+        return;
+      }
+      const float* at = x + w * pixel;
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) column[v] = hn::LoadU(d, at + v * lanes);
+      for (int64_t r = 1; r < rows; ++r) {
+        at += row_step;
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) column[v] = join(column[v], hn::LoadU(d, at + v * lanes));
+      }
+    };
+    constexpr int kKept = kKernel - kStride;
+    int64_t w = -shape.pad_begin[2];
+#pragma GCC unroll 8
+    for (int k = 0; k < kKept; ++k) see(w++, seen[kStride + k]);
+    for (int64_t o = 0; o < shape.out[2]; ++o) {
+#pragma GCC unroll 8
+      for (int k = 0; k < kKept; ++k) {
+#pragma GCC unroll 4
+        for (int v = 0; v < kVectors; ++v) seen[k][v] = seen[k + kStride][v];
+      }
+#pragma GCC unroll 8
+      for (int k = 0; k < kStride; ++k) see(w++, seen[kKept + k]);
+      const bool is_inside = w >= kKernel && w <= in;
+      const V factor = hn::Set(d, is_inside ? inside_factor : FactorOf(o));
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        V out = seen[0][v];
+#pragma GCC unroll 8
+        for (int k = 1; k < kKernel; ++k) out = join(out, seen[k][v]);
+        hn::StoreU(kMax ? out : hn::Mul(out, factor), d, y + o * y_pixel + c + v * lanes);
+      }
+    }
+  }
+
+  void Run(float* y) {
+    // An output whose window the border does not cut, if there is one.
+    const int64_t inside = (shape.pad_begin[2] + kStride - 1) / kStride;
+    if (inside < shape.out[2]) inside_factor = FactorOf(inside);
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(D())), channels = shape.channels;
+    constexpr int kTogether = HWY_TARGET <= HWY_AVX3 || kKernel < 5 ? 4 : 2;
+    int64_t c = 0;
+    for (; c + kTogether * lanes <= channels; c += kTogether * lanes) Channels<kTogether>(c, y);
+    for (; c < channels; c += lanes) {
+      c = std::min(c, channels - lanes);  // the last vector overlaps the one before
+      Channels<1>(c, y);
+    }
+  }
+};
+
+template <bool kMax>
+HWY_INLINE bool PoolRowByWalk(const PoolShape& shape, const float* x, float* y, int64_t row,
+                              bool include_pad) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
+  if (shape.channels < lanes || shape.dilation[2] != 1 || shape.kernel[0] != 1) return false;
+  if (!kMax && shape.kernel[1] > kOneChain) return false;
+  const int64_t kernel = shape.kernel[2], stride = shape.stride[2];
+  // A few vectors and a part of one: whole rows fill them better.
+  if (stride == 1 && shape.channels % lanes != 0 && shape.channels < 4 * lanes) return false;
+  const auto walk = [&]<int kKernel, int kStride>(std::integer_sequence<int, kKernel, kStride>)
+                        HWY_ATTR {
+    if (kernel != kKernel || stride != kStride) return false;
+    Walk<kMax, kKernel, kStride>(shape, x, row, include_pad).Run(y);
+    return true;
+  };
+  return walk(std::integer_sequence<int, 2, 1>()) || walk(std::integer_sequence<int, 3, 1>()) ||
+         walk(std::integer_sequence<int, 5, 1>()) || walk(std::integer_sequence<int, 3, 2>());
+}
+
 template <bool kMax>
 HWY_INLINE void PoolRow(const PoolShape& shape, const float* x, float* y, int64_t row,
                         bool include_pad) {
+  if (PoolRowByWalk<kMax>(shape, x, y, row, include_pad)) return;
+  if (JoinsColumns(shape, kMax)) return PoolRowByColumns<kMax>(shape, x, y, row, include_pad);
   PoolRowWindows windows(shape, row);
   for (int64_t o = 0; o < shape.out[2]; ++o, y += shape.YStride()) {
     const PoolWindow& window = windows.At(o, include_pad);

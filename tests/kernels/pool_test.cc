@@ -132,6 +132,32 @@ std::vector<PoolShape> Shapes(int64_t channels) {
   // One axis; a window wholly in the padding.
   shapes.push_back(
       {1, channels, {1, 1, 5}, {1, 1, 9}, {1, 1, 2}, {1, 1, 1}, {1, 1, 1}, {0, 0, 3}, {0, 0, 2}});
+  // Windows that overlap, of few columns and of many; rows that see padding alone.
+  for (const int64_t kernel : {2, 3, 4, 5, 13}) {
+    const int64_t pad = kernel / 2, out = 11 + 2 * pad - kernel;
+    shapes.push_back({2,
+                      channels,
+                      {1, 6, 10},
+                      {1, 7, out},
+                      {1, 3, kernel},
+                      {1, 1, 1},
+                      {1, 1, 1},
+                      {0, 3, pad},
+                      {0, 0, pad}});
+  }
+  // The same dilated, and of a row that is cut.
+  shapes.push_back(
+      {1, channels, {1, 8, 14}, {1, 6, 12}, {1, 2, 3}, {1, 1, 1}, {1, 2, 2}, {0, 0, 1}, {0, 0, 1}});
+  const int64_t wide = 20000 / channels + 200;
+  shapes.push_back({1,
+                    channels,
+                    {1, 2, wide},
+                    {1, 1, wide + 1},
+                    {1, 2, 6},
+                    {1, 1, 1},
+                    {1, 1, 1},
+                    {0, 0, 3},
+                    {0, 0, 3}});
   return shapes;
 }
 
