@@ -223,15 +223,15 @@ struct Tiles {
   const TileFns &one, &flipping, &two, &narrow, &narrow_flipping;
 };
 template <Groups kGroups, bool kMayFlip>
-constexpr Tiles kAllTilesOf = {
-    kTilesOf<1, false, kGroups>, kTilesOf<1, kMayFlip, kGroups>, kTilesOf<2, false, kGroups>,
-    kTilesOf<1, false, kGroups, 1>, kTilesOf<1, kMayFlip, kGroups, 1>};
+constexpr Tiles kAllTilesOf = {kTilesOf<1, false, kGroups>, kTilesOf<1, kMayFlip, kGroups>,
+                               kTilesOf<2, false, kGroups>, kTilesOf<1, false, kGroups, 1>,
+                               kTilesOf<1, kMayFlip, kGroups, 1>};
 // int16 have been flipped as they were widened.
-constexpr const Tiles& kOwnTiles = kAllTilesOf<Groups::kOwn, kGroup == 4>;
+constexpr const Tiles &kOwnTiles = kAllTilesOf < Groups::kOwn, kGroup == 4 > ;
 constexpr Groups kBytesAsWell = kAddsBytes ? Groups::kBytes : Groups::kOwn;
-constexpr const Tiles& kByteTiles = kAllTilesOf<kBytesAsWell, kAddsBytes || kGroup == 4>;
+constexpr const Tiles &kByteTiles = kAllTilesOf < kBytesAsWell, kAddsBytes || kGroup == 4 > ;
 constexpr Groups kVnniOrOwn = kMayHaveVnni ? Groups::kVnni : Groups::kOwn;
-constexpr const Tiles& kVnniTiles = kAllTilesOf<kVnniOrOwn, kMayHaveVnni || kGroup == 4>;
+constexpr const Tiles &kVnniTiles = kAllTilesOf < kVnniOrOwn, kMayHaveVnni || kGroup == 4 > ;
 constexpr Groups kWidenedOrOwn = kGroup == 2 ? Groups::kWidened : Groups::kOwn;
 constexpr const TileFns& kWidenedTiles = kTilesOf<1, false, kWidenedOrOwn>;
 constexpr Groups kVnniOrOwnPairs = kMayHaveVnni ? Groups::kVnniPairs : Groups::kPairs;

@@ -30,9 +30,9 @@ void Int8OrderPairs(void* panel, int64_t groups);
 // int16. How much was taken, -1 if it is more than `most`, and then the panel is as it was.
 int64_t Int8SplitPanel(void* panel, int64_t groups, int64_t most, Int8Excess* excess);
 
-// sums[r] = the sum of k values from a + r * step on, of each of `segments` segments, so many values
-// apart; of all `rows`. Windows may overlap, and what they share is read once. `scratch`: room as
-// Int8WindowScratchBytes says of the length that they cover, (rows - 1) * step + k values.
+// sums[r] = the sum of k values from a + r * step on, of each of `segments` segments, so many
+// values apart; of all `rows`. Windows may overlap, and what they share is read once. `scratch`:
+// room as Int8WindowScratchBytes says of the length that they cover, (rows - 1) * step + k values.
 void Int8SumWindows(const uint8_t* a, int64_t step, int64_t rows, int64_t k, int64_t segments,
                     int64_t segment_step, void* scratch, int32_t* sums);
 void Int8SumWindows(const int16_t* a, int64_t step, int64_t rows, int64_t k, int64_t segments,

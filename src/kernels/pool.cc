@@ -244,7 +244,8 @@ struct Walk {
       for (int64_t r = 1; r < rows; ++r) {
         at += row_step;
 #pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) column[v] = join(column[v], hn::LoadU(d, at + v * lanes));
+        for (int v = 0; v < kVectors; ++v)
+          column[v] = join(column[v], hn::LoadU(d, at + v * lanes));
       }
     };
     constexpr int kKept = kKernel - kStride;
@@ -297,10 +298,10 @@ HWY_INLINE bool PoolRowByWalk(const PoolShape& shape, const float* x, float* y, 
   if (stride == 1 && shape.channels % lanes != 0 && shape.channels < 4 * lanes) return false;
   const auto walk = [&]<int kKernel, int kStride>(std::integer_sequence<int, kKernel, kStride>)
                         HWY_ATTR {
-    if (kernel != kKernel || stride != kStride) return false;
-    Walk<kMax, kKernel, kStride>(shape, x, row, include_pad).Run(y);
-    return true;
-  };
+                          if (kernel != kKernel || stride != kStride) return false;
+                          Walk<kMax, kKernel, kStride>(shape, x, row, include_pad).Run(y);
+                          return true;
+                        };
   return walk(std::integer_sequence<int, 2, 1>()) || walk(std::integer_sequence<int, 3, 1>()) ||
          walk(std::integer_sequence<int, 5, 1>()) || walk(std::integer_sequence<int, 3, 2>());
 }

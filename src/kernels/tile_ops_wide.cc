@@ -126,7 +126,9 @@ void Map(const TileArgs& args) {
     StorePart(Narrow<F>(hn::PromoteTo(d, LoadPart(df, in + i, rest))), df, out + i, rest);
 }
 
-// x^y of positive finite x and finite y as e^(y log x); others one after another.
+// x^y of finite numbers as e^(y log |x|), with the sign of x if y is odd, and NaN of negative x if
+// y is no integer; what zeros, infinities and NaN have rules of their own for, one after another,
+// but for 0^y of positive y: pictures are full of zeros.
 void Pow(const TileArgs& args) {
   const D d;
   const DF df;
@@ -135,18 +137,28 @@ void Pow(const TileArgs& args) {
   const float* b = static_cast<const float*>(args.in[1]);
   float* out = static_cast<float*>(args.out);
   const V infinity = hn::Set(d, std::numeric_limits<double>::infinity());
-  const V most = hn::Set(d, 700.0);
+  const V zero = hn::Zero(d), one = hn::Set(d, 1.0), most = hn::Set(d, 700.0);
   int64_t i = 0;
   for (; i + lanes <= args.count; i += lanes) {
     const V x = hn::PromoteTo(d, hn::LoadU(df, a + i)), y = hn::PromoteTo(d, hn::LoadU(df, b + i));
-    const auto plain =
-        hn::And(hn::And(hn::Gt(x, hn::Zero(d)), hn::Lt(x, infinity)), hn::Lt(hn::Abs(y), infinity));
-    if (!hn::AllTrue(d, plain)) {
+    const auto is_finite = hn::And(hn::Lt(hn::Abs(x), infinity), hn::Lt(hn::Abs(y), infinity));
+    const auto is_zero = hn::Eq(x, zero), has_sign = hn::Lt(hn::CopySign(one, x), zero);
+    const auto has_rules = hn::And(is_zero, hn::Or(has_sign, hn::Le(y, zero)));
+    if (!hn::AllTrue(d, hn::AndNot(has_rules, is_finite))) {
       for (int64_t k = i; k < i + lanes; ++k) out[k] = std::pow(a[k], b[k]);
       continue;
     }
-    const V exponent = hn::Mul(y, hn::Log(d, x));
-    const V power = hn::Exp(d, hn::Max(hn::Neg(most), hn::Min(exponent, most)));
+    const V magnitude = hn::IfThenElse(is_zero, one, hn::Abs(x));
+    const V exponent = hn::Mul(y, hn::Log(d, magnitude));
+    V power = hn::Exp(d, hn::Max(hn::Neg(most), hn::Min(exponent, most)));
+    power = hn::IfThenZeroElse(is_zero, power);
+    if (const auto is_negative = hn::Lt(x, zero); !hn::AllFalse(d, is_negative)) {
+      const V half = hn::Mul(y, hn::Set(d, 0.5));
+      const V nan = hn::Set(d, std::numeric_limits<double>::quiet_NaN());
+      const V signed_power = hn::IfThenElse(hn::Eq(hn::Round(half), half), power, hn::Neg(power));
+      const V result = hn::IfThenElse(hn::Eq(hn::Round(y), y), signed_power, nan);
+      power = hn::IfThenElse(is_negative, result, power);
+    }
     hn::StoreU(hn::DemoteTo(df, power), df, out + i);
   }
   for (; i < args.count; ++i) out[i] = std::pow(a[i], b[i]);
