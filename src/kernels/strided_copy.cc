@@ -58,10 +58,29 @@ HWY_INLINE void CopyRowsHere(const void* in, int64_t in_step, void* out, int64_t
       hn::StoreU(hn::LoadU(d, from + bytes - lanes), d, to + bytes - lanes);
     }
   };
+  // Of less than a vector, two words, which may overlap.
+  const auto copy_words = [=]<typename Word>(Word) HWY_ATTR {
+    const uint8_t* from = static_cast<const uint8_t*>(in);
+    uint8_t* to = static_cast<uint8_t*>(out);
+    const int64_t second = bytes - static_cast<int64_t>(sizeof(Word));
+    for (int64_t row = 0; row < rows; ++row, from += in_step, to += out_step) {
+      Word begin, end;
+      std::memcpy(&begin, from, sizeof(Word));
+      std::memcpy(&end, from + second, sizeof(Word));
+      std::memcpy(to, &begin, sizeof(Word));
+      std::memcpy(to + second, &end, sizeof(Word));
+    }
+  };
   constexpr int64_t kShortRow = 512;  // in bytes
   const hn::CappedTag<uint8_t, 16> short_vector;
   const hn::CappedTag<uint8_t, 32> vector;
-  if (bytes < static_cast<int64_t>(hn::Lanes(short_vector)) || bytes > kShortRow) {
+  if (bytes == 0) return;
+  if (bytes < static_cast<int64_t>(hn::Lanes(short_vector))) {
+    if (bytes >= 8) return copy_words(uint64_t{});
+    if (bytes >= 4) return copy_words(uint32_t{});
+    return bytes >= 2 ? copy_words(uint16_t{}) : copy_words(uint8_t{});
+  }
+  if (bytes > kShortRow) {
     const char* from = static_cast<const char*>(in);
     char* to = static_cast<char*>(out);
     for (int64_t row = 0; row < rows; ++row, from += in_step, to += out_step) {
@@ -184,7 +203,6 @@ void CopyUnit(Method method, const T* in, T* out, Dim rows, Dim cols) {
   switch (method) {
     case Method::kNothing: return;
     case Method::kRows:
-      if (cols.size * kWidth < 16) break;
       return HWY_DYNAMIC_DISPATCH(CopyRows)(in, rows.in_stride * kWidth, out,
                                             rows.out_stride * kWidth, cols.size * kWidth,
                                             rows.size);
@@ -267,15 +285,24 @@ Method ChooseMethod(StridedCopyPlan& plan) {
 }
 
 // A unit, the rows of one dimension, costs as much as some of them: where that is shorter than the
-// next one (tiles of small planes), the two change places, if what both span stays in the cache.
+// next one (tiles of small planes), the two change places, if what both span stays in the cache; or
+// a part of the next one's that divides it.
 void LengthenUnits(StridedCopyPlan& plan) {
   constexpr int64_t kCacheBytes = 1 << 14;
-  if (plan.rank < 3) return;
-  Dim& rows = plan.dims[plan.rank - 2];
-  Dim& next = plan.dims[plan.rank - 3];
-  if (rows.size < next.size && next.size * next.out_stride * plan.element_bytes <= kCacheBytes) {
-    std::swap(rows, next);
+  if (plan.rank < 3 || plan.rank == StridedCopyPlan::kMaxRank) return;
+  const Dim rows = plan.dims[plan.rank - 2], next = plan.dims[plan.rank - 3];
+  const int64_t most = kCacheBytes / (next.out_stride * plan.element_bytes);
+  int64_t part = std::min(most, next.size);
+  while (part > rows.size && next.size % part != 0) --part;
+  if (part <= rows.size) return;
+  Dim* at = &plan.dims[plan.rank - 3];
+  if (part < next.size) {
+    plan.dims[plan.rank] = plan.dims[plan.rank - 1];
+    *at++ = {next.size / part, next.in_stride * part, next.out_stride * part};
+    ++plan.rank;
   }
+  *at++ = rows;
+  *at = {part, next.in_stride, next.out_stride};
 }
 
 }  // namespace

@@ -129,6 +129,10 @@ TEST(StridedCopy, Expands) {
     Check({40, 5000}, {1, 0}, {5000, 1}, bytes);
     Check({3, 2, 5, 2}, {5, 0, 1, 0}, {20, 10, 2, 1}, bytes);
     Check({64, 3, 10, 3, 10}, {100, 0, 10, 0, 1}, {900, 300, 30, 10, 1}, bytes);  // small tiles
+    // Rows of few elements, repeated: of a count with divisors, and of a prime one.
+    for (int64_t rows : {6000, 5987}) {
+      for (int64_t row : {1, 3, 7}) Check({rows, 3, row}, {row, 0, 1}, {3 * row, row, 1}, bytes);
+    }
   }
 }
 
@@ -177,7 +181,8 @@ TEST(StridedCopy, JoinsAndSplitsRows) {
   test::ForEachTarget([] {
     for (int64_t rows : {1, 7, 300}) {
       CheckJoinAndSplit({64, 100, 1, 3000}, rows);
-      for (int64_t bytes : {1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 80, 96, 511, 512, 513}) {
+      for (int64_t bytes :
+           {0, 1, 2, 3, 4, 7, 8, 12, 15, 16, 17, 31, 32, 33, 63, 64, 65, 80, 96, 511, 512, 513}) {
         CheckJoinAndSplit({bytes, bytes}, rows);
         CheckJoinAndSplit({bytes, 3, 24}, rows);
       }
