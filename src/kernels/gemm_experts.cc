@@ -24,9 +24,9 @@ GemmShape ShapeOf(const ExpertMatrices& b, int64_t rows, int64_t lda) {
   shape.n = b.n;
   shape.k = b.k;
   shape.lda = lda;
-  shape.ldb = b.k;
+  shape.ldb = b.k_first ? b.n : b.k;
   shape.ldc = b.n;
-  shape.b_transposed = true;
+  shape.b_transposed = !b.k_first;
   return shape;
 }
 
@@ -66,7 +66,7 @@ struct Layout {
 struct Context {
   const ExpertMatrices& b;
   const Layout& layout;
-  int64_t slots;
+  int64_t places_of_row;  // of x
   const float* x;
   const float* bias;
   float* y;
@@ -83,14 +83,14 @@ void RunGroup(const Context& at, const Group& group, float* buffer, const Parall
   };
   // One row is read and written where it lies.
   const bool is_one = m == 1;
-  const float* from = is_one ? at.x + order[0] / at.slots * b.k : buffer;
+  const float* from = is_one ? at.x + order[0] / at.places_of_row * b.k : buffer;
   float* const results = buffer + at.layout.x_bytes / 4;
   float* to = is_one ? at.y + order[0] * b.n : results;
   void* const scratch = results + at.layout.y_bytes / 4;
   if (!is_one) {
     par.For(parts, [&](int64_t part) {
       rows_of(part, [&](int64_t i) {
-        std::copy_n(at.x + order[i] / at.slots * b.k, b.k, buffer + i * at.layout.lda);
+        std::copy_n(at.x + order[i] / at.places_of_row * b.k, b.k, buffer + i * at.layout.lda);
       });
     });
   }
@@ -135,11 +135,11 @@ ExpertScratch GemmExpertsScratch(const ExpertMatrices& b, bool packed, int64_t r
   return {layout.Ahead() + std::max(each * ScratchSlots::CountFor(threads), together), each};
 }
 
-void GemmExperts(const ExpertMatrices& b, int64_t rows, int64_t slots, const float* x,
+void GemmExperts(const ExpertMatrices& b, ExpertRows rows, int64_t slots, const float* x,
                  const int64_t* experts, const float* bias, float* y, const ExpertScratch& sizes,
                  void* scratch, const Parallel& par) {
   const bool packed = b.packed != nullptr;
-  const Layout layout(b, packed, rows, slots);
+  const Layout layout(b, packed, rows.Count(), slots);
   if (layout.places == 0 || b.n == 0) return;
   auto* bytes = static_cast<std::byte*>(scratch);
   auto* const begins = reinterpret_cast<int64_t*>(bytes);
@@ -149,9 +149,14 @@ void GemmExperts(const ExpertMatrices& b, int64_t rows, int64_t slots, const flo
 
   // Places in the order of their experts.
   std::fill_n(begins, b.experts + 1, 0);
-  for (int64_t i = 0; i < layout.places; ++i) ++begins[experts[i] + 1];
+  const int64_t chosen = rows.chosen * slots;
+  const auto expert_of = [&](int64_t i) {
+    const int64_t expert = experts[i % chosen];
+    return expert < 0 ? expert + b.experts : expert;
+  };
+  for (int64_t i = 0; i < layout.places; ++i) ++begins[expert_of(i) + 1];
   for (int64_t e = 0; e < b.experts; ++e) begins[e + 1] += begins[e];
-  for (int64_t i = 0; i < layout.places; ++i) order[begins[experts[i]]++] = i;
+  for (int64_t i = 0; i < layout.places; ++i) order[begins[expert_of(i)]++] = i;
   int64_t count = 0;
   for (int64_t e = 0, begin = 0; e < b.experts; begin = begins[e++]) {
     for (; begin < begins[e]; begin += groups[count++].count) {
@@ -159,7 +164,7 @@ void GemmExperts(const ExpertMatrices& b, int64_t rows, int64_t slots, const flo
     }
   }
 
-  const Context at{b, layout, slots, x, bias, y, order};
+  const Context at{b, layout, rows.x == 1 ? layout.places : slots, x, bias, y, order};
   // Threads take groups of their own where there are several for each, the largest first; else all
   // work on one.
   if (par.threads < 2 || count < 2 * par.threads) {

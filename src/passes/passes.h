@@ -12,6 +12,7 @@ Rewrite InlineIf(Node& node, PassContext& context);
 Rewrite KeepBlocks(Node& node, PassContext& context);
 Rewrite SinkDequantization(Node& node, PassContext& context);
 Rewrite IntegerProducts(Node& node, PassContext& context);
+Rewrite ExpertProducts(Node& node, PassContext& context);
 Rewrite FoldConstants(Node& node, PassContext& context);
 Rewrite RemoveIdentities(Node& node, PassContext& context);
 int MergeDuplicates(PassContext& context);

@@ -22,6 +22,7 @@ const std::vector<Pass>& Pipeline() {
       {"remove_identities", "what does nothing hides patterns", RemoveIdentities},
       {"merge_duplicates", "equal nodes become one before fusions decide who uses what", nullptr,
        MergeDuplicates},
+      {"expert_products", "a matrix for each row need not be copied", ExpertProducts},
       {"sink_transposes",
        "spatial operations are channels-last: transposes around them move down until they cancel",
        SinkTransposes},

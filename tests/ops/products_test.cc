@@ -137,6 +137,17 @@ TEST(Infer, ExpertMatmulChecksItsOperands) {
             "float[r,s,6]");
   EXPECT_EQ(f.Error(core::expert_matmul, {x, f.Input({"4", "6", "31"}), experts}),
             "x is [r,32], but weights are [4,6,31]");
+  EXPECT_EQ(f.Infer(core::expert_matmul, {x, f.Input({"4", "32", "6"}), experts},
+                    {{"trans_w", int64_t{1}}}),
+            "float[r,s,6]");
+  EXPECT_EQ(f.Error(core::expert_matmul, {x, w, experts}, {{"trans_w", int64_t{1}}}),
+            "x is [r,32], but weights are [4,6,32]");
+  EXPECT_EQ(f.Infer(core::expert_matmul, {f.Input({"1", "32"}), w, experts}), "float[r,s,6]");
+  EXPECT_EQ(f.Infer(core::expert_matmul, {x, w, f.Input(DType::kInt64, {"1", "2"})}),
+            "float[r,2,6]");
+  EXPECT_EQ(
+      f.Error(core::expert_matmul, {f.Input({"3", "32"}), w, f.Input(DType::kInt64, {"2", "2"})}),
+      "x is [3,32], but experts are [2,2]");
   EXPECT_EQ(f.Error(core::expert_matmul, {x, f.Input({"6", "32"}), experts}),
             "weights are [6,32], but must have 3 axes");
   EXPECT_EQ(f.Error(core::expert_matmul, {x, w, f.Input({"r", "s"})}),
@@ -149,6 +160,11 @@ TEST(Infer, ExpertMatmulChecksItsOperands) {
       f.Infer(core::expert_matmul, {x, codes, experts, nullptr, f.Input({"4", "6", "2"})}, blocks),
       "float[r,s,6]");
   EXPECT_EQ(f.Error(core::expert_matmul, {x, codes, experts}, blocks), "codes have no scales");
+  const Attributes turned{
+      {"bits", int64_t{4}}, {"block_size", int64_t{16}}, {"trans_w", int64_t{1}}};
+  EXPECT_EQ(
+      f.Error(core::expert_matmul, {x, codes, experts, nullptr, f.Input({"4", "6", "2"})}, turned),
+      "codes lie along K, without trans_w");
   EXPECT_EQ(
       f.Error(core::expert_matmul, {x, codes, experts, nullptr, f.Input({"4", "6", "3"})}, blocks),
       "scales is [4,6,3], but must be [4,6,2]");

@@ -99,7 +99,7 @@ class RandomGraph {
     const Val x = Recent();
     const int rank = x.rank();
     const int axis = rank > 0 ? Pick(rank) : 0;
-    switch (Pick(22)) {
+    switch (Pick(23)) {
       case 0:
       case 1: return Add(Unary(x));
       case 2:
@@ -121,6 +121,7 @@ class RandomGraph {
       case 18: return Add(Unsqueeze(x, {Pick(rank + 1)}));
       case 19: return AddConvOfPlanes(x);
       case 20: return AddConvOfResized(x);
+      case 21: return AddExperts(x);
       default: return AddSqueeze(x);
     }
   }
@@ -218,6 +219,23 @@ class RandomGraph {
     Val y = Make(core::conv, {joined, Constant({3, joined.size(-1), 1, 1})}, {});
     if (Pick(2) == 0) y = y + Constant({3});
     Add(Pick(2) == 0 ? Relu(y) : y);
+  }
+
+  // Each row times a matrix that is chosen by numbers which do not fold.
+  void AddExperts(Val x) {
+    if (x.rank() != 2 || !x.shape()[0].known() || !x.shape()[1].known()) return;
+    const int64_t rows = x.size(0), k = x.size(1), n = kSizes[Pick(4)], count = 3;
+    Tensor chosen(DType::kInt64, {rows});
+    for (int64_t i = 0; i < rows; ++i) chosen.data<int64_t>()[i] = Pick(2 * count) - count;
+    const Val huge = builder_.Constant(MakeFilled(DType::kFloat32, {}, 1e30));
+    const Val none = Cast(Greater(Reduce("max", x, {1}, false), huge), DType::kInt64);
+    const Val experts = builder_.Constant(std::move(chosen)) + none;
+    if (Pick(2) == 0) {
+      const Val matrices = Gather(Constant({count, n, k}), experts, 0);
+      return Add(Squeeze(MatMul(matrices, Unsqueeze(x, {2})), {2}));
+    }
+    const Val matrices = Gather(Constant({count, k, n}), experts, 0);
+    Add(Squeeze(MatMul(Unsqueeze(x, {1}), matrices), {1}));
   }
 
   void AddMatmul(Val x) {

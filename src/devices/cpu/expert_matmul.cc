@@ -48,7 +48,8 @@ std::string Prepare(const BindRequest& request, ExpertMatrices* b) {
   }
   if (request.outputs[0].size() == 0) return "no elements";
   b->experts = request.inputs[kWeights].dims[0];
-  b->n = request.inputs[kWeights].dims[1];
+  b->k_first = request.node.attributes.Int("trans_w") != 0;
+  b->n = request.inputs[kWeights].dims[b->k_first ? 2 : 1];
   b->k = request.inputs[kX].dims[1];
   if (b->k == 0) return "sums of nothing";
   return "";
@@ -56,17 +57,19 @@ std::string Prepare(const BindRequest& request, ExpertMatrices* b) {
 
 // The step, once the matrices are in place. `pack` owns b.packed.
 Bound Run(const BindRequest& request, ExpertMatrices b, std::shared_ptr<const void> pack) {
-  const int64_t rows = request.outputs[0].dims[0], slots = request.outputs[0].dims[1];
+  const ExpertRows rows{request.inputs[kX].dims[0], request.inputs[kExperts].dims[0]};
+  const int64_t slots = request.outputs[0].dims[1];
   b.packed = pack.get();
-  const ExpertScratch sizes = GemmExpertsScratch(b, pack != nullptr, rows, slots, request.threads);
+  const ExpertScratch sizes =
+      GemmExpertsScratch(b, pack != nullptr, rows.Count(), slots, request.threads);
   const bool has_bias = request.has(kBias);
   Bound bound;
   bound.scratch_bytes = sizes.all;
   if (pack != nullptr) bound.packed = 1u << kWeights;
   bound.run = [b, pack = std::move(pack), rows, slots, has_bias, sizes](const StepArgs& args) {
     const auto* experts = static_cast<const int64_t*>(args.in[kExperts]);
-    for (int64_t i = 0; i < rows * slots; ++i) {
-      if (experts[i] < 0 || experts[i] >= b.experts) {
+    for (int64_t i = 0; i < rows.chosen * slots; ++i) {
+      if (experts[i] < -b.experts || experts[i] >= b.experts) {
         Fail(ErrorCode::kInvalidArgument, "expert {} (element {}) of {}", experts[i], i, b.experts);
       }
     }
@@ -89,7 +92,7 @@ BindResult BindFloats(const BindRequest& request) {
     if (weights.dtype != DType::kFloat32) return Refuse("weights are {}", Name(weights.dtype));
     return Run(request, b, nullptr);
   }
-  const int64_t rows = request.inputs[kX].dims[0];
+  const int64_t rows = request.outputs[0].dims[0];
   // A few rows read the weights once, at the speed of memory: packing would take a second copy.
   if (weights.dtype == DType::kFloat32 && rows <= kGemvRows && weights.constant->raw() != nullptr &&
       IsAligned(*weights.constant)) {
@@ -98,16 +101,18 @@ BindResult BindFloats(const BindRequest& request) {
   // Float16 stays so, half of it to read.
   b.is_narrow = weights.dtype == DType::kFloat16;
   if (b.is_narrow) b.narrow = {weights.dtype, b.k, b.n, 0};
-  const int64_t bytes = b.PackedBytes();
+  const int64_t bytes = b.PackedBytes(), ld = b.k_first ? b.n : b.k;
   auto packed = request.packs.GetByRows(
       *weights.constant, weights.id,
-      fmt::format("experts {}x{}{}", b.k, b.n, b.is_narrow ? " halves" : ""), bytes * b.experts, 1,
-      [&](const Tensor& given, int64_t first, void* to) {
+      fmt::format("experts {}x{}{}{}", b.k, b.n, b.is_narrow ? " halves" : "",
+                  b.k_first ? " from rows" : ""),
+      bytes * b.experts, 1, [&](const Tensor& given, int64_t first, void* to) {
         to = static_cast<char*>(to) + first * bytes;
         if (b.is_narrow) {
-          PackNarrowHalves(b.narrow, static_cast<const uint16_t*>(given.raw()), b.k, true, to, par);
+          PackNarrowHalves(b.narrow, static_cast<const uint16_t*>(given.raw()), ld, !b.k_first, to,
+                           par);
         } else {
-          GemmPackB(b.k, b.n, WidenedHalves(given).data<float>(), b.k, true,
+          GemmPackB(b.k, b.n, WidenedHalves(given).data<float>(), ld, !b.k_first,
                     static_cast<float*>(to), par);
         }
       });

@@ -1,7 +1,9 @@
 // Rows times the matrices of the experts chosen for each: y[r, s] = x[r] * w[experts[r, s]]^T
-// (+ bias[experts[r, s]]). Weights are [E,N,K], of x's type or narrowed as those of matmul; or with
-// `bits` codes in uint8, packed along K from the low bits on, and each is (code - zero) * scale
-// with a scale and a zero point (absent: half of the range) for `block_size` of them.
+// (+ bias[experts[r, s]]). Weights are [E,N,K], with `trans_w` [E,K,N], of x's type or narrowed as
+// those of matmul; or with `bits` codes in uint8, packed along K from the low bits on, and each is
+// (code - zero) * scale with a scale and a zero point (absent: half of the range) for `block_size`
+// of them. An expert counts from the end if it is negative. One row of x, or of experts, is for all
+// of the other.
 
 #include <algorithm>
 
@@ -50,6 +52,8 @@ void InferExpertMatmul(InferContext& context) {
     context.Fail("experts are {}, not int64", Name(context.dtype(kExperts)));
   }
   if (bits != 0 && !context.has(kScales)) context.Fail("codes have no scales");
+  const bool trans_w = context.attributes().Int("trans_w") != 0;
+  if (bits != 0 && trans_w) context.Fail("codes lie along K, without trans_w");
   for (const size_t input : {kBias, kScales, kZeros}) {
     if (context.has(input) && context.dtype(input) != type) {
       context.Fail("x is {}, but input {} is {}", Name(type), size_t{input},
@@ -69,15 +73,18 @@ void InferExpertMatmul(InferContext& context) {
     }
     return context.shape(input);
   };
-  const Dims x = shape(kX, "x", 2), w = shape(kWeights, "weights", 3),
-             experts = shape(kExperts, "experts", 2);
-  if (x[0].known() && experts[0].known() && !(x[0] == experts[0])) {
+  const Dims x = shape(kX, "x", 2), experts = shape(kExperts, "experts", 2),
+             given = shape(kWeights, "weights", 3);
+  const Dims w{given[0], given[trans_w ? 2 : 1], given[trans_w ? 1 : 2]};
+  const auto is_one = [](Dim rows) { return rows == Dim(1); };
+  if (x[0].known() && experts[0].known() && x[0] != experts[0] && !is_one(x[0]) &&
+      !is_one(experts[0])) {
     context.Fail("x is {}, but experts are {}", context.Print(x), context.Print(experts));
   }
   if (x[1].known() && w[2].known()) {
     const int64_t k = x[1].value(), held = w[2].value();
     if (bits == 0 ? held != k : k > INT64_MAX / 8 || k * bits % 8 != 0 || held != k * bits / 8) {
-      context.Fail("x is {}, but weights are {}", context.Print(x), context.Print(w));
+      context.Fail("x is {}, but weights are {}", context.Print(x), context.Print(given));
     }
   }
   Expect(context, kBias, "bias", {w[0], w[1]});
@@ -87,7 +94,8 @@ void InferExpertMatmul(InferContext& context) {
     Expect(context, kScales, "scales", blocks);
     Expect(context, kZeros, "zero points", blocks);
   }
-  context.Set(0, type, Dims{x[0], experts[1], w[1]});
+  const Dim rows = context.Broadcast({x[0]}, {experts[0]})[0];
+  context.Set(0, type, Dims{rows, experts[1], w[1]});
 }
 
 std::vector<float> Floats(const Tensor& tensor) {
@@ -104,6 +112,7 @@ class Matrices {
       : weights_(context.input(kWeights)),
         n_(n),
         k_(k),
+        trans_(context.attributes().Int("trans_w") != 0),
         bits_(static_cast<int>(context.attributes().Int("bits"))),
         block_(context.attributes().Int("block_size", 1)) {
     if (bits_ == 0) return;
@@ -115,11 +124,11 @@ class Matrices {
   Tensor At(int64_t expert) const {
     const int64_t bytes = weights_.bytes() / weights_.dims()[0];
     const char* from = static_cast<const char*>(weights_.raw()) + expert * bytes;
-    Tensor matrix(DType::kFloat32, {n_, k_});
+    Tensor matrix(DType::kFloat32, {trans_ ? k_ : n_, trans_ ? n_ : k_});
     float* to = matrix.data<float>();
     if (bits_ == 0) {
       ConvertElements(weights_.dtype(), from, DType::kFloat32, to, n_ * k_, true);
-      return matrix;
+      return trans_ ? Permute(matrix, {1, 0}) : matrix;
     }
     const auto* codes = reinterpret_cast<const uint8_t*>(from);
     for (int64_t j = 0; j < n_; ++j, codes += k_ * bits_ / 8) {
@@ -136,6 +145,7 @@ class Matrices {
  private:
   const Tensor& weights_;
   int64_t n_, k_;
+  bool trans_;
   int bits_;
   int64_t block_, blocks_ = 1;
   std::vector<float> scales_, zeros_;
@@ -145,8 +155,12 @@ void ComputeExpertMatmul(ComputeContext& context) {
   Tensor& y = context.Allocate(0);
   const int64_t rows = y.dims()[0], slots = y.dims()[1], n = y.dims()[2];
   const int64_t k = context.input(kX).dims()[1], count = context.input(kWeights).dims()[0];
+  const bool one_row = context.input(kX).dims()[0] == 1;
   if (y.size() == 0) return;
-  const std::vector<int64_t> experts = ReadIndices(context.input(kExperts), count, "expert");
+  std::vector<int64_t> experts = ReadIndices(context.input(kExperts), count, "expert");
+  const auto chosen = static_cast<int64_t>(experts.size());
+  experts.resize(static_cast<size_t>(rows * slots));
+  for (int64_t i = chosen; i < rows * slots; ++i) experts[i] = experts[i - chosen];  // of one row
   const std::vector<float> x = Floats(context.input(kX));
   const std::vector<float> bias =
       context.has(kBias) ? Floats(context.input(kBias)) : std::vector<float>(count * n);
@@ -158,7 +172,8 @@ void ComputeExpertMatmul(ComputeContext& context) {
     for (int64_t i = 0; i < rows * slots; ++i) {
       if (experts[i] != expert) continue;
       double* to = sums.data<double>() + i * n;
-      MultiplyRows(DType::kFloat32, x.data() + i / slots * k, matrix.raw(), 1, n, k, to, n);
+      MultiplyRows(DType::kFloat32, x.data() + (one_row ? 0 : i / slots * k), matrix.raw(), 1, n, k,
+                   to, n);
       for (int64_t j = 0; j < n; ++j) to[j] += bias[expert * n + j];
     }
   }
