@@ -478,7 +478,10 @@ ConvShape Flattened(ConvShape s) {
 std::string_view RefusalOf(const ConvShape& s) {
   for (int i = 1; i < 3; ++i) {
     const bool of_line = i == 2 && s.kernel[1] == 1;
-    const int64_t widest = of_line ? kWidestLineWindow : kWidestPlaneWindow;
+    const bool of_column = i == 1 && s.kernel[2] == 1;
+    const int64_t widest = of_line     ? kWidestLineWindow
+                           : of_column ? kTallestColumnWindow
+                                       : kWidestPlaneWindow;
     const bool is_wide = s.kernel[i] > 1 && s.dilation[i] > widest;
     if (is_wide || s.kernel[i] > widest || WindowSpan(s, i) > widest) return "its window is wide";
     if (s.stride[i] > (of_line ? kLongestLineStride : kLongestPlaneStride)) {

@@ -11,8 +11,10 @@ namespace sardonyx {
 
 // Empty if ConvPlanes takes it, else why not: x and y are [batch, channels, in...] and [batch,
 // channels, out...], dense. A window spans at most kWidestPlaneWindow pixels along either of the
-// last two axes, by steps of at most kLongestPlaneStride; one of a line alone may be wider.
-inline constexpr int64_t kWidestPlaneWindow = 64, kLongestPlaneStride = 4;
+// last two axes, by steps of at most kLongestPlaneStride; one of a line alone may be wider, and one
+// of a column alone taller.
+inline constexpr int64_t kWidestPlaneWindow = 64, kTallestColumnWindow = 128;
+inline constexpr int64_t kLongestPlaneStride = 4;
 inline constexpr int64_t kWidestLineWindow = 1024, kLongestLineStride = 16;
 std::string_view ConvPlanesRefusal(const ConvShape& shape);
 

@@ -29,7 +29,7 @@ using Perm = std::vector<int64_t>;
 constexpr int64_t kLeastPixels = 512;
 // Of depthwise windows along an axis, and of those of a line alone: kernels keep the lines of one
 // in their cache.
-constexpr int64_t kWidestWindow = 64, kLongestStride = 4;
+constexpr int64_t kWidestWindow = 64, kTallestColumn = 128, kLongestStride = 4;
 constexpr int64_t kWidestLine = 1024, kLongestLineStride = 16;
 // Of few channels planes are faster, small ones as well, if vectors find so much of a line.
 constexpr int64_t kLeastPixelsOfFew = 32, kShortLine = 12;
@@ -96,7 +96,8 @@ std::string_view WindowRefusal(const Node& conv, const std::vector<int64_t>& wei
   for (size_t i = spatial == 3 ? 1 : 0; i < spatial; ++i) {
     const int64_t dilation = dilations.empty() ? 1 : dilations[i], kernel = weights[2 + i];
     const bool of_line = i + 1 == spatial && (spatial == 1 || weights[1 + i] == 1);
-    const int64_t widest = of_line ? kWidestLine : kWidestWindow;
+    const bool of_column = i + 2 == spatial && weights.back() == 1;
+    const int64_t widest = of_line ? kWidestLine : of_column ? kTallestColumn : kWidestWindow;
     if (kernel > widest || (kernel > 1 && dilation > (widest - 1) / (kernel - 1))) {
       return "its window is wide";
     }

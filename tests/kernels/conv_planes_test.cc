@@ -78,6 +78,10 @@ TEST(ConvPlanes, Groups) {
   Check(1, 60, 4, 2, {{1, 1, 1, 1, 0, 0}, {500, 21, 2, 1, 10, 10}});
   Check(1, 6, 4, 2, {{1, 1, 1, 1, 0, 0}, {1200, 500, 1, 1, 250, 249}});
   Check(1, 20, 4, 2, {{40, 1, 1, 1, 0, 0}, {50, 1, 1, 1, 0, 0}});
+  // Columns that are as tall as one may be.
+  Check(1, 6, 6, 6, {{150, 65, 1, 1, 32, 32}, {64, 1, 1, 1, 0, 0}});
+  Check(1, 3, 3, 3, {{140, 128, 1, 1, 20, 0}, {90, 1, 4, 1, 0, 0}});
+  Check(1, 2, 2, 1, {{140, 64, 2, 2, 3, 9}, {33, 1, 1, 1, 0, 0}});
 }
 
 TEST(ConvPlanes, ThreeAxes) {
@@ -100,6 +104,9 @@ TEST(ConvPlanes, RefusesWhatItCannotHold) {
   EXPECT_EQ(ConvPlanesRefusal(Shape(1, 4, 4, {row, {90, 65}}, 4)), "its window is wide");
   EXPECT_EQ(ConvPlanesRefusal(Shape(1, 4, 4, {{90, 2, 1, 64}, row}, 4)), "its window is wide");
   EXPECT_EQ(ConvPlanesRefusal(Shape(1, 4, 4, {row, {90, 3, 5}}, 4)), "its stride is long");
+  const Axis pixel{90, 1, 1, 1, 0, 0};
+  EXPECT_EQ(ConvPlanesRefusal(Shape(1, 4, 4, {{200, 128}, pixel}, 4)), "");
+  EXPECT_EQ(ConvPlanesRefusal(Shape(1, 4, 4, {{200, 129}, pixel}, 4)), "its window is wide");
 }
 
 }  // namespace
