@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 import pytest
 import small_models as small
-from onnx import helper
+from onnx import TensorProto, helper
 
 import sardonyx
 import sardonyx.onnxruntime as ort
@@ -74,6 +74,21 @@ def test_other_ways_to_call_it(path):
     assert ort.__version__
     ort.set_default_logger_severity(3)
     assert session.get_overridable_initializers() == []
+
+
+def test_outputs_that_stand_twice():
+    """As torch.onnx.export of Flava lists them."""
+    nodes = [helper.make_node("Neg", ["x"], ["y"]), helper.make_node("Abs", ["x"], ["z"])]
+    x, y, z = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xyz")
+    graph = helper.make_graph(nodes, "twice", [x], [y, y, z])
+    opsets = [helper.make_opsetid("", 17)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+    feed = {"x": np.array([1, -2], np.float32)}
+    session = ort.InferenceSession(model)
+    assert [output.name for output in session.get_outputs()] == ["y", "y", "z"]
+    for names, wanted in ((None, "yyz"), (["z", "z"], "zz"), (["z", "y"], "zy")):
+        found = session.run(names, feed)
+        assert [value[0] for value in found] == [-1 if name == "y" else 1 for name in wanted]
 
 
 def test_no_optimisation(path):

@@ -95,6 +95,7 @@ class InferenceSession:
             self._session = load(path_or_bytes, **options.load_options())
         except errors.Error as error:
             raise translation(error, loading=True) from error
+        self._output_names = [output.name for output in self._session.outputs]
         self._profiling = False
         if options.enable_profiling:
             self._profiling = True
@@ -116,9 +117,12 @@ class InferenceSession:
                 feed = {name: _unwrapped(value) for name, value in input_feed.items()}
                 break
         try:
-            results = self._session.run(feed, output_names or None).values()
+            found = self._session.run(feed, output_names or None)
         except errors.Error as error:
             raise translation(error, loading=False) from error
+        names = output_names or self._output_names
+        # A name that stands twice gives its value twice.
+        results = found.values() if len(found) == len(names) else [found[name] for name in names]
         return [value if type(value) is np.ndarray else _plain(value) for value in results]
 
     def run_with_ort_values(
