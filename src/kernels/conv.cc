@@ -93,6 +93,12 @@ bool ConvCollides(ConvAlgorithm algorithm, const ConvShape& shape) {
   return !shape.x_planes && MethodOf(algorithm).collides(shape);
 }
 
+bool ConvReadsDense(ConvAlgorithm algorithm, const ConvShape& shape) {
+  ConvShape dense = shape;
+  dense.x_stride = shape.cin;
+  return !shape.x_planes && MethodOf(algorithm).reads_dense(dense);
+}
+
 bool ConvByLines(ConvAlgorithm algorithm, const ConvShape& shape) {
   const ConvMethod& method = MethodOf(algorithm);
   return method.by_lines(SeenBy(method, shape));

@@ -473,6 +473,7 @@ const ConvMethod kConvGemm = {.refusal = [](const ConvShape&) { return std::stri
                               .in_place = StoresOnce,
                               .by_lines = TakesLines,
                               .collides = Collides,
+                              .reads_dense = ReadsLines,
                               .takes_planes = ReadsLines,
                               .run = Run};
 

@@ -105,6 +105,7 @@ struct ConvMethod {
   bool (*by_lines)(const ConvShape&) = [](const ConvShape&) { return false; };
   // Whether pixels of x are so far apart that those of a tile drive each other out of the cache.
   bool (*collides)(const ConvShape&) = [](const ConvShape&) { return false; };
+  bool (*reads_dense)(const ConvShape&) = [](const ConvShape&) { return false; };
   // Itself: else planes are turned to pixels before, and nothing but this and `cost` sees them.
   bool (*takes_planes)(const ConvShape&) = [](const ConvShape&) { return false; };
   void (*run)(const ConvShape&, const float* x, const float* packed, float* y, const Epilogue&,

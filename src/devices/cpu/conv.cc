@@ -89,6 +89,7 @@ struct ConvKernel {
   bool in_place;      // ConvInPlace
   bool by_lines;      // any range of lines is a convolution of the same packed weights
   bool collides;      // ConvCollides
+  bool reads_dense;   // ConvReadsDense
   int64_t pack_step;  // so many rows of weights are packed together, or several times as many
   void (*pack)(const ConvShape&, const ConvWeightRows&, float* packed, const Parallel&);
   void (*run)(const ConvShape&, const float* x, const float* packed, float* y, const Epilogue&,
@@ -164,7 +165,7 @@ Bound BindKernel(const BindRequest& request, const ConvShape& shape, const ConvK
     bound.inplace = 1u << residual;
   }
   constexpr uint32_t kAddends = ~0u << 2;  // operands of the epilogue
-  bound.apart = shape.x_planes ? kAddends : kAddends | 1u << 0;
+  bound.apart = shape.x_planes || kernel.reads_dense ? kAddends : kAddends | 1u << 0;
   bound.apart_output = epilogue->fused();
   bound.collide = kernel.collides ? 1u << 0 : 0;
   const bool is_image = request.outputs[0].rank() == 4 && shape.batch == 1 && !shape.x_planes;
@@ -208,6 +209,7 @@ BindResult Bind(const BindRequest& request) {
        .in_place = ConvInPlace(kAlgorithm, shape),
        .by_lines = ConvByLines(kAlgorithm, shape),
        .collides = ConvCollides(kAlgorithm, shape),
+       .reads_dense = ConvReadsDense(kAlgorithm, shape),
        .pack_step = ConvPackStep(kAlgorithm, shape),
        .pack = [](const ConvShape& s, const ConvWeightRows& rows, float* packed,
                   const Parallel& par) { ConvPack(kAlgorithm, s, rows, packed, par); },
@@ -228,6 +230,7 @@ BindResult BindTransposed(const BindRequest& request) {
        .in_place = false,
        .by_lines = false,
        .collides = false,
+       .reads_dense = false,
        .pack_step = ConvTransposePackStep(shape),
        .pack = ConvTransposePack,
        .run = ConvTranspose});
