@@ -116,8 +116,8 @@ bool ConvInPlace(ConvAlgorithm algorithm, const ConvShape& shape);
 // those of a tile drive each other out: x_stride were better a little longer.
 bool ConvCollides(ConvAlgorithm algorithm, const ConvShape& shape);
 
-// Whether x is better copied to dense pixels than read where pixels lie apart, as some channels of a
-// value with more do.
+// Whether x is better copied to dense pixels than read where pixels lie apart, as some channels of
+// a value with more do.
 bool ConvReadsDense(ConvAlgorithm algorithm, const ConvShape& shape);
 
 // Whether any lines of the output are, bit by bit, the convolution of the lines that they read, of

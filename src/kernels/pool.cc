@@ -280,6 +280,7 @@ struct Walk {
     constexpr int kTogether = HWY_TARGET <= HWY_AVX3 || kKernel < 5 ? 4 : 2;
     int64_t c = 0;
     for (; c + kTogether * lanes <= channels; c += kTogether * lanes) Channels<kTogether>(c, y);
+    for (; c + 2 * lanes <= channels; c += 2 * lanes) Channels<2>(c, y);
     for (; c < channels; c += lanes) {
       c = std::min(c, channels - lanes);  // the last vector overlaps the one before
       Channels<1>(c, y);

@@ -123,9 +123,10 @@ std::string_view TransposesRefusal(const Node& conv, const std::vector<int64_t>&
   const bool is_large = elements >= kLarge;
   const bool steps = std::any_of(strides.begin(), strides.end(), [](int64_t s) { return s != 1; });
   if (axes == 1 && (is_large || (!steps && taps <= kMostTapsOfLine))) return "";
-  // The axes behind the one that windows span are one: 32 channels of columns of 9 to 33 pixels take
-  // 0.5 of the time.
-  if (axes > 1 && !steps && std::count(weights.begin() + 3, weights.end(), 1) == axes - 1) return "";
+  // The axes behind the one that windows span are one: 32 channels of columns of 9 to 33 pixels
+  // take 0.5 of the time.
+  if (axes > 1 && !steps && std::count(weights.begin() + 3, weights.end(), 1) == axes - 1)
+    return "";
   if (steps) return "it has steps";
   if (!is_large) return "its planes are not large";
   return taps <= kMostTapsOfLarge ? "" : "its window is wide";
