@@ -126,9 +126,28 @@ void Map(const TileArgs& args) {
     StorePart(Narrow<F>(hn::PromoteTo(d, LoadPart(df, in + i, rest))), df, out + i, rest);
 }
 
-// x^y of finite numbers as e^(y log |x|), with the sign of x if y is odd, and NaN of negative x if
-// y is no integer; what zeros, infinities and NaN have rules of their own for, one after another,
-// but for 0^y of positive y: pictures are full of zeros.
+// x^y of positive finite numbers.
+HWY_INLINE V PositivePower(D d, V x, V y) {
+  const V most = hn::Set(d, 700.0);
+  const V exponent = hn::Mul(y, hn::Log(d, x));
+  return hn::Exp(d, hn::Max(hn::Neg(most), hn::Min(exponent, most)));
+}
+
+// The same of negative numbers and zeros too: with the sign of x if y is odd, NaN of negative x if
+// y is no integer; of zeros, pictures being full of them, for positive y alone.
+HWY_INLINE V SignedPower(D d, V x, V y) {
+  const V zero = hn::Zero(d), half = hn::Mul(y, hn::Set(d, 0.5));
+  const auto is_zero = hn::Eq(x, zero);
+  const V magnitude = hn::IfThenElse(is_zero, hn::Set(d, 1.0), hn::Abs(x));
+  const V power = hn::IfThenZeroElse(is_zero, PositivePower(d, magnitude, y));
+  const auto is_even = hn::Eq(hn::Round(half), half), is_integer = hn::Eq(hn::Round(y), y);
+  const V nan = hn::Set(d, std::numeric_limits<double>::quiet_NaN());
+  const V of_negative =
+      hn::IfThenElse(is_integer, hn::IfThenElse(is_even, power, hn::Neg(power)), nan);
+  return hn::IfThenElse(hn::Lt(x, zero), of_negative, power);
+}
+
+// What infinities, NaN and some zeros have rules of their own for, one after another.
 void Pow(const TileArgs& args) {
   const D d;
   const DF df;
@@ -137,29 +156,23 @@ void Pow(const TileArgs& args) {
   const float* b = static_cast<const float*>(args.in[1]);
   float* out = static_cast<float*>(args.out);
   const V infinity = hn::Set(d, std::numeric_limits<double>::infinity());
-  const V zero = hn::Zero(d), one = hn::Set(d, 1.0), most = hn::Set(d, 700.0);
+  const V zero = hn::Zero(d), one = hn::Set(d, 1.0);
   int64_t i = 0;
   for (; i + lanes <= args.count; i += lanes) {
     const V x = hn::PromoteTo(d, hn::LoadU(df, a + i)), y = hn::PromoteTo(d, hn::LoadU(df, b + i));
     const auto is_finite = hn::And(hn::Lt(hn::Abs(x), infinity), hn::Lt(hn::Abs(y), infinity));
-    const auto is_zero = hn::Eq(x, zero), has_sign = hn::Lt(hn::CopySign(one, x), zero);
-    const auto has_rules = hn::And(is_zero, hn::Or(has_sign, hn::Le(y, zero)));
-    if (!hn::AllTrue(d, hn::AndNot(has_rules, is_finite))) {
-      for (int64_t k = i; k < i + lanes; ++k) out[k] = std::pow(a[k], b[k]);
+    const auto is_positive = hn::And(is_finite, hn::Gt(x, zero));
+    if (hn::AllTrue(d, is_positive)) {
+      hn::StoreU(hn::DemoteTo(df, PositivePower(d, x, y)), df, out + i);
       continue;
     }
-    const V magnitude = hn::IfThenElse(is_zero, one, hn::Abs(x));
-    const V exponent = hn::Mul(y, hn::Log(d, magnitude));
-    V power = hn::Exp(d, hn::Max(hn::Neg(most), hn::Min(exponent, most)));
-    power = hn::IfThenZeroElse(is_zero, power);
-    if (const auto is_negative = hn::Lt(x, zero); !hn::AllFalse(d, is_negative)) {
-      const V half = hn::Mul(y, hn::Set(d, 0.5));
-      const V nan = hn::Set(d, std::numeric_limits<double>::quiet_NaN());
-      const V signed_power = hn::IfThenElse(hn::Eq(hn::Round(half), half), power, hn::Neg(power));
-      const V result = hn::IfThenElse(hn::Eq(hn::Round(y), y), signed_power, nan);
-      power = hn::IfThenElse(is_negative, result, power);
+    const auto has_sign = hn::Lt(hn::CopySign(one, x), zero);
+    const auto has_rules = hn::And(hn::Eq(x, zero), hn::Or(has_sign, hn::Le(y, zero)));
+    if (hn::AllTrue(d, hn::AndNot(has_rules, is_finite))) {
+      hn::StoreU(hn::DemoteTo(df, SignedPower(d, x, y)), df, out + i);
+      continue;
     }
-    hn::StoreU(hn::DemoteTo(df, power), df, out + i);
+    for (int64_t k = i; k < i + lanes; ++k) out[k] = std::pow(a[k], b[k]);
   }
   for (; i < args.count; ++i) out[i] = std::pow(a[i], b[i]);
 }

@@ -249,7 +249,7 @@ struct Cut {
     const bool few =
         s.k <= kTopKColumns && static_cast<uint64_t>(s.n - 1) <= std::numeric_limits<U>::max();
     const int64_t most_turned =
-        s.inner == 1 ? std::min(kMostTurned, kMostTurnedForEach * s.k) : 2 * kMostTurned;
+        s.inner == 1 ? std::min(kMostTurned, kMostTurnedForEach * s.k) : 8 * kMostTurned;
     turns = few && s.inner < kFewLines && s.outer >= kTopKLines && s.n * s.inner <= most_turned;
     columns = turns || (few && s.inner > 1);
     sorts_all = !columns && s.k >= kLeastSorted && s.n <= kMostSortedForEach * s.k;

@@ -55,6 +55,7 @@ def table() -> Iterator[Case]:
     yield from rows("Pow", "f32 f64 i32 i64", [base, X(1024, 1024, low=0, high=4)])
     for power in (2, 3, 0.5, 2.5, -1):
         yield from rows("Pow", "f32 f64", [base, C(power, "T")])
+    yield from rows("Pow", "f32", [X(1, 3, 512, 512, low=-0.2), C(2.2, "T")])
     yield from rows("Equal", "f32 f64 i32 i64 bool i8 u8", *PAIRS[:3])
     yield from rows("Greater Less GreaterOrEqual LessOrEqual", "f32 i32 i64 f64", *PAIRS[:2])
     yield from rows("Greater Less", "f32 i64", [A, C(1, "T")])

@@ -98,6 +98,12 @@ def table() -> Iterator[Case]:
     yield from rows("MatMul", "f32 f64 i32 i64", [X(256, 256), X(256, 256)])
     yield from rows("MatMul", "f32", [X(12, 128, 64), X(12, 64, 128)], [X(1024), X(1024, 1024)])
     yield from rows("MatMul", "f32", [X(4, 1, 8, 64, 64), X(1, 4, 8, 64, 64)])
+    column = (
+        [X(64, 1536, 384), X(64, 384, 1)],
+        [X(3072, 1024), X(1024, 1)],
+        [X(50000, 64), W(64, 1)],
+    )
+    yield from rows("MatMul", "f32", *column)
     yield from rows("Gemm", "f32 f64", [X(512, 256), W(256, 512), W(512)])
     yield from rows("Gemm", "f32", [X(512, 256), W(512, 256), W(512)], transB=1)
     yield from rows("Conv", "f32", [X(1, 64, 56, 56), W(64, 64, 3, 3), W(64)], pads=[1, 1, 1, 1])
@@ -130,6 +136,8 @@ def table() -> Iterator[Case]:
     yield from rows("Conv", "f32", [X(1, 3, 16, 112, 112), W(64, 3, 3, 7, 7)], strides=[1, 2, 2])
     # Few channels: a blur, a filter of audio, multiples of them.
     yield from rows("Conv", "f32", [X(1, 3, 480, 640), W(3, 1, 11, 11)], group=3, pads=[5] * 4)
+    tall = dict(group=12, pads=[32, 0, 32, 0])
+    yield from rows("Conv", "f32", [X(1, 12, 512, 64), W(12, 1, 65, 1)], **tall)
     yield from rows("Conv", "f32", [X(1, 1, 480, 640), W(1, 1, 3, 3)], pads=[1] * 4)
     yield from rows("Conv", "f32", [X(1, 1, 43844), W(1, 1, 256)], strides=[2])
     yield from rows("Conv", "f32", [X(1, 1, 160000), W(402, 1, 400)], strides=[160])

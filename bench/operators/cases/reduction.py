@@ -37,6 +37,7 @@ def table() -> Iterator[Case]:
     yield from rows("ReduceSum ReduceMax ReduceMean", "f32", [X(4096, 4096), C([0])])
     yield from rows("ReduceSum ReduceMax ReduceMean", "f32", [X(1, 256, 256, 21), C([3])])
     yield from rows("ReduceMean ReduceMax", "f32", [X(256, 1024, 3), C([1])])
+    yield from rows("ReduceProd ReduceLogSumExp", "f32", [X(1, 256, 256, 21), C([3])])
     for shape, axis in (((4096, 4096), 0), ((1, 256, 256, 21), 3), ((256, 1024, 3), 1)):
         yield from rows("ArgMax Softmax", "f32", [X(*shape)], axis=axis)
     for axis in range(3):
@@ -54,6 +55,7 @@ def table() -> Iterator[Case]:
     for axis, k in ((2, 5), (2, 64), (1, 5), (0, 10)):
         yield from rows("TopK", "f32 f64 i64 i32", [B, C([k])], axis=axis, outputs=2)
     yield from rows("TopK", "f32", [X(64, 50000), C([1])], [X(64, 50000), C([100])], outputs=2)
+    yield from rows("TopK", "f32", [X(64, 1024, 3), C([2])], axis=1, outputs=2)
     yield from rows("TopK", "f32", [X(1000000), C([1000])], outputs=2)
     yield from rows("TopK", "f32", [X(200, 8192), C([8192])], outputs=2)
     yield from rows("TopK", "f32", [X(200, 8192), C([50])], outputs=2, largest=0)
