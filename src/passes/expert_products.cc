@@ -50,16 +50,20 @@ Rewrite ExpertProducts(Node& node, PassContext& context) {
   if (!IsComputedAsFloat32(v) || v->fact.type != w->fact.type) {
     return CheckFailed{"it is not of float"};
   }
+  // Halves are computed in float32; constant matrices are widened as they are packed, or stay so.
+  const DType type = v->fact.type.dtype;
+  if (IsHalf(type) && !w->is_constant()) return CheckFailed{"its halves are not constant"};
   PatchMaker maker(context, node);
   std::vector<int64_t> ones = {one};
   if (axes == 2) ones.insert(ones.begin(), 1);
-  const Val rows = Squeeze(maker.Wrap(v), ones);
+  const Val rows = Cast(Squeeze(maker.Wrap(v), ones), DType::kFloat32);
   Val experts = Cast(maker.Wrap(chosen), DType::kInt64);
   if (axes == 1) experts = Unsqueeze(experts, {1});
   Attributes attributes;
   if (!on_left) attributes.Set("trans_w", int64_t{1});
   Val y = maker.builder().Make(core::expert_matmul, {rows, maker.Wrap(w), experts},
                                std::move(attributes));
+  y = Cast(y, type);
   // [r, s, n], with s = 1 if the choice has one axis.
   if (axes == 1 && on_left) y = Squeeze(y, {1});
   if (axes == 2 || on_left) y = Unsqueeze(y, {one});
