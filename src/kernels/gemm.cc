@@ -140,7 +140,7 @@ void PlaceCopies(const GemmShape& s, bool packed, Cut* cut) {
       cut->copy_a = Cut::CopyA::kAhead;
       cut->a_bytes = static_cast<size_t>(cut->items * s.m * cut->a_ld) * 4;
     }
-  } else if (s.a_transposed || RowsCollide(s.lda, s.m)) {
+  } else if (s.a_transposed) {
     cut->a_ld = RoundUp(s.k, 16) + 16;
     if (cut->column_parts > 1) {
       cut->copy_a = Cut::CopyA::kAhead;

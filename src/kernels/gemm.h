@@ -45,7 +45,7 @@ void GemmPackRows(int64_t k, int64_t n, int64_t first, int64_t count, const floa
 size_t GemmScratchBytes(const GemmShape& shape, bool packed, int threads);
 
 // Whether rows of A, a page apart, fall into the same few lines of the first-level cache, which a
-// tile of rows then evicts in turn: such are copied before they are multiplied.
+// tile of many rows then evicts in turn: tiles are less high, and convolutions gather them.
 constexpr bool RowsCollide(int64_t lda, int64_t rows) {
   return rows > 4 && lda % 1024 == 0 && lda > 0;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "kernels/gemm.h"
 #include "kernels/gemm_amx.h"
 #include "kernels/targets.h"
 
@@ -38,6 +39,10 @@ constexpr int kRows = 6;
 #endif
 
 constexpr int64_t kShort = 64;
+// Of rows that fall into the same lines of the first-level cache, so many a tile stay there: one
+// for each of a set's ways. (Zen 4, 3,072 rows of 1,024 by 16 columns: 0.54 of the time of a copy
+// whose rows lie apart, by 1,024 columns 0.97.)
+constexpr int64_t kCollidingRows = 8;
 // Floats. With AVX-512 memory is slower if asked for what lies 6 KiB ahead or more; with AVX2 it is
 // faster by 5 % than at half of that (measured on Zen 4 and Zen 3).
 constexpr int64_t kSoon = HWY_TARGET == HWY_AVX3 ? 768 : 1536;
@@ -367,7 +372,10 @@ void Block(const GemmBlockArgs& args) {
     // A short product has to fetch a row of C for each of a tile.
     const bool seldom = args.kc >= kSeldom * kRows && args.rows > kFewTiles * kRows;
     Tiles shapes = TilesFor(width, args.is_all, seldom);
-    const int64_t tiles = CeilDiv(args.rows, shapes.most);
+    int64_t tiles = CeilDiv(args.rows, shapes.most);
+    if (shapes.most > kCollidingRows && RowsCollide(args.lda, args.rows)) {
+      tiles = std::max(tiles, args.rows / kCollidingRows);
+    }
     // Rows are spread evenly over the tiles, which keeps the last one from being thin.
     const int64_t least = args.rows / tiles, taller = args.rows % tiles;
     // But none has 7 rows beside others, nor 3 or fewer, for their sums are split (see Tile).
