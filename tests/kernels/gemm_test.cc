@@ -275,6 +275,7 @@ TEST(Gemm, PartsOfColumnsOfTheSameRows) {
 TEST(Gemm, RowsAPageApart) {
   CheckAll({40, 600, 1024});
   CheckAll({40, 20, 1024});
+  for (const int64_t m : {5, 9, 15, 16, 23, 100}) CheckAll({m, 37, 2048});
   CheckAll({40, 20, 24, false, false, {2, 3}, false, 1000});
 }
 
