@@ -22,6 +22,14 @@ namespace hn = hwy::HWY_NAMESPACE;
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;
 
+// What joins the elements of a window, and what changes nothing in that.
+template <bool kMax>
+HWY_INLINE V Joined(V a, V b) {
+  return kMax ? hn::Max(a, b) : hn::Add(a, b);
+}
+template <bool kMax>
+constexpr float kNeutral = kMax ? -std::numeric_limits<float>::infinity() : 0.0f;
+
 // kVectors vectors of channels of one output element. x is at the window's first element within the
 // input; part is 0, or the channels where there are fewer than a vector has. kRun: the elements of
 // a row of the window, 0 if that is known only at run time.
@@ -32,7 +40,7 @@ HWY_INLINE void PoolChannels(const PoolWindow& window, const float* x, float* y,
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto load = [&](const float* p)
                         HWY_ATTR { return part == 0 ? hn::LoadU(d, p) : LoadPart(d, p, part); };
-  const V start = kMax ? hn::Set(d, -std::numeric_limits<float>::infinity()) : hn::Zero(d);
+  const V start = hn::Set(d, kNeutral<kMax>);
   V total[1][kVectors];
 #pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v) total[0][v] = start;
@@ -52,13 +60,12 @@ HWY_INLINE void PoolChannels(const PoolWindow& window, const float* x, float* y,
         for (int64_t k = 0; k < run; ++k, row += window.step[2]) {
 #pragma GCC unroll 8
           for (int v = 0; v < kVectors; ++v) {
-            const V in = load(row + v * lanes);
-            acc[v] = kMax ? hn::Max(acc[v], in) : hn::Add(acc[v], in);
+            acc[v] = Joined<kMax>(acc[v], load(row + v * lanes));
           }
         }
 #pragma GCC unroll 8
         for (int v = 0; v < kVectors; ++v) {
-          total[0][v] = kMax ? hn::Max(total[0][v], acc[v]) : hn::Add(total[0][v], acc[v]);
+          total[0][v] = Joined<kMax>(total[0][v], acc[v]);
         }
         if (!kMax && ++rows % kOneChain == 0) chains.End(d, total);
         left -= run;
@@ -112,7 +119,6 @@ HWY_INLINE void JoinRuns(PixelRun run, const float* in, int64_t count, int64_t s
     run = {1, run.pixels * run.channels, 0, 0};
   }
   const V f = hn::Set(d, factor);
-  const auto join = [](V a, V b) HWY_ATTR { return kMax ? hn::Max(a, b) : hn::Add(a, b); };
   const auto finish = [&](V v) HWY_ATTR { return kMax ? v : hn::Mul(v, f); };
   for (int64_t p = 0; p < run.pixels; ++p, in += run.in_stride, out += run.out_stride) {
     int64_t c = 0;
@@ -124,7 +130,7 @@ HWY_INLINE void JoinRuns(PixelRun run, const float* in, int64_t count, int64_t s
       for (int64_t i = 1; i < count; ++i) {
         at += step;
 #pragma GCC unroll 4
-        for (int v = 0; v < 4; ++v) acc[v] = join(acc[v], hn::LoadU(d, at + v * lanes));
+        for (int v = 0; v < 4; ++v) acc[v] = Joined<kMax>(acc[v], hn::LoadU(d, at + v * lanes));
       }
 #pragma GCC unroll 4
       for (int v = 0; v < 4; ++v) hn::StoreU(finish(acc[v]), d, out + c + v * lanes);
@@ -132,7 +138,8 @@ HWY_INLINE void JoinRuns(PixelRun run, const float* in, int64_t count, int64_t s
     for (; c < run.channels; c += lanes) {
       const int64_t part = std::min(lanes, run.channels - c);
       V acc = LoadPart(d, in + c, part);
-      for (int64_t i = 1; i < count; ++i) acc = join(acc, LoadPart(d, in + i * step + c, part));
+      for (int64_t i = 1; i < count; ++i)
+        acc = Joined<kMax>(acc, LoadPart(d, in + i * step + c, part));
       StorePart(finish(acc), d, out + c, part);
     }
   }
@@ -156,7 +163,6 @@ HWY_INLINE void PoolRowByColumns(const PoolShape& shape, const float* x, float* 
                                  bool include_pad) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const float neutral = kMax ? -std::numeric_limits<float>::infinity() : 0.0f;
   const int64_t kernel = shape.kernel[2], pixel = shape.XStride(), y_pixel = shape.YStride();
   const int64_t reach = (kernel - 1) * shape.dilation[2];
   const int64_t most = kColumnFloats / (reach + kLeastColumns);
@@ -174,20 +180,19 @@ HWY_INLINE void PoolRowByColumns(const PoolShape& shape, const float* x, float* 
       const int64_t last = std::clamp<int64_t>(shape.in[2], first, end);
       const int64_t rows = window.count[0] * window.count[1];
       const int64_t inside = rows > 0 ? last - first : 0;
-      std::fill_n(columns, (first - begin) * some, neutral);
+      std::fill_n(columns, (first - begin) * some, kNeutral<kMax>);
       float* const at = columns + (first - begin) * some;
       if (inside > 0) {
         const float* const from = x + window.offset + (first - window.first[2]) * pixel + c;
         JoinRuns<kMax>({inside, some, pixel, some}, from, rows, window.step[1], 1.0f, at);
       }
-      std::fill_n(at + inside * some, (end - first - inside) * some, neutral);
+      std::fill_n(at + inside * some, (end - first - inside) * some, kNeutral<kMax>);
       // Averages of windows that the border cuts divide by less.
       for (int64_t i = 0; i < outputs;) {
-        const int64_t counted = windows.At(o + i, include_pad).counted;
+        const float factor = windows.At(o + i, include_pad).Factor();
         int64_t alike = kMax ? outputs - i : 1;
         const int64_t start = begin + i, whole = shape.in[2] - reach - start;
         if (!kMax && start >= 0 && whole > 0) alike = std::min(outputs - i, whole);
-        const float factor = counted == 0 ? 0.0f : 1.0f / static_cast<float>(counted);
         JoinRuns<kMax>({alike, some, some, y_pixel}, columns + i * some, kernel,
                        shape.dilation[2] * some, factor, y + (o + i) * y_pixel + c);
         i += alike;
@@ -217,11 +222,7 @@ struct Walk {
     inside_factor = 0;
   }
 
-  float FactorOf(int64_t o) {
-    if (kMax) return 1;
-    const int64_t counted = windows.At(o, include_pad).counted;
-    return counted == 0 ? 0.0f : 1.0f / static_cast<float>(counted);
-  }
+  float FactorOf(int64_t o) { return kMax ? 1.0f : windows.At(o, include_pad).Factor(); }
 
   template <int kVectors>
   HWY_INLINE void Channels(int64_t c, float* HWY_RESTRICT y) {
@@ -229,13 +230,11 @@ struct Walk {
     const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
     const int64_t pixel = shape.XStride(), y_pixel = shape.YStride(), in = shape.in[2];
     const float* const x = from + c;
-    const V neutral = kMax ? hn::Set(d, -std::numeric_limits<float>::infinity()) : hn::Zero(d);
-    const auto join = [](V a, V b) HWY_ATTR { return kMax ? hn::Max(a, b) : hn::Add(a, b); };
     V seen[kKernel][kVectors];
     const auto see = [&](int64_t w, V* column) HWY_ATTR {
       if (w < 0 || w >= in || rows == 0) {
 #pragma GCC unroll 4
-        for (int v = 0; v < kVectors; ++v) column[v] = neutral;
+        for (int v = 0; v < kVectors; ++v) column[v] = hn::Set(d, kNeutral<kMax>);
         return;
       }
       const float* at = x + w * pixel;
@@ -245,7 +244,7 @@ struct Walk {
         at += row_step;
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v)
-          column[v] = join(column[v], hn::LoadU(d, at + v * lanes));
+          column[v] = Joined<kMax>(column[v], hn::LoadU(d, at + v * lanes));
       }
     };
     constexpr int kKept = kKernel - kStride;
@@ -266,7 +265,7 @@ struct Walk {
       for (int v = 0; v < kVectors; ++v) {
         V out = seen[0][v];
 #pragma GCC unroll 8
-        for (int k = 1; k < kKernel; ++k) out = join(out, seen[k][v]);
+        for (int k = 1; k < kKernel; ++k) out = Joined<kMax>(out, seen[k][v]);
         hn::StoreU(kMax ? out : hn::Mul(out, factor), d, y + o * y_pixel + c + v * lanes);
       }
     }
@@ -315,7 +314,7 @@ HWY_INLINE void PoolRow(const PoolShape& shape, const float* x, float* y, int64_
   PoolRowWindows windows(shape, row);
   for (int64_t o = 0; o < shape.out[2]; ++o, y += shape.YStride()) {
     const PoolWindow& window = windows.At(o, include_pad);
-    const float factor = window.counted == 0 ? 0.0f : 1.0f / static_cast<float>(window.counted);
+    const float factor = window.Factor();
     const float* from = x + window.offset;
     if (window.count[2] == 3) {
       PoolPixel<kMax, 3>(window, shape.channels, from, y, factor);

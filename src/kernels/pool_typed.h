@@ -16,6 +16,9 @@ struct PoolWindow {
   std::array<int64_t, 3> count{};  // elements along each axis, 0 if none is in the input
   std::array<int64_t, 3> step{};   // between them, in elements of x
   int64_t counted = 0;             // what an average divides by
+
+  // What an average multiplies by; of nothing it is 0.
+  float Factor() const { return counted == 0 ? 0.0f : 1.0f / static_cast<float>(counted); }
 };
 
 // What one axis of the window of output `o` has.

@@ -17,7 +17,6 @@
 #include "kernels/reduce_typed.h"
 #include "kernels/row_math-inl.h"
 #include "kernels/slices.h"
-#include "kernels/transpose.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
@@ -308,23 +307,13 @@ double LongRow(ReduceKind kind, const float* x, int64_t n, const Parallel& par) 
 
 constexpr int64_t kLongRow = 262144, kShortRow = 8;
 
-// Rows of few elements, turned some at a time: to columns, a lane each (Zen 4, 64 elements: 0.6 of
-// the time).
-constexpr int64_t kMostTurned = 96;
-bool AreTurned(ReduceKind kind, int64_t rows, int64_t n) {
-  const bool gains = kind == ReduceKind::kLogSumExp || kind == ReduceKind::kProd;
-  return gains && rows >= kShortRow && n <= kMostTurned;
-}
-
+// Of rows of few elements, by the columns that they are turned to.
 void ReduceTurned(ReduceKind kind, const float* x, float* y, int64_t rows, int64_t n) {
   const bool logs = kind == ReduceKind::kLogSumExp;
-  float columns[kMostTurned * kRowsAtOnce];
-  for (int64_t row = 0; row < rows; row += kRowsAtOnce) {
-    const int64_t count = std::min(kRowsAtOnce, rows - row);
-    TransposeMatrix(x + row * n, n, columns, count, n, count, sizeof(float));
+  ForTurnedRows(x, rows, n, [&](const float* columns, int64_t row, int64_t count) {
     ReduceColumns(logs ? ReduceKind::kMax : kind, columns, y + row, n, count, count);
     if (logs) LogSumExpColumns(columns, y + row, n, count, count);
-  }
+  });
 }
 
 void ReduceLastAxis(ReduceKind kind, const float* x, float* y, int64_t rows, int64_t n,
@@ -347,7 +336,8 @@ void ReduceLastAxis(ReduceKind kind, const float* x, float* y, int64_t rows, int
   }
   par.For(slices.tasks, [&](int64_t task) {
     const int64_t begin = slices.Begin(task), end = slices.End(task, rows);
-    if (AreTurned(kind, rows, n)) {
+    const bool gains = kind == ReduceKind::kLogSumExp || kind == ReduceKind::kProd;
+    if (gains && AreTurned<float>(rows, n)) {
       return ReduceTurned(kind, x + begin * n, y + begin, end - begin, n);
     }
     for (int64_t row = begin; row < end;) {

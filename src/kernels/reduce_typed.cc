@@ -12,7 +12,6 @@
 #include "kernels/row_math-inl.h"
 #include "kernels/softmax.h"
 #include "kernels/tile_loop.h"
-#include "kernels/transpose.h"
 #include "kernels/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -491,26 +490,6 @@ void ArgReduceFewColumns(const TypedReduction<T>& loops, bool largest, bool sele
   }
 }
 
-// Short rows are turned, some at a time, for a lane each (Zen 4, 65,536 rows of 21 float32: 0.4 of
-// the time that vectors along each row take; of 12 rather than gathered: 0.5).
-constexpr int64_t kTurnedBytes = 384, kTurnedRows = 64;
-
-template <typename T>
-bool AreTurned(int64_t rows, int64_t n) {
-  return rows >= 8 && n <= kTurnedBytes / 4 && n * static_cast<int64_t>(sizeof(T)) <= kTurnedBytes;
-}
-
-template <typename T>
-void ArgReduceTurned(const TypedReduction<T>& loops, bool largest, bool select_last, const T* x,
-                     int64_t* y, int64_t rows, int64_t n) {
-  T turned[kTurnedRows * kTurnedBytes / sizeof(T)];
-  for (int64_t row = 0; row < rows; row += kTurnedRows) {
-    const int64_t count = std::min(kTurnedRows, rows - row);
-    TransposeMatrix(x + row * n, n, turned, count, n, count, sizeof(T));
-    ArgReduceColumns(loops, largest, select_last, turned, y + row, n, count, count);
-  }
-}
-
 template <typename T>
 void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t outer, int64_t n,
                int64_t inner, const Parallel& par) {
@@ -521,7 +500,11 @@ void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t o
     if (inner == 1) {
       const int64_t first = slices.Begin(task), rows = slices.End(task, outer) - first;
       if (AreTurned<T>(rows, n)) {
-        return ArgReduceTurned(loops, largest, select_last, x + first * n, y + first, rows, n);
+        return ForTurnedRows(x + first * n, rows, n,
+                             [&](const T* columns, int64_t row, int64_t count) {
+                               ArgReduceColumns(loops, largest, select_last, columns,
+                                                y + first + row, n, count, count);
+                             });
       }
       const auto find = largest ? loops.largest_of_rows : loops.smallest_of_rows;
       return find(x + first * n, y + first, rows, n, select_last);

@@ -11,6 +11,7 @@
 #include "kernels/number_types.h"
 #include "kernels/reduce.h"
 #include "kernels/slices.h"
+#include "kernels/transpose.h"
 
 namespace sardonyx {
 
@@ -108,6 +109,27 @@ void ReduceElements(ReduceKind kind, const T* x, T* y, const ReduceShape& shape,
       y[i] = FinishReduce<T>(kind, total, n * n2);
     }
   });
+}
+
+// Short rows are turned, some at a time, to columns, a lane each (Zen 4, places in 65,536 rows of
+// 21 float32: 0.4 of the time that vectors along each row take; of 12 rather than gathered: 0.5;
+// logarithms of sums of 64: 0.6).
+inline constexpr int64_t kTurnedBytes = 384, kTurnedRows = 64;
+
+template <typename T>
+bool AreTurned(int64_t rows, int64_t n) {
+  return rows >= 8 && n <= kTurnedBytes / 4 && n * static_cast<int64_t>(sizeof(T)) <= kTurnedBytes;
+}
+
+// body(columns [n, count], first row, count) for all rows of x [rows, n].
+template <typename T, typename Body>
+void ForTurnedRows(const T* x, int64_t rows, int64_t n, const Body& body) {
+  T columns[kTurnedRows * kTurnedBytes / sizeof(T)];
+  for (int64_t row = 0; row < rows; row += kTurnedRows) {
+    const int64_t count = std::min(kTurnedRows, rows - row);
+    TransposeMatrix(x + row * n, n, columns, count, n, count, sizeof(T));
+    body(columns, row, count);
+  }
 }
 
 // Columns of [outer, n, inner] in a task: many, as memory gives long pieces of rows faster than

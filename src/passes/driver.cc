@@ -196,6 +196,14 @@ bool IsProductOfChannels(const Node& node) {
   return IsPointwise(node) && node.attributes.Int("group", 1) == 1;
 }
 
+bool IsPlainProduct(const Node& node) {
+  if (node.op != &core::matmul || node.inputs.size() != 2) return false;
+  for (const char* attribute : {"perm_a", "perm_b", "perm_y", "epilogue"}) {
+    if (node.attributes.Find(attribute) != nullptr) return false;
+  }
+  return node.attributes.Int("trans_a") == 0;
+}
+
 bool IsOne(const Value* value) {
   return value == nullptr || (value->fact.static_shape() &&
                               std::all_of(value->fact.shape->begin(), value->fact.shape->end(),

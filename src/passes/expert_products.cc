@@ -6,18 +6,12 @@
 // can be one product. Rows on the left (v: [r,1,k]) and several experts of a row (e: [r,s], v:
 // [r,1,k,1]) too.
 
+#include <algorithm>
+
 #include "passes/passes.h"
 
 namespace sardonyx::passes {
 namespace {
-
-bool IsPlain(const Node& node) {
-  if (node.op != &core::matmul || node.inputs.size() != 2) return false;
-  for (const char* attribute : {"perm_a", "perm_b", "perm_y", "epilogue"}) {
-    if (node.attributes.Find(attribute) != nullptr) return false;
-  }
-  return node.attributes.Int("trans_a") == 0 && node.attributes.Int("trans_b") == 0;
-}
 
 // Chooses matrices of [E, a, b].
 bool ChoosesMatrices(const Value* value) {
@@ -28,10 +22,18 @@ bool ChoosesMatrices(const Value* value) {
          (chosen.rank() == 1 || chosen.rank() == 2);
 }
 
+// To put rows in the order of their matrices takes a while for each matrix there is: of a table of
+// small ones (200,000 vectors of 64, of which 100 are chosen) eight times as long as the gather.
+bool AreWorthIt(const Value* matrices) {
+  const Dims& shape = *matrices->fact.shape;
+  if (!shape[0].known() || !shape[1].known() || !shape[2].known()) return false;
+  return shape[0].value() / 4 / std::max<int64_t>(shape[1].value(), 1) <= shape[2].value();
+}
+
 }  // namespace
 
 Rewrite ExpertProducts(Node& node, PassContext& context) {
-  if (!IsPlain(node)) return NoMatch{};
+  if (!IsPlainProduct(node) || node.attributes.Int("trans_b") != 0) return NoMatch{};
   const bool on_left = ChoosesMatrices(node.input(0));  // [n, k] of each, else [k, n]
   if (!on_left && !ChoosesMatrices(node.input(1))) return NoMatch{};
   Value *const matrices = node.input(on_left ? 0 : 1), *const v = node.input(on_left ? 1 : 0);
@@ -46,6 +48,7 @@ Rewrite ExpertProducts(Node& node, PassContext& context) {
   if (axes == 2 && (*v->fact.shape)[1] != Dim(1)) {
     return CheckFailed{"each expert of a row has a row of its own"};
   }
+  if (!AreWorthIt(w)) return CheckFailed{"its matrices are small and many, or may be"};
   if (!HasOneUser(context.graph, matrices)) return CheckFailed{"the matrices have other users"};
   if (!IsComputedAsFloat32(v) || v->fact.type != w->fact.type) {
     return CheckFailed{"it is not of float"};

@@ -26,10 +26,7 @@ bool IsProduct(const Node& node) {
     return false;
   }
   if (node.op == &core::conv) return IsProductOfChannels(node);
-  if (node.op != &core::matmul || weights.rank() != 2) return false;
-  return node.attributes.Int("trans_a") == 0 && node.input(0)->fact.ranked() &&
-         std::ranges::none_of(std::initializer_list<std::string_view>{"perm_a", "perm_b", "perm_y"},
-                              [&](auto perm) { return node.attributes.Find(perm) != nullptr; });
+  return IsPlainProduct(node) && weights.rank() == 2 && node.input(0)->fact.ranked();
 }
 
 bool HasColumnsFirst(const Node& product) {

@@ -30,13 +30,10 @@ bool Counts(const LoopParts& parts, const Graph& body, const Value* value) {
          (sum.input(1) == value && IsConstantOf(sum.input(0), 1));
 }
 
-bool IsPlainProduct(const Node& node) {
-  if (node.op != &core::matmul || node.inputs.size() != 2) return false;
-  for (const char* attribute : {"perm_a", "perm_b", "perm_y", "epilogue"}) {
-    if (node.attributes.Find(attribute) != nullptr) return false;
-  }
+bool MultipliesByMatrix(const Node& node) {
+  if (!IsPlainProduct(node)) return false;
   const Fact& weights = node.input(1)->fact;
-  return node.attributes.Int("trans_a") == 0 && weights.ranked() && weights.rank() == 2;
+  return weights.ranked() && weights.rank() == 2;
 }
 
 // A constant of the body, or what it captures.
@@ -47,7 +44,7 @@ bool IsOfAllIterations(const LoopParts& parts, const Graph& body, const Value* v
 // The first product of the body whose left operand is a row of what the body captures; else null.
 Node* ProductOfRows(const LoopParts& parts, const Graph& body) {
   for (const auto& node : body.nodes()) {
-    if (!IsPlainProduct(*node) || !IsFrom(node->input(0), core::gather)) continue;
+    if (!MultipliesByMatrix(*node) || !IsFrom(node->input(0), core::gather)) continue;
     const Node& row = *node->input(0)->producer;
     const Value* const index = row.input(1);
     const bool is_row = row.attributes.Int("axis") == 0 && index->fact.ranked() &&

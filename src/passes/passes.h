@@ -73,6 +73,8 @@ bool IsFrom(const Value* value, const CoreOp& op);
 bool IsPointwise(const Node& node);
 // Such a one of one group: it multiplies the channels of each pixel.
 bool IsProductOfChannels(const Node& node);
+// A matmul of two operands as they lie, but that the second may be transposed, and no epilogue.
+bool IsPlainProduct(const Node& node);
 // Absent, or of one element.
 bool IsOne(const Value* value);
 // A constant with one number for each of so many last elements.
