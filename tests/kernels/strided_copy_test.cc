@@ -91,6 +91,10 @@ TEST(StridedCopy, Transposes) {
         CheckTranspose({3136, channels}, {1, 0}, bytes);
         CheckTranspose({channels, 3136}, {1, 0}, bytes);
       }
+      for (int64_t channels : {32, 70, 72, 83}) {  // whose lines meet in the cache
+        CheckTranspose({channels, 4096}, {1, 0}, bytes);
+        Check({4093, channels}, {1, 4096}, {channels, 1}, bytes);
+      }
     }
   });
 }
