@@ -5,9 +5,11 @@
 // one that a walk would end at (QuickScorer: Lucchese et al., SIGIR 2015). Nodes are looked at in
 // any order, none waits for another, and all lanes of a vector look at the same one.
 
+#include <bit>
 #include <cstdint>
 #include <span>
 
+#include "base/round.h"
 #include "kernels/trees.h"
 
 namespace sardonyx {
@@ -15,14 +17,24 @@ namespace sardonyx {
 // Rows stand in blocks of so many, interleaved: x[feature * kTreeLanes + row].
 inline constexpr int64_t kTreeLanes = 16;
 
-inline constexpr int32_t kMostMaskWords = 4;
+// A word is as wide as an order, uint32_t or uint64_t.
+template <typename Order>
+inline constexpr int32_t kMostMaskWords = 16 / sizeof(Order);
+// Those that a tree of so many leaves has, a power of two.
+template <typename Order>
+int32_t MaskWords(int64_t leaves) {
+  constexpr int64_t kBits = 8 * sizeof(Order);
+  return static_cast<int32_t>(std::bit_ceil(static_cast<uint64_t>(CeilDiv(leaves, kBits))));
+}
 
-// Makes a block's features, which are floats, their orders (OrderOf); in `again`, if that is given,
-// those of NaN are the least.
-void OrderBlock(uint32_t* block, int64_t features, uint32_t* again);
+// Makes floats or doubles their orders (OrderOf); in `again`, if that is given, those of NaN are
+// the least.
+template <typename Order>
+void OrderNumbers(Order* numbers, int64_t count, Order* again);
 
 // Whether a tree of so many leaves, to which one goes `depth` steps at most, is such: the words of
 // its bits, else 0.
+template <typename Order>
 int32_t MaskWordsOf(int64_t leaves, int64_t depth);
 
 // Numbers of a tree's masks: for each node a threshold, the feature and the words that it removes;
@@ -32,17 +44,20 @@ inline int64_t MaskNumbers(int64_t leaves, int32_t words) {
 }
 
 // Writes those of a tree. A node that takes NaN reads the feature `missing` behind its own.
-void WriteMasks(const TreeNode* nodes, int64_t leaves, int32_t words, int64_t missing,
-                uint32_t* to);
+template <typename T>
+void WriteMasks(const TreeNode<T>* nodes, int64_t leaves, int32_t words, int64_t missing,
+                OrderType<T>* to);
 
 // Whether they are such as WriteMasks may have written: rows of `row_numbers` find all that they
 // look for, and end at a leaf.
-bool AreMasksSound(std::span<const uint32_t> masks, int64_t leaves, int32_t words,
+template <typename Order>
+bool AreMasksSound(std::span<const Order> masks, int64_t leaves, int32_t words,
                    int64_t row_numbers);
 
 // What the leaves hold at which the rows of `blocks` blocks arrive, block_numbers apart. Adds them
-// to `sums` as floats if that is given.
-void FindLeaves(const uint32_t* masks, int64_t leaves, int32_t words, const uint32_t* x,
-                int64_t block_numbers, int64_t blocks, uint32_t* held, double* sums);
+// to `sums` as floats or doubles if that is given.
+template <typename Order>
+void FindLeaves(const Order* masks, int64_t leaves, int32_t words, const Order* x,
+                int64_t block_numbers, int64_t blocks, Order* held, double* sums);
 
 }  // namespace sardonyx

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 
 #include "base/round.h"
 #include "kernels/scratch_slots.h"
@@ -23,15 +24,16 @@ constexpr double kStepUs = 8e-4;          // microseconds
 struct Grid {
   int64_t rows = 1, row_blocks = 1;    // of a block
   int64_t trees = 1, tree_groups = 1;  // of a group
-  int64_t row_floats = 0;              // of a copied row
+  int64_t row_numbers = 0;             // of a copied row
 };
 
-Grid CutWork(const Ensemble& ensemble, int64_t rows) {
+template <typename T>
+Grid CutWork(const Ensemble<T>& ensemble, int64_t rows) {
   constexpr int64_t kMostGroups = 8;
   Grid grid;
-  grid.row_floats = ensemble.features + 1;
-  if (ensemble.missing && ensemble.masks != nullptr) grid.row_floats += ensemble.features;
-  const int64_t row_bytes = 4 * grid.row_floats + 8 * ensemble.targets;
+  grid.row_numbers = ensemble.features + 1;
+  if (ensemble.missing && ensemble.masks != nullptr) grid.row_numbers += ensemble.features;
+  const int64_t row_bytes = int64_t{sizeof(T)} * grid.row_numbers + 8 * ensemble.targets;
   grid.rows = std::max<int64_t>(kLanes, kBlockBytes / row_bytes / kLanes * kLanes);
   grid.rows = std::min(grid.rows, RoundUp(rows, kLanes));
   grid.row_blocks = CeilDiv(rows, grid.rows);
@@ -51,22 +53,25 @@ Grid CutWork(const Ensemble& ensemble, int64_t rows) {
   return grid;
 }
 
-int64_t RowBytes(const Grid& grid) { return AlignBytes(grid.rows * grid.row_floats * 4); }
+template <typename T>
+int64_t RowBytes(const Grid& grid) {
+  return AlignBytes(grid.rows * grid.row_numbers * int64_t{sizeof(T)});
+}
 int64_t SumBytes(const Grid& grid, int64_t targets) { return AlignBytes(grid.rows * targets * 8); }
 
 // From the roots `at` down to leaves: one row in as many trees as there are lanes, or as many rows,
 // interleaved (x[feature * kLanes + lane]), in one tree.
-template <bool kMissing, bool kInterleaved>
-void Descend(const TreeNode* nodes, int nearest, int depth, const uint32_t* x, uint32_t* at) {
+template <bool kMissing, bool kInterleaved, typename T, typename At>
+void Descend(const TreeNode<T>* nodes, int nearest, int depth, const OrderType<T>* x, At* at) {
   const auto step = [&] {
     uint32_t moved = 0;
 #pragma GCC unroll 16
     for (int lane = 0; lane < kLanes; ++lane) {
-      const TreeNode& node = nodes[at[lane]];
-      const uint32_t value = x[kInterleaved ? node.feature() * kLanes + lane : node.feature()];
-      uint32_t next = at[lane] + node.step();
+      const TreeNode<T>& node = nodes[at[lane]];
+      const OrderType<T> value = x[kInterleaved ? node.feature() * kLanes + lane : node.feature()];
+      At next = at[lane] + node.step();
       bool second = value < node.order;
-      if constexpr (kMissing) second |= node.missing() & (value == kNaNOrder);
+      if constexpr (kMissing) second |= node.missing() & (value == kNaNOrder<OrderType<T>>);
       if (second) ++next;  // an addition with carry
       moved |= node.step();
       at[lane] = next;
@@ -81,25 +86,26 @@ void Descend(const TreeNode* nodes, int nearest, int depth, const uint32_t* x, u
 }
 
 // Whether each leaf adds a vote to the one sum of a row.
-bool HasOneSum(const Ensemble& ensemble) {
+template <typename T>
+bool HasOneSum(const Ensemble<T>& ensemble) {
   return ensemble.votes == Votes::kTree && ensemble.targets == 1 && !ensemble.absent_is_nan;
 }
 
 // Sums of one row.
+template <typename T>
 struct Tally {
-  const Ensemble& ensemble;
+  const Ensemble<T>& ensemble;
 
   void Add(double* sum, double vote) const {
     *sum = ensemble.absent_is_nan && std::isnan(*sum) ? vote : *sum + vote;
   }
 
-  // `number`: what the leaf holds.
-  void operator()(const Tree& tree, int32_t number, double* sums) const {
-    if (ensemble.votes == Votes::kTree) {
-      return Add(sums + tree.target, std::bit_cast<float>(number));
-    }
+  // `held`: what the leaf holds.
+  void operator()(const Tree& tree, OrderType<T> held, double* sums) const {
+    if (ensemble.votes == Votes::kTree) return Add(sums + tree.target, std::bit_cast<T>(held));
+    const auto number = static_cast<int32_t>(held);
     if (ensemble.votes == Votes::kDense) {
-      const float* weights = ensemble.weights + number * ensemble.targets;
+      const T* weights = ensemble.weights + number * ensemble.targets;
       for (int64_t t = 0; t < ensemble.targets; ++t) sums[t] += weights[t];
     } else {
       for (int32_t v = ensemble.offsets[number]; v < ensemble.offsets[number + 1]; ++v) {
@@ -109,10 +115,10 @@ struct Tally {
   }
 };
 
-template <bool kMissing>
-void FewRows(const Ensemble& ensemble, std::span<const Tree> trees, const uint32_t* x,
-             int64_t row_floats, int64_t rows, double* sums) {
-  const Tally tally{ensemble};
+template <bool kMissing, typename T>
+void FewRows(const Ensemble<T>& ensemble, std::span<const Tree> trees, const OrderType<T>* x,
+             int64_t row_numbers, int64_t rows, double* sums) {
+  const Tally<T> tally{ensemble};
   const bool one_sum = HasOneSum(ensemble);
   for (size_t first = 0; first < trees.size(); first += kLanes) {
     const auto group = trees.subspan(first, std::min<size_t>(kLanes, trees.size() - first));
@@ -122,46 +128,44 @@ void FewRows(const Ensemble& ensemble, std::span<const Tree> trees, const uint32
         at[lane] = static_cast<uint32_t>(group[std::min(lane, group.size() - 1)].first);
       }
       Descend<kMissing, false>(ensemble.nodes, ensemble.nearest, ensemble.depth,
-                               x + row * row_floats, at);
+                               x + row * row_numbers, at);
       double* row_sums = sums + row * ensemble.targets;
       if (one_sum && group.size() == kLanes) {  // not one addition after the other
         double parts[4] = {};
         for (int lane = 0; lane < kLanes; ++lane) {
-          parts[lane % 4] += std::bit_cast<float>(ensemble.nodes[at[lane]].number());
+          parts[lane % 4] += std::bit_cast<T>(ensemble.nodes[at[lane]].order);
         }
         *row_sums += (parts[0] + parts[1]) + (parts[2] + parts[3]);
         continue;
       }
       for (size_t lane = 0; lane < group.size(); ++lane) {
-        tally(group[lane], ensemble.nodes[at[lane]].number(), row_sums);
+        tally(group[lane], ensemble.nodes[at[lane]].order, row_sums);
       }
     }
   }
 }
 
 // What the leaves hold at which `rows` rows arrive, a multiple of kLanes.
-template <bool kMissing>
-void WalkBlocks(const Ensemble& ensemble, const Tree& tree, const uint32_t* x, int64_t row_floats,
-                int64_t rows, uint32_t* held) {
+template <bool kMissing, typename T>
+void WalkBlocks(const Ensemble<T>& ensemble, const Tree& tree, const OrderType<T>* x,
+                int64_t row_numbers, int64_t rows, OrderType<T>* held) {
   for (int64_t row = 0; row < rows; row += kLanes) {
-    uint32_t* const at = held + row;
+    OrderType<T>* const at = held + row;
     std::fill(at, at + kLanes, static_cast<uint32_t>(tree.first));
-    Descend<kMissing, true>(ensemble.nodes, tree.nearest, tree.depth, x + row * row_floats, at);
-    for (int64_t lane = 0; lane < kLanes; ++lane) {
-      at[lane] = static_cast<uint32_t>(ensemble.nodes[at[lane]].number());
-    }
+    Descend<kMissing, true>(ensemble.nodes, tree.nearest, tree.depth, x + row * row_numbers, at);
+    for (int64_t lane = 0; lane < kLanes; ++lane) at[lane] = ensemble.nodes[at[lane]].order;
   }
 }
 
 // Some trees at a time, which stay in the cache while all rows, a multiple of kLanes, go down them.
-template <bool kMissing>
-void ManyRows(const Ensemble& ensemble, std::span<const Tree> trees, const uint32_t* x,
-              int64_t row_floats, int64_t rows, double* sums) {
-  const Tally tally{ensemble};
+template <bool kMissing, typename T>
+void ManyRows(const Ensemble<T>& ensemble, std::span<const Tree> trees, const OrderType<T>* x,
+              int64_t row_numbers, int64_t rows, double* sums) {
+  const Tally<T> tally{ensemble};
   constexpr int64_t kTogether = 8 * kLanes;  // rows that look at the masks of a tree
   const bool one_sum = HasOneSum(ensemble);
   for (size_t first = 0, last = 0; first < trees.size(); first = last) {
-    const int64_t limit = trees[first].first + kTreeBytes / int64_t{sizeof(TreeNode)};
+    const int64_t limit = trees[first].first + kTreeBytes / int64_t{sizeof(TreeNode<T>)};
     do {
       ++last;
     } while (last < trees.size() && trees[last].first < limit);
@@ -173,16 +177,16 @@ void ManyRows(const Ensemble& ensemble, std::span<const Tree> trees, const uint3
     for (int64_t row = 0; row < rows; row += together) {
       const int64_t count = std::min(together, rows - row);
       for (const Tree& tree : group) {
-        uint32_t held[kTogether];
+        OrderType<T> held[kTogether];
         if (tree.words > 0) {
-          FindLeaves(ensemble.masks + tree.masks, tree.leaves, tree.words, x + row * row_floats,
-                     kLanes * row_floats, count / kLanes, held, one_sum ? sums + row : nullptr);
+          FindLeaves(ensemble.masks + tree.masks, tree.leaves, tree.words, x + row * row_numbers,
+                     kLanes * row_numbers, count / kLanes, held, one_sum ? sums + row : nullptr);
           if (one_sum) continue;
         } else {
-          WalkBlocks<kMissing>(ensemble, tree, x + row * row_floats, row_floats, count, held);
+          WalkBlocks<kMissing>(ensemble, tree, x + row * row_numbers, row_numbers, count, held);
         }
         for (int64_t i = 0; i < count; ++i) {
-          tally(tree, static_cast<int32_t>(held[i]), sums + (row + i) * ensemble.targets);
+          tally(tree, held[i], sums + (row + i) * ensemble.targets);
         }
       }
     }
@@ -190,40 +194,63 @@ void ManyRows(const Ensemble& ensemble, std::span<const Tree> trees, const uint3
 }
 
 // The order of rows' features, with NaN behind the last.
-void CopyRows(const float* x, int64_t stride, int64_t rows, int64_t features, int64_t row_floats,
-              uint32_t* to) {
-  for (int64_t row = 0; row < rows; ++row, x += stride, to += row_floats) {
-    for (int64_t f = 0; f < features; ++f) to[f] = OrderOf(x[f]);
-    to[features] = kNaNOrder;
+template <typename T, typename X>
+void CopyRows(const X* x, int64_t stride, int64_t rows, int64_t features, int64_t row_numbers,
+              OrderType<T>* to) {
+  for (int64_t row = 0; row < rows; ++row, x += stride, to += row_numbers) {
+    for (int64_t f = 0; f < features; ++f) to[f] = std::bit_cast<OrderType<T>>(T{x[f]});
+    OrderNumbers<OrderType<T>>(to, features, nullptr);
+    to[features] = kNaNOrder<OrderType<T>>;
   }
 }
 
 // The same of rows that go down side by side, interleaved; behind it, if rows have room for that,
-// the features once more, where a NaN is least.
-void InterleaveRows(const float* x, int64_t stride, int64_t rows, int64_t features,
-                    int64_t row_floats, uint32_t* to) {
-  for (int64_t row = 0; row < rows;
-       row += kLanes, x += kLanes * stride, to += kLanes * row_floats) {
-    TransposeMatrix(x, stride, to, kLanes, features, kLanes);
-    const bool has_more = row_floats > features + 1;
-    OrderBlock(to, features, has_more ? to + MissingOffset(features) * kLanes : nullptr);
-    std::fill_n(to + features * kLanes, kLanes, kNaNOrder);
+// the features once more, where a NaN is least. In the last block some lanes may have no row.
+template <typename T, typename X>
+void InterleaveRows(const X* x, int64_t stride, int64_t rows, int64_t features,
+                    int64_t row_numbers, OrderType<T>* to) {
+  const int64_t numbers = features * kLanes;
+  for (int64_t row = 0; row < rows; row += kLanes, x += kLanes * stride) {
+    const int64_t count = std::min<int64_t>(kLanes, rows - row);
+    if (count < kLanes) std::fill_n(to, numbers, 0);
+    if constexpr (std::is_same_v<T, X>) {
+      TransposeMatrix(x, stride, to, kLanes, features, count, sizeof(T));
+    } else {
+      for (int64_t i = 0; i < count; ++i) {
+        for (int64_t f = 0; f < features; ++f) {
+          to[f * kLanes + i] = std::bit_cast<OrderType<T>>(T{x[i * stride + f]});
+        }
+      }
+    }
+    const bool has_more = row_numbers > features + 1;
+    OrderNumbers(to, numbers, has_more ? to + MissingOffset(features) * kLanes : nullptr);
+    std::fill_n(to + numbers, kLanes, kNaNOrder<OrderType<T>>);
+    to += kLanes * row_numbers;
   }
+}
+
+// Whether so few rows sooner look at masks, as a block, than each goes down all trees.
+template <typename T>
+bool MakeBlock(const Ensemble<T>& ensemble, int64_t rows) {
+  const int64_t steps = std::ssize(ensemble.trees) * ensemble.depth;
+  return ensemble.masks != nullptr && kLanes * ensemble.steps < rows * steps;
 }
 
 }  // namespace
 
-int64_t ScoreTreesScratchBytes(const Ensemble& ensemble, int64_t rows, int threads) {
+template <typename T>
+int64_t ScoreTreesScratchBytes(const Ensemble<T>& ensemble, int64_t rows, int threads) {
   const Grid grid = CutWork(ensemble, rows);
-  return ScratchSlots::CountFor(threads) * RowBytes(grid) +
+  return ScratchSlots::CountFor(threads) * RowBytes<T>(grid) +
          grid.row_blocks * grid.tree_groups * SumBytes(grid, ensemble.targets);
 }
 
-void ScoreTrees(const Ensemble& ensemble, const float* x, int64_t stride, int64_t rows,
-                double divisor, const double* base, float* y, void* scratch, const Parallel& par) {
+template <typename T, typename X, typename Y>
+void ScoreTrees(const Ensemble<T>& ensemble, const X* x, int64_t stride, int64_t rows,
+                double divisor, const double* base, Y* y, void* scratch, const Parallel& par) {
   const Grid grid = CutWork(ensemble, rows);
   const int slots = ScratchSlots::CountFor(par.threads);
-  const int64_t row_bytes = RowBytes(grid), targets = ensemble.targets;
+  const int64_t row_bytes = RowBytes<T>(grid), targets = ensemble.targets;
   const int64_t sum_count = SumBytes(grid, targets) / 8;
   ScratchSlots copies(scratch, row_bytes, slots);
   auto* all_sums = reinterpret_cast<double*>(static_cast<std::byte*>(scratch) + slots * row_bytes);
@@ -234,20 +261,22 @@ void ScoreTrees(const Ensemble& ensemble, const float* x, int64_t stride, int64_
     const auto trees =
         ensemble.trees.subspan(tree, std::min<int64_t>(grid.trees, ensemble.trees.size() - tree));
     const ScratchSlots::Lease copy(copies);
-    auto* copied = reinterpret_cast<uint32_t*>(copy.floats());
-    const int64_t many = count / kLanes * kLanes, few = count - many;
-    uint32_t* rest = copied + many * grid.row_floats;
-    InterleaveRows(x + row * stride, stride, many, ensemble.features, grid.row_floats, copied);
-    CopyRows(x + (row + many) * stride, stride, few, ensemble.features, grid.row_floats, rest);
+    auto* copied = reinterpret_cast<OrderType<T>*>(copy.floats());
+    int64_t few = count % kLanes;
+    if (MakeBlock(ensemble, few)) few = 0;
+    const int64_t many = count - few, in_blocks = RoundUp(many, kLanes);
+    OrderType<T>* rest = copied + many * grid.row_numbers;
+    InterleaveRows<T>(x + row * stride, stride, many, ensemble.features, grid.row_numbers, copied);
+    CopyRows<T>(x + (row + many) * stride, stride, few, ensemble.features, grid.row_numbers, rest);
     double* sums = all_sums + task * sum_count;
-    std::fill(sums, sums + count * targets,
+    std::fill(sums, sums + (in_blocks + few) * targets,
               ensemble.absent_is_nan ? std::numeric_limits<double>::quiet_NaN() : 0.0);
-    const auto score_many = ensemble.missing ? ManyRows<true> : ManyRows<false>;
-    const auto score_few = ensemble.missing ? FewRows<true> : FewRows<false>;
-    if (many > 0) score_many(ensemble, trees, copied, grid.row_floats, many, sums);
-    if (few > 0) score_few(ensemble, trees, rest, grid.row_floats, few, sums + many * targets);
+    const auto score_many = ensemble.missing ? ManyRows<true, T> : ManyRows<false, T>;
+    const auto score_few = ensemble.missing ? FewRows<true, T> : FewRows<false, T>;
+    if (many > 0) score_many(ensemble, trees, copied, grid.row_numbers, in_blocks, sums);
+    if (few > 0) score_few(ensemble, trees, rest, grid.row_numbers, few, sums + many * targets);
   });
-  const Tally tally{ensemble};
+  const Tally<T> tally{ensemble};
   for (int64_t block = 0; block < grid.row_blocks; ++block) {
     double* sums = all_sums + block * grid.tree_groups * sum_count;
     const int64_t row = block * grid.rows, count = std::min(grid.rows, rows - row) * targets;
@@ -259,9 +288,20 @@ void ScoreTrees(const Ensemble& ensemble, const float* x, int64_t stride, int64_
     }
     for (int64_t i = 0; i < count; ++i) {
       const double bias = base != nullptr ? base[i % targets] : 0.0;
-      y[row * targets + i] = static_cast<float>(sums[i] / divisor + bias);
+      y[row * targets + i] = static_cast<Y>(sums[i] / divisor + bias);
     }
   }
 }
+
+template int64_t ScoreTreesScratchBytes(const Ensemble<float>&, int64_t, int);
+template int64_t ScoreTreesScratchBytes(const Ensemble<double>&, int64_t, int);
+template void ScoreTrees(const Ensemble<float>&, const float*, int64_t, int64_t, double,
+                         const double*, float*, void*, const Parallel&);
+template void ScoreTrees(const Ensemble<double>&, const float*, int64_t, int64_t, double,
+                         const double*, float*, void*, const Parallel&);
+template void ScoreTrees(const Ensemble<double>&, const double*, int64_t, int64_t, double,
+                         const double*, float*, void*, const Parallel&);
+template void ScoreTrees(const Ensemble<double>&, const double*, int64_t, int64_t, double,
+                         const double*, double*, void*, const Parallel&);
 
 }  // namespace sardonyx

@@ -15,57 +15,70 @@ namespace {
 enum Input { kX, kNodes, kTrees, kLeaves, kOffsets, kTargets, kWeights, kTables };
 
 // Nodes that a cache line has.
-constexpr int64_t kLineNodes = 64 / sizeof(TreeNode);
+template <typename T>
+constexpr int64_t kLineNodes = 64 / sizeof(TreeNode<T>);
 
 // Of a tree of so many nodes: beside the root one is left out, and the last line is a whole one.
-int64_t PlacesOf(int64_t nodes) { return RoundUp(nodes + 1, kLineNodes); }
+template <typename T>
+int64_t PlacesOf(int64_t nodes) {
+  return RoundUp(nodes + 1, kLineNodes<T>);
+}
 
 // What the kernel reads, one array behind the other: trees, nodes (from a cache line on), weights,
-// offsets, listed targets, masks.
+// masks, offsets, listed targets.
+template <typename T>
 struct Packed {
   Votes votes;
   int32_t trees, nodes, weights, offsets, listed, masks;  // sizes
   int64_t steps;
 
   const Tree* tree_data() const { return reinterpret_cast<const Tree*>(this + 1); }
-  const TreeNode* node_data() const {
+  const TreeNode<T>* node_data() const {
     const auto before = static_cast<int64_t>(sizeof(Packed)) + trees * int64_t{sizeof(Tree)};
-    return reinterpret_cast<const TreeNode*>(reinterpret_cast<const char*>(this) +
-                                             AlignBytes(before));
+    return reinterpret_cast<const TreeNode<T>*>(reinterpret_cast<const char*>(this) +
+                                                AlignBytes(before));
   }
-  const float* weight_data() const { return reinterpret_cast<const float*>(node_data() + nodes); }
+  const T* weight_data() const { return reinterpret_cast<const T*>(node_data() + nodes); }
+  const OrderType<T>* mask_data() const {
+    return reinterpret_cast<const OrderType<T>*>(weight_data() + weights);
+  }
   const int32_t* offset_data() const {
-    return reinterpret_cast<const int32_t*>(weight_data() + weights);
+    return reinterpret_cast<const int32_t*>(mask_data() + masks);
   }
   const int32_t* listed_data() const { return offset_data() + offsets; }
-  const uint32_t* mask_data() const {
-    return reinterpret_cast<const uint32_t*>(listed_data() + listed);
-  }
 };
 
 // What a tree adds to the estimate of its work; one that has masks takes less than a walk.
 int64_t StepsOf(const Tree& tree) { return tree.words > 0 ? tree.depth / 6 + 1 : tree.depth; }
 
 // Numbers that masks of trees of so many nodes together take at most: of two nodes one is a leaf.
-int64_t MostMasks(int64_t nodes) { return (nodes / 2 + 1) * (3 + kMostMaskWords); }
+template <typename T>
+int64_t MostMasks(int64_t nodes) {
+  return (nodes / 2 + 1) * (3 + kMostMaskWords<OrderType<T>>);
+}
 
+template <typename T>
 int64_t PackedBytes(std::span<const Operand> inputs) {
+  constexpr int64_t kBytes = sizeof(T);
   const int64_t trees = inputs[kTrees].size() / 2;
-  return AlignBytes(static_cast<int64_t>(sizeof(Packed)) + trees * int64_t{sizeof(Tree)}) +
-         (inputs[kNodes].dims[0] + trees * kLineNodes) * int64_t{sizeof(TreeNode)} +
-         8 * inputs[kWeights].size() + 4 * inputs[kOffsets].size() +
-         4 * MostMasks(inputs[kNodes].dims[0]);
+  return AlignBytes(static_cast<int64_t>(sizeof(Packed<T>)) + trees * int64_t{sizeof(Tree)}) +
+         (inputs[kNodes].dims[0] + trees * kLineNodes<T>)*int64_t{sizeof(TreeNode<T>)} +
+         (kBytes + 4) * inputs[kWeights].size() + 4 * inputs[kOffsets].size() +
+         kBytes * MostMasks<T>(inputs[kNodes].dims[0]);
 }
 
 // Reads the tables of the node, whose constants must all be in memory.
+template <typename T>
 class Packer {
+  using Node = std::conditional_t<sizeof(T) == 4, core::NarrowNode, core::WideNode>;
+
  public:
   Packer(std::span<const Operand> inputs, bool one_vote, int64_t features, int64_t targets)
       : one_vote_(one_vote), features_(static_cast<uint32_t>(features)), targets_(targets) {
     for (int i = kNodes; i < kTables; ++i) {
       if (inputs[i].size() > 0 && inputs[i].constant->raw() == nullptr) throw ConstantDropped{};
     }
-    nodes_ = inputs[kNodes].constant->data<core::NarrowNode>();
+    nodes_ = inputs[kNodes].constant->data<Node>();
     node_count_ = inputs[kNodes].dims[0];
     trees_ = inputs[kTrees].constant->data<int32_t>();
     tree_count_ = inputs[kTrees].size() / 2;
@@ -78,12 +91,12 @@ class Packer {
   }
 
   void Write(void* to) const {
-    auto* packed = static_cast<Packed*>(to);
+    auto* packed = static_cast<Packed<T>*>(to);
     const Votes votes = Choose();
     const bool by_leaf = votes != Votes::kTree, lists = votes == Votes::kLists;
     int64_t places = 0;
     for (int64_t tree = 0; tree < tree_count_; ++tree) {
-      places += PlacesOf(First(tree + 1) - First(tree));
+      places += PlacesOf<T>(First(tree + 1) - First(tree));
     }
     *packed = {votes,
                static_cast<int32_t>(tree_count_),
@@ -94,16 +107,16 @@ class Packer {
                0,
                0};
     auto* trees = const_cast<Tree*>(packed->tree_data());
-    auto* nodes = const_cast<TreeNode*>(packed->node_data());
+    auto* nodes = const_cast<TreeNode<T>*>(packed->node_data());
     for (int64_t tree = 0, at = 0; tree < tree_count_; ++tree) {
       trees[tree] = WriteTree(tree, votes, nodes + at);
       trees[tree].first = static_cast<int32_t>(at);
-      at += PlacesOf(First(tree + 1) - First(tree));
+      at += PlacesOf<T>(First(tree + 1) - First(tree));
     }
-    auto* masks = const_cast<uint32_t*>(packed->mask_data());
+    auto* masks = const_cast<OrderType<T>*>(packed->mask_data());
     for (int64_t i = 0; i < tree_count_; ++i) {
       Tree& tree = trees[i];
-      tree.words = MaskWordsOf(tree.leaves, tree.depth);
+      tree.words = MaskWordsOf<OrderType<T>>(tree.leaves, tree.depth);
       if (tree.words > 0) {
         tree.masks = packed->masks;
         WriteMasks(nodes + tree.first, tree.leaves, tree.words, MissingOffset(features_),
@@ -113,8 +126,8 @@ class Packer {
       packed->steps += StepsOf(tree);
     }
     if (by_leaf) {
-      auto* weights = const_cast<float*>(packed->weight_data());
-      for (int64_t i = 0; i < weight_count_; ++i) weights[i] = static_cast<float>(weights_[i]);
+      auto* weights = const_cast<T*>(packed->weight_data());
+      for (int64_t i = 0; i < weight_count_; ++i) weights[i] = static_cast<T>(weights_[i]);
     }
     if (lists) {
       auto* offsets = const_cast<int32_t*>(packed->offset_data());
@@ -173,8 +186,8 @@ class Packer {
     place(0);
     ++at;
     while (!family.empty() || !heads.empty()) {
-      const int64_t free = (kLineNodes - at % kLineNodes) / 2;
-      if (free == kLineNodes / 2) {
+      const int64_t free = (kLineNodes<T> - at % kLineNodes<T>) / 2;
+      if (free == kLineNodes<T> / 2) {
         heads.insert(heads.end(), family.begin(), family.end());
         family.clear();
       }
@@ -194,7 +207,7 @@ class Packer {
     constexpr size_t kLooks = 16;
     size_t best = 0;
     int64_t most = 0;
-    for (size_t i = 0; free < kLineNodes / 2 && i < std::min(heads->size(), kLooks); ++i) {
+    for (size_t i = 0; free < kLineNodes<T> / 2 && i < std::min(heads->size(), kLooks); ++i) {
       const int64_t pairs = 1 + below[(*heads)[i]] + below[(*heads)[i] + 1];
       if (pairs <= free && pairs > most) best = i, most = pairs;
     }
@@ -202,29 +215,29 @@ class Packer {
     heads->erase(heads->begin() + static_cast<int64_t>(best));
   }
 
-  Tree WriteTree(int64_t tree, Votes votes, TreeNode* to) const {
+  Tree WriteTree(int64_t tree, Votes votes, TreeNode<T>* to) const {
     const int64_t first = First(tree), count = First(tree + 1) - first;
     Tree result{0, trees_[2 * tree + 1], trees_[2 * tree + 1], 0};
     const std::vector<int32_t> places = Places(first, count);
-    std::fill(to, to + PlacesOf(count), TreeNode::Leaf(0, features_));
+    std::fill(to, to + PlacesOf<T>(count), TreeNode<T>::Leaf(0, features_));
     std::vector<int32_t> level(count, 0);
     for (int64_t i = 0; i < count; ++i) {
-      const core::NarrowNode& node = nodes_[first + i];
+      const Node& node = nodes_[first + i];
       if (!IsLeaf(first, first + i)) {
         const auto step = static_cast<uint32_t>(places[node.next()] - places[i]);
-        to[places[i]] = TreeNode::Branch(node.threshold, node.feature(), node.missing(), step);
+        to[places[i]] = TreeNode<T>::Branch(node.threshold, node.feature(), node.missing(), step);
         level[node.next()] = level[node.next() + 1] = level[i] + 1;
         continue;
       }
       result.nearest = std::min(result.nearest, level[i]);
       ++result.leaves;
       if (votes != Votes::kTree) {
-        to[places[i]] = TreeNode::Leaf(leaves_[first + i], features_);
+        to[places[i]] = TreeNode<T>::Leaf(leaves_[first + i], features_);
         continue;
       }
       const int64_t vote = one_vote_ ? first + i : offsets_[leaves_[first + i]];
       if (!one_vote_) result.target = listed_[vote];
-      to[places[i]] = TreeNode::Leaf(static_cast<float>(weights_[vote]), features_);
+      to[places[i]] = TreeNode<T>::Leaf(static_cast<T>(weights_[vote]), features_);
     }
     return result;
   }
@@ -232,7 +245,7 @@ class Packer {
   const bool one_vote_;
   const uint32_t features_;
   const int64_t targets_;
-  const core::NarrowNode* nodes_;
+  const Node* nodes_;
   const int32_t *trees_, *leaves_, *listed_;
   const int64_t* offsets_;
   const double* weights_;
@@ -241,35 +254,37 @@ class Packer {
 
 // Of a tree that has any: whether rows find what they look for in them, and at their end one of
 // `numbers` leaves, or a vote if that is negative.
-bool AreMasksSound(const Tree& tree, std::span<const uint32_t> masks, int64_t features,
+template <typename Order>
+bool HasSoundMasks(const Tree& tree, std::span<const Order> masks, int64_t features,
                    bool has_missing, int64_t numbers) {
   if (tree.words == 0) return true;
-  const int64_t count = tree.leaves < 2 || tree.leaves > 32 * kMostMaskWords || tree.words < 0 ||
-                                tree.words > kMostMaskWords
-                            ? -1
-                            : MaskNumbers(tree.leaves, tree.words);
-  if (count < 0 || tree.masks < 0 || tree.masks + count > std::ssize(masks)) return false;
+  constexpr int64_t kMostLeaves = 8 * sizeof(Order) * kMostMaskWords<Order>;
+  if (tree.leaves < 2 || tree.leaves > kMostLeaves || tree.words < 0 ||
+      tree.words > kMostMaskWords<Order>) {
+    return false;
+  }
+  const int64_t count = MaskNumbers(tree.leaves, tree.words);
+  if (tree.masks < 0 || tree.masks + count > std::ssize(masks)) return false;
   const auto own = masks.subspan(static_cast<size_t>(tree.masks), static_cast<size_t>(count));
   const int64_t row_numbers = features + 1 + (has_missing ? features : 0);
   const auto held = own.last(static_cast<size_t>(tree.leaves));
-  return sardonyx::AreMasksSound(own, tree.leaves, tree.words, row_numbers) &&
-         (numbers < 0 ||
-          std::all_of(
-              held.begin(), held.end(),
-              [&](uint32_t number) { return number < static_cast<uint64_t>(numbers); }));
+  const auto is_leaf = [&](Order number) { return number < static_cast<uint64_t>(numbers); };
+  return AreMasksSound(own, tree.leaves, tree.words, row_numbers) &&
+         (numbers < 0 || std::all_of(held.begin(), held.end(), is_leaf));
 }
 
 // Whether rows find nothing but what is there on their way down: the pack may come from a file.
-bool IsSound(const Packed& packed, std::span<const Operand> inputs, int64_t features,
+template <typename T>
+bool IsSound(const Packed<T>& packed, std::span<const Operand> inputs, int64_t features,
              int64_t targets, bool has_missing) {
   const bool by_leaf = packed.votes != Votes::kTree, lists = packed.votes == Votes::kLists;
   if (packed.votes > Votes::kLists || packed.votes < Votes::kTree ||
       packed.trees != inputs[kTrees].size() / 2 || packed.nodes < inputs[kNodes].dims[0] ||
-      packed.nodes > inputs[kNodes].dims[0] + packed.trees * kLineNodes ||
+      packed.nodes > inputs[kNodes].dims[0] + packed.trees * kLineNodes<T> ||
       packed.weights != (by_leaf ? inputs[kWeights].size() : 0) ||
       packed.offsets != (lists ? inputs[kOffsets].size() : 0) ||
       packed.listed != (lists ? inputs[kWeights].size() : 0) || packed.masks < 0 ||
-      packed.masks > MostMasks(inputs[kNodes].dims[0])) {
+      packed.masks > MostMasks<T>(inputs[kNodes].dims[0])) {
     return false;
   }
   const std::span offsets(packed.offset_data(), static_cast<size_t>(packed.offsets));
@@ -292,7 +307,7 @@ bool IsSound(const Packed& packed, std::span<const Operand> inputs, int64_t feat
       return false;
     }
     if (!by_leaf && !is_target(tree.target)) return false;
-    if (!AreMasksSound(tree, masks, features, has_missing, by_leaf ? leaves : -1)) return false;
+    if (!HasSoundMasks(tree, masks, features, has_missing, by_leaf ? leaves : -1)) return false;
     const std::span nodes(packed.node_data() + tree.first, static_cast<size_t>(end - tree.first));
     level.assign(nodes.size(), 0);
     for (uint32_t i = 0; i < nodes.size(); ++i) {
@@ -314,21 +329,19 @@ bool IsSound(const Packed& packed, std::span<const Operand> inputs, int64_t feat
   return steps == packed.steps;
 }
 
-BindResult BindNarrow(const BindRequest& request) {
+// The narrowest type that has all votes, none if one is not finite.
+DType VotesOf(const Node& node) { return static_cast<DType>(node.attributes.Int("votes")); }
+
+// Of nodes that have thresholds, and of leaves that have votes, of type T.
+template <typename T, typename X, typename Y>
+BindResult Bind(const BindRequest& request) {
   const Attributes& attributes = request.node.attributes;
   const Operand& x = request.inputs[kX];
   const int64_t features = attributes.Int("features"), targets = attributes.Int("targets");
   const int64_t aggregate = attributes.Int("aggregate");
-  if (x.dtype != DType::kFloat32 || request.outputs[0].dtype != DType::kFloat32) {
-    return Refuse("features are {}, scores {}", Name(x.dtype), Name(request.outputs[0].dtype));
-  }
-  if (request.inputs[kNodes].dims[1] != sizeof(core::NarrowNode) ||
-      features >= 1 << TreeNode::kFeatureBits) {
-    return Refuse("wide nodes: thresholds that are no floats, many features, other comparisons");
-  }
-  if (attributes.Int("float_votes") == 0) return Refuse("votes are not finite floats");
   if (aggregate > 1) return Refuse("aggregates the least or the greatest vote");
   if (x.size() == 0) return Refuse("no elements");
+  if (features >= int64_t{1} << TreeNode<T>::kFeatureBits) return Refuse("{} features", features);
   for (int i = kNodes; i < kTables; ++i) {
     if (request.inputs[i].constant == nullptr) return Refuse("tables are computed");
     if (request.inputs[i].size() > std::numeric_limits<int32_t>::max() / 8) {
@@ -342,14 +355,14 @@ BindResult BindNarrow(const BindRequest& request) {
       *request.inputs[kNodes].constant, ids,
       fmt::format("trees by lines and masks: {} {} {}", attributes.Int("one_vote"), features,
                   targets),
-      PackedBytes(request.inputs), [&](const Tensor&, void* to) {
-        Packer(request.inputs, attributes.Int("one_vote") != 0, features, targets).Write(to);
+      PackedBytes<T>(request.inputs), [&](const Tensor&, void* to) {
+        Packer<T>(request.inputs, attributes.Int("one_vote") != 0, features, targets).Write(to);
       });
-  const auto& packed = *static_cast<const Packed*>(pack.get());
+  const auto& packed = *static_cast<const Packed<T>*>(pack.get());
   if (!IsSound(packed, request.inputs, features, targets, attributes.Int("missing") != 0)) {
     Fail(ErrorCode::kInvalidModel, "the packed trees are damaged");
   }
-  Ensemble ensemble{
+  Ensemble<T> ensemble{
       .trees = {packed.tree_data(), static_cast<size_t>(packed.trees)},
       .nodes = packed.node_data(),
       .votes = packed.votes,
@@ -374,14 +387,37 @@ BindResult BindNarrow(const BindRequest& request) {
   bound.run = [pack, ensemble, rows = x.dims[0], stride = x.dims[1],
                divisor = aggregate == 0 ? static_cast<double>(packed.trees) : 1.0,
                base = attributes.Floats("base")](const StepArgs& args) {
-    ScoreTrees(ensemble, static_cast<const float*>(args.in[kX]), stride, rows, divisor,
-               base.empty() ? nullptr : base.data(), static_cast<float*>(args.out[0]), args.scratch,
+    ScoreTrees(ensemble, static_cast<const X*>(args.in[kX]), stride, rows, divisor,
+               base.empty() ? nullptr : base.data(), static_cast<Y*>(args.out[0]), args.scratch,
                args.parallel);
   };
   return bound;
 }
 
-constexpr Implementation kList[] = {{"narrow nodes", BindNarrow}};
+BindResult BindNarrow(const BindRequest& request) {
+  const DType x = request.inputs[kX].dtype, y = request.outputs[0].dtype;
+  if (request.inputs[kNodes].dims[1] != sizeof(core::NarrowNode)) return Refuse("wide nodes");
+  if (VotesOf(request.node) != DType::kFloat32) return Refuse("votes are not finite floats");
+  if (x != DType::kFloat32 || y != DType::kFloat32) {
+    return Refuse("features are {}, scores {}", Name(x), Name(y));
+  }
+  return Bind<float, float, float>(request);
+}
+
+BindResult BindWide(const BindRequest& request) {
+  const DType x = request.inputs[kX].dtype, y = request.outputs[0].dtype;
+  if (request.inputs[kNodes].dims[1] != sizeof(core::WideNode)) return Refuse("narrow nodes");
+  if (request.node.attributes.Int("any") != 0) return Refuse("other comparisons than at most");
+  if (VotesOf(request.node) == DType::kUndefined) return Refuse("votes are not finite");
+  if (y == DType::kFloat64) {
+    if (x != DType::kFloat64) return Refuse("features are {}, scores double", Name(x));
+    return Bind<double, double, double>(request);
+  }
+  return x == DType::kFloat64 ? Bind<double, double, float>(request)
+                              : Bind<double, float, float>(request);
+}
+
+constexpr Implementation kList[] = {{"narrow nodes", BindNarrow}, {"wide nodes", BindWide}};
 
 }  // namespace
 

@@ -206,9 +206,14 @@ Val Score(Lowering& op, const Forest& forest, DType dtype) {
     targets[at] = static_cast<int32_t>(vote.target);
     weights[at] = vote.weight;
   }
-  const bool float_votes = std::all_of(weights.begin(), weights.end(), [](double weight) {
-    return std::isfinite(weight) && static_cast<float>(weight) == weight;
-  });
+  // The narrowest type that has all votes, none if one is not finite.
+  const auto are = [&](auto&& true_of) {
+    return std::all_of(weights.begin(), weights.end(), true_of);
+  };
+  const bool are_floats = are([](double vote) { return static_cast<float>(vote) == vote; });
+  const DType votes = !are([](double vote) { return std::isfinite(vote); }) ? DType::kUndefined
+                      : are_floats                                         ? DType::kFloat32
+                                                                           : DType::kFloat64;
   // The common case needs no lists of votes.
   bool one_vote = forest.targets == 1 && forest.aggregate <= 1;
   for (size_t i = 0; i + 1 < offsets.size(); ++i) one_vote &= offsets[i + 1] - offsets[i] == 1;
@@ -245,7 +250,7 @@ Val Score(Lowering& op, const Forest& forest, DType dtype) {
       {"targets", forest.targets},           {"aggregate", forest.aggregate},
       {"features", compiler.features},       {"missing", int64_t{compiler.missing}},
       {"any", int64_t{compiler.any}},        {"absent_is_nan", int64_t{forest.absent_is_nan}},
-      {"one_vote", int64_t{one_vote}},       {"float_votes", int64_t{float_votes}},
+      {"one_vote", int64_t{one_vote}},       {"votes", static_cast<int64_t>(votes)},
       {"dtype", static_cast<int64_t>(dtype)}};
   if (!forest.base.empty()) attributes.Set("base", forest.base);
   return op.builder().Make(core::tree_ensemble, inputs, std::move(attributes));
