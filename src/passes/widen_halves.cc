@@ -154,7 +154,9 @@ class Widening {
       FindNeeds(**it);
       FindRounded(**it);
     }
-    if (needed_.empty()) return 0;
+    const bool makes_halves = std::ranges::any_of(
+        nodes, [](const Node* node) { return IsProduct(*node) && IsHalf(node->output()); });
+    if (needed_.empty() && !makes_halves) return 0;
     int changes = 0;
     for (Node* node : nodes) {
       if (Widen(*node)) {
