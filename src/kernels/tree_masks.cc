@@ -281,11 +281,11 @@ void FindLeaves(const Order* masks, int64_t leaves, int32_t words, const Order* 
   }
 }
 
-#define SARDONYX_TREE_MASKS_OF(T, Order)                                                       \
-  template int32_t MaskWordsOf<Order>(int64_t, int64_t);                                       \
-  template void WriteMasks<T>(const TreeNode<T>*, int64_t, int32_t, int64_t, Order*);          \
-  template bool AreMasksSound<Order>(std::span<const Order>, int64_t, int32_t, int64_t);       \
-  template void OrderNumbers<Order>(Order*, int64_t, Order*);                                  \
+#define SARDONYX_TREE_MASKS_OF(T, Order)                                                          \
+  template int32_t MaskWordsOf<Order>(int64_t, int64_t);                                          \
+  template void WriteMasks<T>(const TreeNode<T>*, int64_t, int32_t, int64_t, Order*);             \
+  template bool AreMasksSound<Order>(std::span<const Order>, int64_t, int32_t, int64_t);          \
+  template void OrderNumbers<Order>(Order*, int64_t, Order*);                                     \
   template void FindLeaves<Order>(const Order*, int64_t, int32_t, const Order*, int64_t, int64_t, \
                                   Order*, double*)
 SARDONYX_TREE_MASKS_OF(float, uint32_t);

@@ -207,8 +207,8 @@ void CopyRows(const X* x, int64_t stride, int64_t rows, int64_t features, int64_
 // The same of rows that go down side by side, interleaved; behind it, if rows have room for that,
 // the features once more, where a NaN is least. In the last block some lanes may have no row.
 template <typename T, typename X>
-void InterleaveRows(const X* x, int64_t stride, int64_t rows, int64_t features,
-                    int64_t row_numbers, OrderType<T>* to) {
+void InterleaveRows(const X* x, int64_t stride, int64_t rows, int64_t features, int64_t row_numbers,
+                    OrderType<T>* to) {
   const int64_t numbers = features * kLanes;
   for (int64_t row = 0; row < rows; row += kLanes, x += kLanes * stride) {
     const int64_t count = std::min<int64_t>(kLanes, rows - row);

@@ -1,6 +1,6 @@
 #pragma once
-// Ensembles of decision trees on float or double features. 16 rows of a block go down one tree, or one row
-// goes down 16 trees, side by side: the loads of one walk hide those of the others. (Vector
+// Ensembles of decision trees on float or double features. 16 rows of a block go down one tree, or
+// one row goes down 16 trees, side by side: the loads of one walk hide those of the others. (Vector
 // gathers, by their latencies on Zen 4, would not be faster.) In trees of few leaves blocks of rows
 // do not walk, see tree_masks.h.
 
@@ -87,9 +87,9 @@ struct Ensemble {
   bool absent_is_nan;  // a target without any vote is NaN, not 0
   int64_t features;    // as many are asked for
   int64_t targets;
-  int32_t nearest;                   // the least of the trees' `nearest`
-  int32_t depth;                     // the greatest of their depths
-  int64_t steps;                     // sum of their depths, less for those with masks
+  int32_t nearest;                      // the least of the trees' `nearest`
+  int32_t depth;                        // the greatest of their depths
+  int64_t steps;                        // sum of their depths, less for those with masks
   const OrderType<T>* masks = nullptr;  // of trees that have such
   const T* weights = nullptr;           // of kDense and kLists
   const int32_t* offsets = nullptr;     // of kLists

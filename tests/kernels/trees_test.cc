@@ -43,7 +43,7 @@ struct Forest {
         if (level[i] < depth && (i == 0 || generator() % 5 != 0)) {
           const T threshold = unit();
           nodes[first + i] = TreeNode<T>::Branch(threshold, generator() % features,
-                                              missing && generator() % 2 == 0, level.size() - i);
+                                                 missing && generator() % 2 == 0, level.size() - i);
           thresholds[first + i] = threshold;
           nodes.resize(nodes.size() + 2);
           level.insert(level.end(), 2, level[i] + 1);

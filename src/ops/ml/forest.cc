@@ -212,8 +212,8 @@ Val Score(Lowering& op, const Forest& forest, DType dtype) {
   };
   const bool are_floats = are([](double vote) { return static_cast<float>(vote) == vote; });
   const DType votes = !are([](double vote) { return std::isfinite(vote); }) ? DType::kUndefined
-                      : are_floats                                         ? DType::kFloat32
-                                                                           : DType::kFloat64;
+                      : are_floats                                          ? DType::kFloat32
+                                                                            : DType::kFloat64;
   // The common case needs no lists of votes.
   bool one_vote = forest.targets == 1 && forest.aggregate <= 1;
   for (size_t i = 0; i + 1 < offsets.size(); ++i) one_vote &= offsets[i + 1] - offsets[i] == 1;
