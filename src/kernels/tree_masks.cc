@@ -66,8 +66,8 @@ HWY_INLINE void AddVotes(D /*d*/, hn::Vec<D> held, double* sums) {
 
 // kBlocks blocks of rows.
 template <int kWords, int kBlocks, typename Order>
-HWY_INLINE void Blocks(const Order* masks, int64_t leaves, const Order* x, int64_t block_numbers,
-                       Order* held, double* sums) {
+HWY_INLINE void Blocks(const Order* masks, int64_t leaves, int64_t members, const Order* x,
+                       int64_t block_numbers, Order* held, double* sums) {
   constexpr int kInBlock = kOfBlock<Order>, kVectors = kBlocks * kInBlock;
   const TagOf<Order> d;
   using V = hn::Vec<TagOf<Order>>;
@@ -77,21 +77,33 @@ HWY_INLINE void Blocks(const Order* masks, int64_t leaves, const Order* x, int64
     left[i / kWords][i % kWords] = hn::Set(d, kNaNOrder<Order>);
   }
   const Order* node = masks;
-  for (int64_t i = 1; i < leaves; ++i, node += 2 + kWords) {
-    const V threshold = hn::Set(d, node[0]);
+  const auto look_at = [&](auto&& is_beyond) HWY_ATTR {
     const Order* const from = x + node[1] * kTreeLanes;
     V removed[kWords];
 #pragma GCC unroll 4
     for (int w = 0; w < kWords; ++w) removed[w] = hn::Set(d, node[2 + w]);
 #pragma GCC unroll 16
     for (int v = 0; v < kVectors; ++v) {
-      const V value =
-          hn::LoadU(d, from + v / kInBlock * block_numbers + v % kInBlock * kLanes<Order>);
-      const auto is_beyond = hn::Gt(value, threshold);
+      const auto removes = is_beyond(
+          hn::LoadU(d, from + v / kInBlock * block_numbers + v % kInBlock * kLanes<Order>));
 #pragma GCC unroll 4
       for (int w = 0; w < kWords; ++w) {
-        left[v][w] = hn::AndNot(hn::IfThenElseZero(is_beyond, removed[w]), left[v][w]);
+        left[v][w] = hn::AndNot(hn::IfThenElseZero(removes, removed[w]), left[v][w]);
       }
+    }
+  };
+  const Order* const with_sets = masks + (leaves - 1 - members) * (2 + kWords);
+  for (; node != with_sets; node += 2 + kWords) {
+    const V threshold = hn::Set(d, node[0]);
+    look_at([&](V value) HWY_ATTR { return hn::Gt(value, threshold); });
+  }
+  if constexpr (sizeof(Order) == 8) {
+    const V one = hn::Set(d, Order{1}), none = hn::Set(d, Order{kMostMaskedCategory + 1});
+    for (; members > 0; --members, node += 2 + kWords) {
+      const V set = hn::Set(d, node[0]);
+      look_at([&](V category) HWY_ATTR {
+        return hn::Eq(hn::And(set >> hn::Min(category, none), one), hn::Zero(d));
+      });
     }
   }
 #pragma GCC unroll 16
@@ -107,8 +119,8 @@ HWY_INLINE void Blocks(const Order* masks, int64_t leaves, const Order* x, int64
 }
 
 template <int kWords, typename Order>
-void BlocksOf(const Order* masks, int64_t leaves, const Order* x, int64_t block_numbers,
-              int64_t blocks, Order* held, double* sums) {
+void BlocksOf(const Order* masks, int64_t leaves, int64_t members, const Order* x,
+              int64_t block_numbers, int64_t blocks, Order* held, double* sums) {
   // As many as registers have room for.
   constexpr int kRegisters = HWY_TARGET <= HWY_AVX3 ? 16 : 8;
   constexpr int kTogether = std::clamp(kRegisters / (kWords * kOfBlock<Order>), 1, 4);
@@ -118,21 +130,21 @@ void BlocksOf(const Order* masks, int64_t leaves, const Order* x, int64_t block_
     if (sums != nullptr) sums += count * kTreeLanes;
   };
   for (; blocks >= kTogether; blocks -= kTogether, next(kTogether)) {
-    Blocks<kWords, kTogether>(masks, leaves, x, block_numbers, held, sums);
+    Blocks<kWords, kTogether>(masks, leaves, members, x, block_numbers, held, sums);
   }
   for (; blocks > 0; --blocks, next(1)) {
-    Blocks<kWords, 1>(masks, leaves, x, block_numbers, held, sums);
+    Blocks<kWords, 1>(masks, leaves, members, x, block_numbers, held, sums);
   }
 }
 
 template <typename Order>
-void Find(const Order* masks, int64_t leaves, int32_t words, const Order* x, int64_t block_numbers,
-          int64_t blocks, Order* held, double* sums) {
+void Find(const Order* masks, int64_t leaves, int64_t members, int32_t words, const Order* x,
+          int64_t block_numbers, int64_t blocks, Order* held, double* sums) {
   auto run = words == 1 ? BlocksOf<1, Order> : BlocksOf<2, Order>;
   if constexpr (kMostMaskWords<Order> > 2) {
     if (words > 2) run = BlocksOf<4, Order>;
   }
-  run(masks, leaves, x, block_numbers, blocks, held, sums);
+  run(masks, leaves, members, x, block_numbers, blocks, held, sums);
 }
 
 template <typename Order>
@@ -159,13 +171,15 @@ void Orders(Order* numbers, int64_t count, Order* again) {
   }
 }
 
-void Find32(const uint32_t* masks, int64_t leaves, int32_t words, const uint32_t* x,
-            int64_t block_numbers, int64_t blocks, uint32_t* held, double* sums) {
-  Find(masks, leaves, words, x, block_numbers, blocks, held, sums);
+void Find32(const uint32_t* masks, int64_t leaves, int64_t members, int32_t words,
+            const uint32_t* x, int64_t block_numbers, int64_t blocks, uint32_t* held,
+            double* sums) {
+  Find(masks, leaves, members, words, x, block_numbers, blocks, held, sums);
 }
-void Find64(const uint64_t* masks, int64_t leaves, int32_t words, const uint64_t* x,
-            int64_t block_numbers, int64_t blocks, uint64_t* held, double* sums) {
-  Find(masks, leaves, words, x, block_numbers, blocks, held, sums);
+void Find64(const uint64_t* masks, int64_t leaves, int64_t members, int32_t words,
+            const uint64_t* x, int64_t block_numbers, int64_t blocks, uint64_t* held,
+            double* sums) {
+  Find(masks, leaves, members, words, x, block_numbers, blocks, held, sums);
 }
 void Orders32(uint32_t* numbers, int64_t count, uint32_t* again) { Orders(numbers, count, again); }
 void Orders64(uint64_t* numbers, int64_t count, uint64_t* again) { Orders(numbers, count, again); }
@@ -201,9 +215,18 @@ int32_t MaskWordsOf(int64_t leaves, int64_t depth) {
   return by_masks < by_walks ? words : 0;
 }
 
+template <typename Order>
+int64_t MaskSteps(int64_t leaves) {
+  // Nanoseconds of a block (Zen 4).
+  const auto vectors =
+      static_cast<double>(kTreeLanes / HWY_DYNAMIC_DISPATCH(LanesOf)(sizeof(Order)));
+  const double by_masks = static_cast<double>(leaves) * (0.6 + 0.5 * vectors);
+  return 1 + static_cast<int64_t>(by_masks / (kStepNs * static_cast<double>(kTreeLanes)));
+}
+
 template <typename T>
-void WriteMasks(const TreeNode<T>* nodes, int64_t leaves, int32_t words, int64_t missing,
-                OrderType<T>* to) {
+void WriteMasks(const TreeNode<T>* nodes, int64_t leaves, int64_t members, int32_t words,
+                int64_t missing, const uint64_t* sets, OrderType<T>* to) {
   using Order = OrderType<T>;
   constexpr int64_t kBits = 8 * sizeof(Order);
   std::fill_n(to, MaskNumbers(leaves, words), 0);
@@ -216,15 +239,15 @@ void WriteMasks(const TreeNode<T>* nodes, int64_t leaves, int32_t words, int64_t
     bool is_second_through;
   };
   std::vector<Open> open;
-  int64_t leaf = 0, at = 0;
+  int64_t leaf = 0, at = 0, at_set = leaves - 1 - members;
   const auto enter = [&](int64_t node) {
     const TreeNode<T>& here = nodes[node];
     if (here.step() == 0) {
       held[leaf++] = here.order;
       return;
     }
-    Order* const masks = to + at++ * (2 + words);
-    masks[0] = here.threshold();
+    Order* const masks = to + (here.member() ? at_set++ : at++) * (2 + words);
+    masks[0] = here.member() ? static_cast<Order>(sets[here.first_word()]) : here.threshold();
     masks[1] = here.feature() + (here.missing() ? static_cast<Order>(missing) : 0);
     open.push_back({node, masks, leaf, false});
   };
@@ -272,22 +295,27 @@ void OrderNumbers(Order* numbers, int64_t count, Order* again) {
 }
 
 template <typename Order>
-void FindLeaves(const Order* masks, int64_t leaves, int32_t words, const Order* x,
+void FindLeaves(const Order* masks, int64_t leaves, int64_t members, int32_t words, const Order* x,
                 int64_t block_numbers, int64_t blocks, Order* held, double* sums) {
+  const auto find = [&](auto function) {
+    function(masks, leaves, members, words, x, block_numbers, blocks, held, sums);
+  };
   if constexpr (sizeof(Order) == 4) {
-    HWY_DYNAMIC_DISPATCH(Find32)(masks, leaves, words, x, block_numbers, blocks, held, sums);
+    find(HWY_DYNAMIC_DISPATCH(Find32));
   } else {
-    HWY_DYNAMIC_DISPATCH(Find64)(masks, leaves, words, x, block_numbers, blocks, held, sums);
+    find(HWY_DYNAMIC_DISPATCH(Find64));
   }
 }
 
 #define SARDONYX_TREE_MASKS_OF(T, Order)                                                          \
   template int32_t MaskWordsOf<Order>(int64_t, int64_t);                                          \
-  template void WriteMasks<T>(const TreeNode<T>*, int64_t, int32_t, int64_t, Order*);             \
+  template int64_t MaskSteps<Order>(int64_t);                                                     \
+  template void WriteMasks<T>(const TreeNode<T>*, int64_t, int64_t, int32_t, int64_t,             \
+                              const uint64_t*, Order*);                                           \
   template bool AreMasksSound<Order>(std::span<const Order>, int64_t, int32_t, int64_t);          \
   template void OrderNumbers<Order>(Order*, int64_t, Order*);                                     \
-  template void FindLeaves<Order>(const Order*, int64_t, int32_t, const Order*, int64_t, int64_t, \
-                                  Order*, double*)
+  template void FindLeaves<Order>(const Order*, int64_t, int64_t, int32_t, const Order*, int64_t, \
+                                  int64_t, Order*, double*)
 SARDONYX_TREE_MASKS_OF(float, uint32_t);
 SARDONYX_TREE_MASKS_OF(double, uint64_t);
 #undef SARDONYX_TREE_MASKS_OF

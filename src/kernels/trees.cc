@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -18,7 +19,6 @@ namespace {
 constexpr int kLanes = kTreeLanes;        // walks side by side
 constexpr int64_t kTreeBytes = 1 << 14;   // of trees that all rows of a block go down in turn
 constexpr int64_t kBlockBytes = 1 << 18;  // of a block of rows
-constexpr double kStepUs = 8e-4;          // microseconds
 
 // How rows and trees are cut into tasks.
 struct Grid {
@@ -33,6 +33,9 @@ Grid CutWork(const Ensemble<T>& ensemble, int64_t rows) {
   Grid grid;
   grid.row_numbers = ensemble.features + 1;
   if (ensemble.missing && ensemble.masks != nullptr) grid.row_numbers += ensemble.features;
+  if (!ensemble.categories.empty()) {
+    grid.row_numbers = CategoryOffset(ensemble.features) + std::ssize(ensemble.categories);
+  }
   const int64_t row_bytes = int64_t{sizeof(T)} * grid.row_numbers + 8 * ensemble.targets;
   grid.rows = std::max<int64_t>(kLanes, kBlockBytes / row_bytes / kLanes * kLanes);
   grid.rows = std::min(grid.rows, RoundUp(rows, kLanes));
@@ -43,7 +46,8 @@ Grid CutWork(const Ensemble<T>& ensemble, int64_t rows) {
     grid.row_blocks = CeilDiv(rows, grid.rows);
   }
   const auto trees = static_cast<int64_t>(ensemble.trees.size());
-  const double us = static_cast<double>(std::min(rows, grid.rows) * ensemble.steps) * kStepUs;
+  const double us =
+      static_cast<double>(std::min(rows, grid.rows) * ensemble.steps) * kStepNs * 1e-3;
   // With many rows each task takes all trees, with few a part of them, that is worth copying the
   // rows for.
   int64_t groups = grid.row_blocks >= kMostGroups ? 1 : TaskCount(us / 4, kMostGroups);
@@ -59,18 +63,40 @@ int64_t RowBytes(const Grid& grid) {
 }
 int64_t SumBytes(const Grid& grid, int64_t targets) { return AlignBytes(grid.rows * targets * 8); }
 
-// From the roots `at` down to leaves: one row in as many trees as there are lanes, or as many rows,
-// interleaved (x[feature * kLanes + lane]), in one tree.
-template <bool kMissing, bool kInterleaved, typename T, typename At>
-void Descend(const TreeNode<T>* nodes, int nearest, int depth, const OrderType<T>* x, At* at) {
+// What nodes ask of features: whether they are at most a number, or missing, or in a set.
+enum class Asks : uint8_t { kNumbers, kMissing, kCategories };
+
+// The numbers of a row, and of the row of a lane.
+template <typename Order>
+struct OneRow {
+  const Order* numbers;
+  Order operator()(uint32_t feature, int /*lane*/) const { return numbers[feature]; }
+};
+template <typename Order>
+struct LaneRows {
+  const Order* numbers;
+  Order operator()(uint32_t feature, int lane) const { return numbers[feature * kLanes + lane]; }
+};
+
+// From the roots `at` down to leaves: one row in as many trees as there are lanes, or as many rows
+// in one tree.
+template <Asks kAsks, typename T, typename Row, typename At>
+void Descend(const Ensemble<T>& ensemble, int nearest, int depth, Row x, At* at) {
+  const TreeNode<T>* const nodes = ensemble.nodes;
+  constexpr bool kMissing = kAsks != Asks::kNumbers;
   const auto step = [&] {
     uint32_t moved = 0;
 #pragma GCC unroll 16
     for (int lane = 0; lane < kLanes; ++lane) {
       const TreeNode<T>& node = nodes[at[lane]];
-      const OrderType<T> value = x[kInterleaved ? node.feature() * kLanes + lane : node.feature()];
+      const OrderType<T> value = x(node.feature(), lane);
       At next = at[lane] + node.step();
       bool second = value < node.order;
+      if constexpr (kAsks == Asks::kCategories) {
+        const uint64_t word = std::min<uint64_t>(value / 64, node.words());  // the last is zeros
+        const uint64_t bits = ensemble.sets[node.member() ? node.first_word() + word : 0];
+        if (node.member()) second = ((bits >> (value % 64)) & 1) != 0;
+      }
       if constexpr (kMissing) second |= node.missing() & (value == kNaNOrder<OrderType<T>>);
       if (second) ++next;  // an addition with carry
       moved |= node.step();
@@ -115,7 +141,7 @@ struct Tally {
   }
 };
 
-template <bool kMissing, typename T>
+template <Asks kAsks, typename T>
 void FewRows(const Ensemble<T>& ensemble, std::span<const Tree> trees, const OrderType<T>* x,
              int64_t row_numbers, int64_t rows, double* sums) {
   const Tally<T> tally{ensemble};
@@ -127,8 +153,7 @@ void FewRows(const Ensemble<T>& ensemble, std::span<const Tree> trees, const Ord
       for (size_t lane = 0; lane < kLanes; ++lane) {
         at[lane] = static_cast<uint32_t>(group[std::min(lane, group.size() - 1)].first);
       }
-      Descend<kMissing, false>(ensemble.nodes, ensemble.nearest, ensemble.depth,
-                               x + row * row_numbers, at);
+      Descend<kAsks>(ensemble, ensemble.nearest, ensemble.depth, OneRow{x + row * row_numbers}, at);
       double* row_sums = sums + row * ensemble.targets;
       if (one_sum && group.size() == kLanes) {  // not one addition after the other
         double parts[4] = {};
@@ -146,19 +171,19 @@ void FewRows(const Ensemble<T>& ensemble, std::span<const Tree> trees, const Ord
 }
 
 // What the leaves hold at which `rows` rows arrive, a multiple of kLanes.
-template <bool kMissing, typename T>
+template <Asks kAsks, typename T>
 void WalkBlocks(const Ensemble<T>& ensemble, const Tree& tree, const OrderType<T>* x,
                 int64_t row_numbers, int64_t rows, OrderType<T>* held) {
   for (int64_t row = 0; row < rows; row += kLanes) {
     OrderType<T>* const at = held + row;
     std::fill(at, at + kLanes, static_cast<uint32_t>(tree.first));
-    Descend<kMissing, true>(ensemble.nodes, tree.nearest, tree.depth, x + row * row_numbers, at);
+    Descend<kAsks>(ensemble, tree.nearest, tree.depth, LaneRows{x + row * row_numbers}, at);
     for (int64_t lane = 0; lane < kLanes; ++lane) at[lane] = ensemble.nodes[at[lane]].order;
   }
 }
 
 // Some trees at a time, which stay in the cache while all rows, a multiple of kLanes, go down them.
-template <bool kMissing, typename T>
+template <Asks kAsks, typename T>
 void ManyRows(const Ensemble<T>& ensemble, std::span<const Tree> trees, const OrderType<T>* x,
               int64_t row_numbers, int64_t rows, double* sums) {
   const Tally<T> tally{ensemble};
@@ -179,11 +204,12 @@ void ManyRows(const Ensemble<T>& ensemble, std::span<const Tree> trees, const Or
       for (const Tree& tree : group) {
         OrderType<T> held[kTogether];
         if (tree.words > 0) {
-          FindLeaves(ensemble.masks + tree.masks, tree.leaves, tree.words, x + row * row_numbers,
-                     kLanes * row_numbers, count / kLanes, held, one_sum ? sums + row : nullptr);
+          FindLeaves(ensemble.masks + tree.masks, tree.leaves, tree.members, tree.words,
+                     x + row * row_numbers, kLanes * row_numbers, count / kLanes, held,
+                     one_sum ? sums + row : nullptr);
           if (one_sum) continue;
         } else {
-          WalkBlocks<kMissing>(ensemble, tree, x + row * row_numbers, row_numbers, count, held);
+          WalkBlocks<kAsks>(ensemble, tree, x + row * row_numbers, row_numbers, count, held);
         }
         for (int64_t i = 0; i < count; ++i) {
           tally(tree, held[i], sums + (row + i) * ensemble.targets);
@@ -193,26 +219,46 @@ void ManyRows(const Ensemble<T>& ensemble, std::span<const Tree> trees, const Or
   }
 }
 
-// The order of rows' features, with NaN behind the last.
+// A row's numbers, those of several rows side by side in `lanes` lanes: features become their
+// orders, NaN stands behind the last, and the categories at the end. `twice`: the features stand
+// there once more, where a NaN is least.
+template <typename T>
+void FinishRow(const Ensemble<T>& ensemble, int64_t lanes, bool twice, OrderType<T>* row) {
+  using Order = OrderType<T>;
+  const int64_t numbers = ensemble.features * lanes;
+  Order* category = row + CategoryOffset(ensemble.features) * lanes;
+  for (const int32_t feature : ensemble.categories) {
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      *category++ =
+          CategoryOf(std::bit_cast<T>(row[feature * lanes + lane]), ensemble.category_end);
+    }
+  }
+  OrderNumbers(row, numbers, twice ? row + MissingOffset(ensemble.features) * lanes : nullptr);
+  std::fill_n(row + numbers, lanes, kNaNOrder<Order>);
+}
+
 template <typename T, typename X>
-void CopyRows(const X* x, int64_t stride, int64_t rows, int64_t features, int64_t row_numbers,
-              OrderType<T>* to) {
+void CopyRows(const Ensemble<T>& ensemble, const X* x, int64_t stride, int64_t rows,
+              int64_t row_numbers, OrderType<T>* to) {
   for (int64_t row = 0; row < rows; ++row, x += stride, to += row_numbers) {
-    for (int64_t f = 0; f < features; ++f) to[f] = std::bit_cast<OrderType<T>>(T{x[f]});
-    OrderNumbers<OrderType<T>>(to, features, nullptr);
-    to[features] = kNaNOrder<OrderType<T>>;
+    if constexpr (std::is_same_v<T, X>) {
+      std::memcpy(to, x, sizeof(T) * ensemble.features);
+    } else {
+      for (int64_t f = 0; f < ensemble.features; ++f) to[f] = std::bit_cast<OrderType<T>>(T{x[f]});
+    }
+    FinishRow(ensemble, 1, false, to);
   }
 }
 
-// The same of rows that go down side by side, interleaved; behind it, if rows have room for that,
-// the features once more, where a NaN is least. In the last block some lanes may have no row.
+// Rows that go down side by side, interleaved. In the last block some lanes may have no row.
 template <typename T, typename X>
-void InterleaveRows(const X* x, int64_t stride, int64_t rows, int64_t features, int64_t row_numbers,
-                    OrderType<T>* to) {
-  const int64_t numbers = features * kLanes;
-  for (int64_t row = 0; row < rows; row += kLanes, x += kLanes * stride) {
+void InterleaveRows(const Ensemble<T>& ensemble, const X* x, int64_t stride, int64_t rows,
+                    int64_t row_numbers, OrderType<T>* to) {
+  const int64_t features = ensemble.features;
+  const bool twice = ensemble.missing && ensemble.masks != nullptr;
+  for (int64_t row = 0; row < rows; row += kLanes) {
     const int64_t count = std::min<int64_t>(kLanes, rows - row);
-    if (count < kLanes) std::fill_n(to, numbers, 0);
+    if (count < kLanes) std::fill_n(to, features * kLanes, 0);
     if constexpr (std::is_same_v<T, X>) {
       TransposeMatrix(x, stride, to, kLanes, features, count, sizeof(T));
     } else {
@@ -222,9 +268,8 @@ void InterleaveRows(const X* x, int64_t stride, int64_t rows, int64_t features, 
         }
       }
     }
-    const bool has_more = row_numbers > features + 1;
-    OrderNumbers(to, numbers, has_more ? to + MissingOffset(features) * kLanes : nullptr);
-    std::fill_n(to + numbers, kLanes, kNaNOrder<OrderType<T>>);
+    FinishRow(ensemble, kLanes, twice, to);
+    x += kLanes * stride;
     to += kLanes * row_numbers;
   }
 }
@@ -232,8 +277,11 @@ void InterleaveRows(const X* x, int64_t stride, int64_t rows, int64_t features, 
 // Whether so few rows sooner look at masks, as a block, than each goes down all trees.
 template <typename T>
 bool MakeBlock(const Ensemble<T>& ensemble, int64_t rows) {
-  const int64_t steps = std::ssize(ensemble.trees) * ensemble.depth;
-  return ensemble.masks != nullptr && kLanes * ensemble.steps < rows * steps;
+  constexpr double kOrder = 0.3;  // steps to which a feature's order comes; in a block twice that
+  const auto features = static_cast<double>(ensemble.features);
+  const double block = static_cast<double>(ensemble.steps) + 2 * kOrder * features;
+  const double own = static_cast<double>(ensemble.walked_steps) + kOrder * features;
+  return rows > 1 && ensemble.masks != nullptr && kLanes * block < static_cast<double>(rows) * own;
 }
 
 }  // namespace
@@ -260,21 +308,31 @@ void ScoreTrees(const Ensemble<T>& ensemble, const X* x, int64_t stride, int64_t
     const int64_t tree = task % grid.tree_groups * grid.trees;
     const auto trees =
         ensemble.trees.subspan(tree, std::min<int64_t>(grid.trees, ensemble.trees.size() - tree));
+    double* sums = all_sums + task * sum_count;
+    std::fill(sums, sums + RoundUp(count, kLanes) * targets,
+              ensemble.absent_is_nan ? std::numeric_limits<double>::quiet_NaN() : 0.0);
     const ScratchSlots::Lease copy(copies);
     auto* copied = reinterpret_cast<OrderType<T>*>(copy.floats());
-    int64_t few = count % kLanes;
-    if (MakeBlock(ensemble, few)) few = 0;
-    const int64_t many = count - few, in_blocks = RoundUp(many, kLanes);
-    OrderType<T>* rest = copied + many * grid.row_numbers;
-    InterleaveRows<T>(x + row * stride, stride, many, ensemble.features, grid.row_numbers, copied);
-    CopyRows<T>(x + (row + many) * stride, stride, few, ensemble.features, grid.row_numbers, rest);
-    double* sums = all_sums + task * sum_count;
-    std::fill(sums, sums + (in_blocks + few) * targets,
-              ensemble.absent_is_nan ? std::numeric_limits<double>::quiet_NaN() : 0.0);
-    const auto score_many = ensemble.missing ? ManyRows<true, T> : ManyRows<false, T>;
-    const auto score_few = ensemble.missing ? FewRows<true, T> : FewRows<false, T>;
-    if (many > 0) score_many(ensemble, trees, copied, grid.row_numbers, in_blocks, sums);
-    if (few > 0) score_few(ensemble, trees, rest, grid.row_numbers, few, sums + many * targets);
+    const int64_t few = MakeBlock(ensemble, count % kLanes) ? 0 : count % kLanes;
+    const int64_t many = count - few;
+    const X* const first = x + row * stride;
+    const auto score = [&]<Asks kAsks>() {
+      if (many > 0) {
+        InterleaveRows(ensemble, first, stride, many, grid.row_numbers, copied);
+        ManyRows<kAsks>(ensemble, trees, copied, grid.row_numbers, RoundUp(many, kLanes), sums);
+      }
+      if (few > 0) {
+        CopyRows(ensemble, first + many * stride, stride, few, grid.row_numbers, copied);
+        FewRows<kAsks>(ensemble, trees, copied, grid.row_numbers, few, sums + many * targets);
+      }
+    };
+    if (TreeNode<T>::kHasSets && !ensemble.categories.empty()) {
+      score.template operator()<TreeNode<T>::kHasSets ? Asks::kCategories : Asks::kMissing>();
+    } else if (ensemble.missing) {
+      score.template operator()<Asks::kMissing>();
+    } else {
+      score.template operator()<Asks::kNumbers>();
+    }
   });
   const Tally<T> tally{ensemble};
   for (int64_t block = 0; block < grid.row_blocks; ++block) {

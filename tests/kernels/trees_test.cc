@@ -23,10 +23,13 @@ struct Forest {
   std::vector<T> weights;
   std::vector<int32_t> offsets{0}, listed;
   std::vector<OrderType<T>> masks;
+  std::vector<uint64_t> sets;
+  std::vector<int32_t> categories;
   Ensemble<T> ensemble{};
 
+  // Of the features the first `asked` are asked for as categories, of sets of `set_words` words.
   Forest(int count, int depth, int64_t features, int64_t targets, Votes kind, bool missing,
-         uint32_t seed) {
+         uint32_t seed, int32_t asked = 0, uint32_t set_words = 1) {
     std::mt19937 generator(seed);
     const auto unit = [&] { return static_cast<T>(generator() % 2001) / T{1000} - 1; };
     int64_t steps = 0;
@@ -42,8 +45,23 @@ struct Forest {
         thresholds.resize(votes.size());
         if (level[i] < depth && (i == 0 || generator() % 5 != 0)) {
           const T threshold = unit();
-          nodes[first + i] = TreeNode<T>::Branch(threshold, generator() % features,
-                                                 missing && generator() % 2 == 0, level.size() - i);
+          const bool takes_nan = missing && generator() % 2 == 0;
+          nodes[first + i] =
+              TreeNode<T>::Branch(threshold, generator() % features, takes_nan, level.size() - i);
+          if constexpr (TreeNode<T>::kHasSets) {
+            if (asked > 0 && generator() % 2 == 0) {
+              const auto set = static_cast<uint32_t>(sets.size());
+              const uint64_t category = generator() % static_cast<uint32_t>(asked);
+              nodes[first + i] =
+                  TreeNode<T>::Member(set, set_words, CategoryOffset(features) + category,
+                                      takes_nan && set_words > 1, level.size() - i);
+              for (uint32_t word = 0; word < set_words; ++word) {
+                sets.push_back((uint64_t{generator()} << 32 | generator()) >> 1);
+              }
+              sets.push_back(0);
+              ++tree.members;
+            }
+          }
           thresholds[first + i] = threshold;
           nodes.resize(nodes.size() + 2);
           level.insert(level.end(), 2, level[i] + 1);
@@ -83,10 +101,16 @@ struct Forest {
                 by(&Tree::nearest).min.nearest,
                 by(&Tree::depth).max.depth,
                 steps,
+                steps,
                 nullptr,
                 weights.data(),
                 offsets.data(),
-                listed.data()};
+                listed.data(),
+                sets.data(),
+                {},
+                64 * set_words};
+    for (int32_t f = 0; f < asked; ++f) categories.push_back(f);
+    ensemble.categories = categories;
   }
 
   // Gives masks to each tree of so few leaves, whether they would be faster or not.
@@ -97,13 +121,20 @@ struct Forest {
       tree.masks = static_cast<int32_t>(masks.size());
       masks.resize(masks.size() + MaskNumbers(tree.leaves, tree.words));
       const int64_t missing = MissingOffset(ensemble.features);
-      WriteMasks(nodes.data() + tree.first, tree.leaves, tree.words, missing,
-                 masks.data() + tree.masks);
+      WriteMasks(nodes.data() + tree.first, tree.leaves, tree.members, tree.words, missing,
+                 sets.data(), masks.data() + tree.masks);
       const auto own = std::span<const OrderType<T>>(masks).subspan(tree.masks);
-      const int64_t numbers = missing + (ensemble.missing ? ensemble.features : 0);
+      int64_t numbers = missing + (ensemble.missing ? ensemble.features : 0);
+      if (!categories.empty()) numbers = CategoryOffset(ensemble.features) + categories.size();
       EXPECT_TRUE(AreMasksSound(own, tree.leaves, tree.words, numbers));
     }
     ensemble.masks = masks.data();
+  }
+
+  bool IsMember(const TreeNode<T>& node, T value) const {
+    if (!(value >= 0 && value < 64 * node.words() && value == std::floor(value))) return false;
+    const auto category = static_cast<uint32_t>(value);
+    return (sets[node.first_word() + category / 64] >> (category % 64) & 1) != 0;
   }
 
   template <typename X>
@@ -114,9 +145,11 @@ struct Forest {
       for (int i = 0; i < tree.depth; ++i) {
         const TreeNode<T>& node = nodes[tree.first + at];
         if (node.feature() == ensemble.features) break;
-        const T value = x[node.feature()];
+        const int64_t before = node.member() ? CategoryOffset(ensemble.features) : 0;
+        const T value = x[node.feature() - before];
         const bool second =
-            value <= thresholds[tree.first + at] || (std::isnan(value) && node.missing());
+            (node.member() ? IsMember(node, value) : value <= thresholds[tree.first + at]) ||
+            (std::isnan(value) && node.missing());
         at += node.step() + (second ? 1 : 0);
       }
       for (const auto& [voted, weight] : votes[tree.first + at]) {
@@ -141,6 +174,12 @@ void CheckOf(const Forest<T>& forest, int64_t rows, double divisor, bool biased)
     x[i] = std::numeric_limits<X>::quiet_NaN();
   }
   for (size_t i = 2; i < x.size(); i += 5) x[i] = X{-0.0};
+  // Categories, some beyond all sets or between two.
+  for (size_t i = 0; i < x.size(); ++i) {
+    const size_t feature = i % static_cast<size_t>(stride);
+    if (feature >= ensemble.categories.size() || i % 7 == 0) continue;
+    x[i] = static_cast<X>(i * 31 % 150) - 1 + (i % 11 == 0 ? X{0.5} : X{0});
+  }
   for (size_t i = 3; i < x.size(); i += 31) x[i] = -std::numeric_limits<X>::infinity();
   std::vector<double> base(targets);
   for (int64_t t = 0; t < targets; ++t) base[t] = static_cast<double>(t) / 4;
@@ -211,6 +250,24 @@ TYPED_TEST(Trees, Masks) {
             for (int64_t rows : {1, 2, 5, 33, 44}) Check(absent, rows, 13, false);
             absent.ensemble.steps = 1;  // as if masks took no time
             for (int64_t rows : {15, 18}) Check(absent, rows, 13, true);
+          });
+        }
+      }
+    }
+  }
+}
+
+// Nodes that ask for categories, by masks and, where sets are larger, by walks.
+TEST(TreesOfCategories, AsWalks) {
+  for (Votes votes : {Votes::kTree, Votes::kLists}) {
+    for (bool missing : {false, true}) {
+      for (uint32_t set_words : {1, 2}) {
+        for (int depth : {3, 5}) {
+          Forest<double> forest(9, depth, 5, 2, votes, missing, 70 + depth, 3, set_words);
+          for (int64_t rows : {1, 7, 37}) Check(forest, rows, 1, rows == 7);
+          if (set_words == 1) forest.AddMasks(128);
+          ForEachTarget([&] {
+            for (int64_t rows : {2, 16, 21, 300}) Check(forest, rows, 1, rows == 21);
           });
         }
       }

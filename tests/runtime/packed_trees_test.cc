@@ -16,7 +16,7 @@ const trees: int32[2] = {0, 2}
 const none: int32[0] = {}
 const offsets: int64[0] = {}
 const weights: double[5] = {0, 0, 0, 2, 1}
-y = tree_ensemble(x, nodes, trees, none, offsets, none, weights) {absent_is_nan=0, aggregate=1, any=0, dtype=1, features=2, missing=0, one_vote=1, targets=1, votes=1}
+y = tree_ensemble(x, nodes, trees, none, offsets, none, weights) {absent_is_nan=0, aggregate=1, any=0, dtype=1, features=2, missing=0, one_vote=1, set_words=0, targets=1, votes=1}
 output y
 )");
   try {

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+import onnx
+
 from bench.operators.case import Case, X, rows
 
 ML = "ai.onnx.ml"
@@ -122,8 +125,21 @@ def table() -> Iterator[Case]:
         **vectors,
     )
     trees = forest(50, 6)
-    for count in (1, 100, 20000):
+    thresholds = onnx.numpy_helper.from_array(np.array(trees["nodes_values"]))
+    doubles = trees | {"nodes_values_as_tensor": thresholds}
+    del doubles["nodes_values"]
+    for count in (1, 8, 100, 20000):
         x = [X(count, 30)]
+        yield from rows(
+            "TreeEnsembleRegressor",
+            "f64",
+            x,
+            domain=ML,
+            version=3,
+            n_targets=1,
+            **doubles,
+            **votes(trees, "target", 1),
+        )
         yield from rows(
             "TreeEnsembleRegressor",
             "f32",

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "ops/core/category_sets.h"
 #include "ops/core/core.h"
 #include "ops/core/tree_nodes.h"
 
@@ -120,6 +121,9 @@ void CheckEnsemble(const Node& node) {
     Need(Table(node, kMembers).dtype() == DType::kFloat64, "sets of trees do not fit");
     sets = static_cast<int64_t>(starts.size()) - 1;
   }
+  constexpr int64_t kMostWords = CategorySets::kEnd / CategorySets::kWordBits + 1;
+  Need(attributes.Int("set_words") <= kMostWords * static_cast<int64_t>(count),
+       "sets of trees do not fit");
   const int64_t leaf_count = static_cast<int64_t>(offsets.size()) - 1;
   const int64_t features = attributes.Int("features");
   if (narrow) {

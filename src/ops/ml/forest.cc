@@ -4,7 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <numeric>
+#include <span>
 
+#include "ops/core/category_sets.h"
 #include "ops/core/tree_nodes.h"
 
 namespace sardonyx::ops::ml {
@@ -21,7 +23,7 @@ constexpr size_t kMostCopies = 64;  // of nodes that several share, on average
 class Compiler {
  public:
   Compiler(Lowering& op, const Forest& forest, bool float_features)
-      : op_(op), forest_(forest), float_features_(float_features) {}
+      : sets(forest.members), op_(op), forest_(forest), float_features_(float_features) {}
 
   void Run() {
     states_.assign(forest_.branches.size(), State::kNew);
@@ -46,10 +48,16 @@ class Compiler {
     return Table<NarrowNode>(narrow);
   }
 
-  std::vector<int32_t> trees;   // first node and depth of each
-  std::vector<int32_t> leaves;  // of each node, its leaf or -1
-  int64_t features = 0;         // at least these must be there
+  std::vector<int32_t> trees;             // first node and depth of each
+  std::vector<int32_t> leaves;            // of each node, its leaf or -1
+  std::vector<std::vector<double>> sets;  // of nodes that ask for members
+  int64_t features = 0;                   // at least these must be there
   bool missing = false, any = false;
+
+  // Words of the CategorySets that nodes ask for, -1 if one is no such set.
+  int64_t SetWords() const {
+    return are_categories_ ? static_cast<int64_t>(categories_.words().size()) : -1;
+  }
 
  private:
   template <typename Node>
@@ -75,7 +83,7 @@ class Compiler {
           leaves[node] = static_cast<int32_t>(target.index);
           continue;
         }
-        const Branch& branch = forest_.branches[target.index];
+        const Branch branch = Joined(forest_.branches[target.index]);
         const bool reversed =
             branch.mode == Mode::kGte || branch.mode == Mode::kGt || branch.mode == Mode::kNeq;
         nodes_[node] = Compare(branch, reversed);
@@ -133,6 +141,43 @@ class Compiler {
     }
   }
 
+  // Of "is it 1?" and, if not, "is it 5?", with the same behind both answers "yes", as converters
+  // write a test for one of several categories: that test.
+  Branch Joined(Branch branch) {
+    const auto asks_for_categories = [](const Branch& of) {
+      return of.mode == Mode::kEq || of.mode == Mode::kMember;
+    };
+    std::vector<double> set;
+    const auto take = [&](const Branch& from) {
+      if (from.mode == Mode::kEq) return set.push_back(from.threshold);
+      const std::vector<double>& members = sets[static_cast<size_t>(from.threshold)];
+      set.insert(set.end(), members.begin(), members.end());
+    };
+    bool has_joined = false;
+    while (asks_for_categories(branch) && !branch.no.is_leaf) {
+      const Branch& next = forest_.branches[branch.no.index];
+      if (!asks_for_categories(next) || next.feature != branch.feature ||
+          next.yes.index != branch.yes.index || next.yes.is_leaf != branch.yes.is_leaf) {
+        break;
+      }
+      if (!has_joined) take(branch);
+      has_joined = true;
+      take(next);
+      branch.missing_is_true = branch.missing_is_true || next.missing_is_true;
+      branch.no = next.no;
+    }
+    if (!has_joined) return branch;
+    std::erase_if(set, [](double member) { return std::isnan(member); });  // in no set
+    branch.mode = Mode::kMember;
+    branch.threshold = static_cast<double>(sets.size());
+    sets.push_back(std::move(set));
+    return branch;
+  }
+
+  void AddCategories(std::span<const double> set) {
+    are_categories_ = are_categories_ && categories_.Add(set).has_value();
+  }
+
   // The comparison for going to the second child. With `reversed` that is the one for "no".
   WideNode Compare(const Branch& branch, bool reversed) {
     if (branch.feature < 0 || branch.feature >= 1 << WideNode::kFeatureBits) {
@@ -148,8 +193,14 @@ class Compiler {
       case Mode::kGte: node.threshold = std::isnan(t) ? kInfinity : Below(t); break;
       case Mode::kGt: node.threshold = std::isnan(t) ? kInfinity : t; break;
       case Mode::kEq:
-      case Mode::kNeq: node.bits |= WideNode::kEqual; break;
-      case Mode::kMember: node.bits |= WideNode::kMember; break;
+      case Mode::kNeq:
+        node.bits |= WideNode::kEqual;
+        AddCategories({&t, 1});
+        break;
+      case Mode::kMember:
+        node.bits |= WideNode::kMember;
+        AddCategories(sets[static_cast<size_t>(t)]);
+        break;
     }
     any = any || (node.bits & (WideNode::kEqual | WideNode::kMember)) != 0;
     // NaN differs from everything, so that it passes kNeq in any case.
@@ -176,6 +227,8 @@ class Compiler {
   enum class State : uint8_t { kNew, kAbove, kDone };
   std::vector<State> states_;
   bool fits_narrow_ = true;
+  core::CategorySets categories_;
+  bool are_categories_ = true;
 };
 
 }  // namespace
@@ -233,10 +286,10 @@ Val Score(Lowering& op, const Forest& forest, DType dtype) {
                              MakeVector(offsets),
                              MakeVector(targets),
                              MakeVector(weights)};
-  if (!forest.members.empty()) {
+  if (!compiler.sets.empty()) {
     std::vector<int64_t> sets{0};
     std::vector<double> members;
-    for (std::vector<double> set : forest.members) {
+    for (std::vector<double> set : compiler.sets) {
       std::sort(set.begin(), set.end());
       members.insert(members.end(), set.begin(), set.end());
       sets.push_back(static_cast<int64_t>(members.size()));
@@ -247,11 +300,11 @@ Val Score(Lowering& op, const Forest& forest, DType dtype) {
   std::vector<Val> inputs{x};
   for (Tensor& table : tables) inputs.push_back(op.builder().Constant(std::move(table)));
   Attributes attributes{
-      {"targets", forest.targets},           {"aggregate", forest.aggregate},
-      {"features", compiler.features},       {"missing", int64_t{compiler.missing}},
-      {"any", int64_t{compiler.any}},        {"absent_is_nan", int64_t{forest.absent_is_nan}},
-      {"one_vote", int64_t{one_vote}},       {"votes", static_cast<int64_t>(votes)},
-      {"dtype", static_cast<int64_t>(dtype)}};
+      {"targets", forest.targets},        {"aggregate", forest.aggregate},
+      {"features", compiler.features},    {"missing", int64_t{compiler.missing}},
+      {"any", int64_t{compiler.any}},     {"absent_is_nan", int64_t{forest.absent_is_nan}},
+      {"one_vote", int64_t{one_vote}},    {"votes", static_cast<int64_t>(votes)},
+      {"set_words", compiler.SetWords()}, {"dtype", static_cast<int64_t>(dtype)}};
   if (!forest.base.empty()) attributes.Set("base", forest.base);
   return op.builder().Make(core::tree_ensemble, inputs, std::move(attributes));
 }
