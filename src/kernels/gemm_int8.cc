@@ -91,14 +91,82 @@ void WidenPanel(const uint8_t* HWY_RESTRICT panel, int64_t groups, int32_t* HWY_
   }
 }
 
-// What is added to `sum` later is not added up before, which would take more registers than there
-// are.
-HWY_INLINE void AddInTurn(Lanes& sum) {
-#if HWY_ARCH_X86
-  __asm__("" : "+x"(sum.raw));
+// From here on in a register: what is added to a sum later is not added up before, which would take
+// more registers than there are, and what several use is not loaded for each.
+HWY_INLINE void KeepInRegister(Lanes& value) {
+#if HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX3_DL
+  __asm__("" : "+v"(value.raw));
+#elif HWY_ARCH_X86
+  __asm__("" : "+x"(value.raw));
 #elif HWY_ARCH_ARM
-  __asm__("" : "+w"(sum.raw));
+  __asm__("" : "+w"(value.raw));
 #endif
+}
+
+// The k loop of a small tile runs several times interleaved, each with sums of its own: alone it
+// would wait for the latency of the products.
+constexpr int SplitsOf(int rows, int vectors) {
+  const int sums = rows * vectors;
+  return sums == 1 ? 8 : sums == 2 ? 4 : sums <= 4 ? 2 : 1;
+}
+
+// How the rows of a tile are reached: five a pointer, as their multiples of a_bytes fit into
+// registers.
+template <int kM, int kLines>
+struct RowPointers {
+  static constexpr int kLineRows = kM / kLines, kOfLine = (kLineRows + 4) / 5;
+  static constexpr int kCount = kLines * kOfLine;
+};
+
+// Adds a group's products to the sums: group `at` of those that `from` leads to, and of b.
+template <int kM, int kLines, bool kFlip, Groups kGroups, int kVectors>
+SARDONYX_INT8_TILE HWY_INLINE void AddGroupOf(
+    const uint8_t* (&from)[RowPointers<kM, kLines>::kCount], int at, int64_t a_bytes,
+    const uint8_t* HWY_RESTRICT b, Lanes (&sums)[kM][2]) {
+  using Pointers = RowPointers<kM, kLines>;
+  const Sums d;
+  const hn::Repartition<uint8_t, Sums> bytes;
+  constexpr int kWords = kGroups == Groups::kWidened ? 2 : 1;  // of a group of A
+  Lanes group0 = hn::BitCast(d, hn::Load(bytes, b));
+  Lanes group1 = hn::BitCast(d, hn::Load(bytes, b + 4 * kSumLanes));
+  if constexpr (kM == 2 || kM == 3) {
+    KeepInRegister(group0);
+    KeepInRegister(group1);
+  }
+#pragma GCC unroll 2
+  for (int word = 0; word < kWords; ++word) {
+    Lanes b0 = group0, b1 = group1;
+    if constexpr (kWords == 2) {
+      b0 = word == 0 ? LowPairs(b0) : HighPairs(b0);
+      b1 = word == 0 ? LowPairs(b1) : HighPairs(b1);
+    }
+#pragma GCC unroll 16
+    for (int r = 0; r < kM; ++r) {
+      const int line = r / Pointers::kLineRows, row = r % Pointers::kLineRows;
+      const uint8_t* const row_words =
+          from[line * Pointers::kOfLine + row / 5] + row % 5 * a_bytes + at * 4 * kWords;
+      int32_t values;
+      std::memcpy(&values, row_words + 4 * word, 4);
+      Lanes av = hn::Set(d, values);
+      if constexpr (kFlip) av = hn::Xor(av, hn::BitCast(d, hn::Set(bytes, uint8_t{0x80})));
+#pragma GCC unroll 2
+      for (int v = 0; v < kVectors; ++v) {
+        auto& sum = sums[r][v];
+        const Lanes bv = v == 0 ? b0 : b1;
+        if constexpr (kGroups == Groups::kBytes) {
+          sum = AddByteProducts(sum, av, b + v * 4 * kSumLanes);
+        } else if constexpr (kGroups == Groups::kVnni) {
+          sum = AddVnniProducts(sum, av, bv);
+        } else if constexpr (kGroups == Groups::kVnniPairs ||
+                             (kGroups == Groups::kPairs && kGroup == 4)) {
+          sum = AddPairs(sum, bv, av);
+        } else {
+          sum = AddProducts(sum, av, bv);
+        }
+        if constexpr (kWords == 2) KeepInRegister(sum);
+      }
+    }
+  }
 }
 
 // Sums of kM rows, in kLines lines, and one panel, or of the first kVectors vectors of its columns:
@@ -106,8 +174,6 @@ HWY_INLINE void AddInTurn(Lanes& sum) {
 template <int kM, int kLines, bool kFlip, Groups kGroups, int kVectors>
 SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResult& to) {
   const Sums d;
-  const hn::Repartition<uint8_t, Sums> bytes;
-  const auto high = hn::BitCast(d, hn::Set(bytes, uint8_t{0x80}));
   if (to.kind == TileResult::Kind::kBytesWithResidual) {
     for (int r = 0; r < kM; ++r) __builtin_prefetch(to.residual + r * to.residual_stride, 1);
   }
@@ -116,70 +182,61 @@ SARDONYX_INT8_TILE HWY_NOINLINE void Tile(const TileOperands& in, const TileResu
       __builtin_prefetch(static_cast<uint8_t*>(to.y) + r * to.y_stride, 1);
     }
   }
-  constexpr bool kWidens = kGroups == Groups::kWidened;
-  constexpr int kWords = kWidens ? 2 : 1;  // of a group of A
-  Lanes acc[kM][2];
+  using Pointers = RowPointers<kM, kLines>;
+  constexpr int kGroupBytes = kGroups == Groups::kWidened ? 8 : 4;  // of A
+  constexpr int kSplits = SplitsOf(kM, kVectors);
+  Lanes sums[kSplits][kM][2];
 #pragma GCC unroll 16
   for (int r = 0; r < kM; ++r) {
     const int32_t* const init = in.init + (kGroups == Groups::kBytes ? r * in.init_stride : 0);
-    acc[r][0] = hn::LoadU(d, init);
-    if constexpr (kVectors == 2) acc[r][1] = hn::LoadU(d, init + kSumLanes);
+    sums[0][r][0] = hn::LoadU(d, init);
+    if constexpr (kVectors == 2) sums[0][r][1] = hn::LoadU(d, init + kSumLanes);
+#pragma GCC unroll 8
+    for (int s = 1; s < kSplits; ++s) sums[s][r][0] = sums[s][r][1] = hn::Zero(d);
   }
   const int64_t a_bytes = in.a_bytes;
   const uint8_t *a = in.a, *HWY_RESTRICT b = in.b, *next = in.next;
   for (int64_t segment = 0; segment < in.segments; ++segment, a += in.segment_bytes) {
-    // Five rows a pointer: their multiples of a_bytes fit into registers.
-    constexpr int kLineRows = kM / kLines, kLinePointers = (kLineRows + 4) / 5;
-    constexpr int kPointers = kLines * kLinePointers;
-    const uint8_t* from[kPointers];
-    for (int i = 0; i < kPointers; ++i) {
-      from[i] = a + i / kLinePointers * in.line_bytes + i % kLinePointers * 5 * a_bytes;
+    const uint8_t* from[Pointers::kCount];
+    for (int i = 0; i < Pointers::kCount; ++i) {
+      from[i] = a + i / Pointers::kOfLine * in.line_bytes + i % Pointers::kOfLine * 5 * a_bytes;
       __asm__("" : "+r"(from[i]));  // or the compiler sees one pointer
     }
-    for (int64_t g = 0; g < in.groups; ++g, b += 8 * kSumLanes) {
-      const Lanes group0 = hn::BitCast(d, hn::Load(bytes, b));
-      const Lanes group1 = hn::BitCast(d, hn::Load(bytes, b + 4 * kSumLanes));
-      __builtin_prefetch(next, 0, 2);
-      next += in.next_step;
-#pragma GCC unroll 2
-      for (int word = 0; word < kWords; ++word) {
-        Lanes b0 = group0, b1 = group1;
-        if constexpr (kWidens) {
-          b0 = word == 0 ? LowPairs(b0) : HighPairs(b0);
-          b1 = word == 0 ? LowPairs(b1) : HighPairs(b1);
-        }
-#pragma GCC unroll 16
-        for (int r = 0; r < kM; ++r) {
-          const int line = r / kLineRows, row = r % kLineRows;
-          const uint8_t* const row_words = from[line * kLinePointers + row / 5] + row % 5 * a_bytes;
-          int32_t values;
-          std::memcpy(&values, row_words + 4 * word, 4);
-          Lanes av = hn::Set(d, values);
-          if constexpr (kFlip) av = hn::Xor(av, high);
-#pragma GCC unroll 2
-          for (int v = 0; v < kVectors; ++v) {
-            auto& sum = acc[r][v];
-            const Lanes bv = v == 0 ? b0 : b1;
-            if constexpr (kGroups == Groups::kBytes) {
-              sum = AddByteProducts(sum, av, b + v * 4 * kSumLanes);
-            } else if constexpr (kGroups == Groups::kVnni) {
-              sum = AddVnniProducts(sum, av, bv);
-            } else if constexpr (kGroups == Groups::kVnniPairs ||
-                                 (kGroups == Groups::kPairs && kGroup == 4)) {
-              sum = AddPairs(sum, bv, av);
-            } else {
-              sum = AddProducts(sum, av, bv);
-            }
-            if constexpr (kWidens) AddInTurn(sum);
-          }
-        }
-      }
+    const auto advance = [&](int groups) {
+      b += groups * 8 * kSumLanes;
 #pragma GCC unroll 4
-      for (int i = 0; i < kPointers; ++i) {
-        from[i] += 4 * kWords;
+      for (int i = 0; i < Pointers::kCount; ++i) {
+        from[i] += groups * kGroupBytes;
         // Or the compiler makes a vector of them.
         if constexpr (kGroups == Groups::kBytes) __asm__("" : "+r"(from[i]));
       }
+    };
+    int64_t left = in.groups;
+    for (; left >= kSplits; left -= kSplits) {
+#pragma GCC unroll 8
+      for (int s = 0; s < kSplits; ++s) {
+        __builtin_prefetch(next, 0, 2);
+        next += in.next_step;
+        AddGroupOf<kM, kLines, kFlip, kGroups, kVectors>(from, s, a_bytes, b + s * 8 * kSumLanes,
+                                                         sums[s]);
+      }
+      advance(kSplits);
+    }
+    for (; kSplits > 1 && left > 0; --left) {
+      __builtin_prefetch(next, 0, 2);
+      next += in.next_step;
+      AddGroupOf<kM, kLines, kFlip, kGroups, kVectors>(from, 0, a_bytes, b, sums[0]);
+      advance(1);
+    }
+  }
+  Lanes acc[kM][2];
+#pragma GCC unroll 16
+  for (int r = 0; r < kM; ++r) {
+#pragma GCC unroll 2
+    for (int v = 0; v < kVectors; ++v) {
+      acc[r][v] = sums[0][r][v];
+#pragma GCC unroll 8
+      for (int s = 1; s < kSplits; ++s) acc[r][v] = hn::Add(acc[r][v], sums[s][r][v]);
     }
   }
   if constexpr (!StoresSums(kGroups)) {
