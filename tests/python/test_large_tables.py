@@ -50,6 +50,18 @@ def test_rows(tmp_path: Path, external: bool, threads: int) -> None:
         np.testing.assert_array_equal(session.run({"rows": rows})["y"], TABLE[rows])
 
 
+def test_rows_read_often(tmp_path: Path) -> None:
+    """What is read again and again comes from memory."""
+    session = sardonyx.load(save(tmp_path, True))
+    rng = np.random.default_rng(2)
+    for _ in range(2 * ROWS // 2100 + 2):
+        rows = rng.integers(-ROWS, ROWS, (3, 700))
+        np.testing.assert_array_equal(session.run({"rows": rows})["y"], TABLE[rows])
+    rows[1, 2] = ROWS
+    with pytest.raises(sardonyx.InvalidArgumentError, match=f"embed.*index {ROWS} .element 702"):
+        session.run({"rows": rows})
+
+
 def test_rows_by_int32(tmp_path: Path) -> None:
     session = sardonyx.load(save(tmp_path, True, TensorProto.INT32))
     rows = np.array([[0, -1, ROWS - 1, -ROWS]], np.int32)

@@ -1,6 +1,7 @@
 #include "kernels/gather.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 
 #include "base/mapped_file.h"
@@ -36,17 +37,24 @@ auto WithIndices(DType dtype, const void* indices, Body&& body) {
 }
 
 // Rows of a large table in a mapped file are read from the file, where those that are wanted are
-// few: touched, each would map up to 2 MiB around it.
+// few: touched, each would map up to 2 MiB around it. A read takes as long as copying ten rows or
+// more, so that once as much was read as the table has, it is worth its memory.
 constexpr int64_t kLargeTable = 4 << 20;
 
 struct FileTable {
   std::shared_ptr<const MappedFile> file;
   Tensor table;
   int64_t size, row_bytes, count;
+  std::shared_ptr<std::atomic<int64_t>> bytes_read;
 
   template <typename Index>
   void Gather(const Index* indices, void* out, const Parallel& par) const {
+    if (bytes_read->load(std::memory_order_relaxed) >= table.bytes()) {
+      Check(indices, GatherRows(table.raw(), indices, out, 1, size, row_bytes, count, par));
+      return;
+    }
     Check(indices, FirstBadIndex(indices, count, size));
+    bytes_read->fetch_add(count * row_bytes, std::memory_order_relaxed);
     const auto* const bytes = static_cast<const char*>(table.raw());
     const Slices slices = Slice(count, row_bytes / 4 + 1000);
     par.For(slices.tasks, [&](int64_t task) {
@@ -114,7 +122,8 @@ BindResult BindGather(const BindRequest& request) {
   const int64_t row_bytes = ByteSize(x.dtype, line.inner);
   const auto file = line.outer == 1 ? FileToReadFrom(request, row_bytes * indices.size()) : nullptr;
   if (file != nullptr) {
-    const FileTable table{file, *x.constant, x.dims[axis], row_bytes, indices.size()};
+    const FileTable table{file,      *x.constant,    x.dims[axis],
+                          row_bytes, indices.size(), std::make_shared<std::atomic<int64_t>>(0)};
     bound.run = [table, type = indices.dtype](const StepArgs& args) {
       WithIndices(type, args.in[1],
                   [&](const auto* at) { table.Gather(at, args.out[0], args.parallel); });
