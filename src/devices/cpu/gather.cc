@@ -113,10 +113,11 @@ BindResult BindGatherLattice(const BindRequest& request) {
 BindResult BindGather(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const Operand& indices = request.inputs[1];
-  if (IsPacked(x.dtype)) return NoWidth(x.dtype);
   if (!IsIndex(indices.dtype)) return Refuse("indices are {}", Name(indices.dtype));
   const int64_t axis = AxisOf(request);
   const Line line = Around(x, axis);
+  // Rows that begin within a byte have no address.
+  if (IsPacked(x.dtype) && ByteSize(x.dtype, 8 * line.inner) % 8 != 0) return NoWidth(x.dtype);
   Bound bound;
   bound.unaligned = 1u << 0;
   const int64_t row_bytes = ByteSize(x.dtype, line.inner);

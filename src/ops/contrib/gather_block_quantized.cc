@@ -21,6 +21,17 @@ Val AlongBlocks(Lowering& op, int axis, int64_t block, bool packed) {
 
 }  // namespace
 
+// Narrow codes as bytes, for kernels do not spread them over blocks as they are.
+Val AsBytes(Val codes) {
+  switch (codes.dtype()) {
+    case DType::kUInt4:
+    case DType::kUInt2: return Cast(codes, DType::kUInt8);
+    case DType::kInt4:
+    case DType::kInt2: return Cast(codes, DType::kInt8);
+    default: return codes;
+  }
+}
+
 // Inputs: data in blocks along quantize_axis, indices, scales, zero points. Slices are gathered
 // first, so that only they are dequantised. Data in uint8 is packed along the last axis.
 Outputs LowerGatherBlockQuantized(Lowering& op) {
@@ -37,14 +48,14 @@ Outputs LowerGatherBlockQuantized(Lowering& op) {
   }
   if (gather_axis == axis) return {AlongBlocks(op, axis, block, packed)};
   const auto gathered = [&](Val from) { return Gather(from, op.in(1), gather_axis); };
-  const Val data = UnpackCodes(gathered(op.in(0)), bits), scale = gathered(scales);
+  const Val data = UnpackCodes(AsBytes(gathered(op.in(0))), bits), scale = gathered(scales);
   if (axis > gather_axis) axis += op.in(1).rank() - 1;
   const Granularity blocks(op, data, axis, block);
   Val zero_point;
   if (op.has(3)) {
     Builder& b = op.builder();
     // The last byte may have room for more than there are.
-    zero_point = UnpackCodes(gathered(op.in(3)), bits);
+    zero_point = UnpackCodes(gathered(AsBytes(op.in(3))), bits);
     zero_point =
         b.Make(core::slice, {zero_point, b.Ints({0}), SizeOf(scale, axis), b.Ints({axis})});
     zero_point = blocks.Spread(zero_point);
