@@ -44,10 +44,12 @@ struct Groups {
 // networks of channels last (Zen 4, AVX-512 and AVX2): groups of 3 to 12 channels take 0.1 to 0.8
 // of the time, of 20 twice as long; one group of up to 8 channels takes 0.5 to 0.9. To more,
 // transposes of the result take longer than what is won, but for three axes, of which Winograd's
-// forms of few channels know nothing.
+// forms of few channels know nothing. From many channels to up to 4, as networks that make pictures
+// end, it takes 0.2 to 0.8, to up to 2 of lines 0.5 to 0.95: a panel has 8 columns at least.
 bool HasFewChannels(const Groups& groups, int64_t axes, bool is_line) {
   const int64_t in = groups.in, out = groups.out, products = in * out, all = groups.count * in;
   if (groups.count == 1) {
+    if (out <= (is_line ? 2 : 4)) return true;
     return in <= 8 && out <= (axes == 3 ? 16 : 8) && products <= (is_line ? 16 : 36);
   }
   if (in == 1 && groups.count < 8 && out <= 16) return true;

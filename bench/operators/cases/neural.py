@@ -110,6 +110,9 @@ def table() -> Iterator[Case]:
     yield from rows("Conv", "f32", [X(1, 64, 56, 56), W(128, 64, 1, 1)])
     yield from rows("Conv", "f32", [X(1, 96, 56, 56), W(96, 1, 3, 3)], group=96, pads=[1, 1, 1, 1])
     yield from rows("Conv", "f32", [X(1, 64, 10000), W(64, 64, 3)])
+    yield from rows("Conv", "f32", [X(1, 64, 16000), W(1, 64, 7)], pads=[3, 3])
+    yield from rows("Conv", "f32", [X(1, 64, 128, 128), W(3, 64, 3, 3), W(3)], pads=[1] * 4)
+    yield from rows("Conv", "f32", [X(1, 64, 64, 64), W(3, 64, 9, 9), W(3)], pads=[4] * 4)
     yield from rows("Conv", "f32", [X(1, 128, 28, 28), W(128, 4, 3, 3)], group=32, pads=[1] * 4)
     same = {"pads": [1] * 4}
     yield from rows("Conv", "f32", [X(1, 104, 28, 28), W(104, 8, 3, 3)], group=13, **same)
