@@ -44,12 +44,13 @@ struct Groups {
 // networks of channels last (Zen 4, AVX-512 and AVX2): groups of 3 to 12 channels take 0.1 to 0.8
 // of the time, of 20 twice as long; one group of up to 8 channels takes 0.5 to 0.9. To more,
 // transposes of the result take longer than what is won, but for three axes, of which Winograd's
-// forms of few channels know nothing. From many channels to up to 4, as networks that make pictures
-// end, it takes 0.2 to 0.8, to up to 2 of lines 0.5 to 0.95: a panel has 8 columns at least.
+// forms of few channels know nothing. From 32 channels or more to up to 4, as networks that make
+// pictures end, it takes 0.2 to 0.8, from fewer and of lines to up to 2, 0.5 to 0.95: a panel has 8
+// columns at least.
 bool HasFewChannels(const Groups& groups, int64_t axes, bool is_line) {
   const int64_t in = groups.in, out = groups.out, products = in * out, all = groups.count * in;
   if (groups.count == 1) {
-    if (out <= (is_line ? 2 : 4)) return true;
+    if (out <= (is_line || in < 32 ? 2 : 4)) return true;
     return in <= 8 && out <= (axes == 3 ? 16 : 8) && products <= (is_line ? 16 : 36);
   }
   if (in == 1 && groups.count < 8 && out <= 16) return true;
@@ -218,7 +219,8 @@ std::optional<std::string_view> RefusalOfFew(const Node& conv, const std::vector
   const Groups groups{count, sizes[1], sizes[0] / count};
   if (IsPointwise(conv) || !HasFewChannels(groups, axes, is_line)) return {};
   // Vectors of a short line are not full either.
-  if (groups.out >= 8 && conv.output()->fact.ranked()) {
+  const bool is_from_many = groups.count == 1 && groups.in > 8;
+  if ((groups.out >= 8 || is_from_many) && conv.output()->fact.ranked()) {
     const Dim line = (*conv.output()->fact.shape)[axes];
     if (line.known() && line.value() < kShortLine) return "its planes are small";
   }

@@ -67,6 +67,36 @@ def test_dequantized_blocks(kind, transposed, rows):
     _check(_session(nodes, initializers, rows), weights, rows)
 
 
+@pytest.mark.parametrize(
+    ("kind", "low", "high"), [(TensorProto.UINT4, 0, 16), (TensorProto.INT8, -128, 128)]
+)
+def test_one_block_of_a_column(kind, low, high):
+    size, columns = 1024, 2048
+    rng = np.random.default_rng(5)
+    codes = rng.integers(low, high, (size, columns))
+    scales = rng.uniform(0.01, 0.1, (1, columns)).astype(np.float32)
+    x = rng.standard_normal((3, size)).astype(np.float32)
+    graph = helper.make_graph(
+        [
+            helper.make_node("DequantizeLinear", ["w", "s"], ["d"], axis=0, block_size=size),
+            helper.make_node("MatMul", ["x", "d"], ["y"]),
+        ],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, (3, columns))],
+        [
+            helper.make_tensor("w", kind, codes.shape, codes.flatten().tolist()),
+            numpy_helper.from_array(scales, "s"),
+        ],
+    )
+    opsets = [helper.make_opsetid("", 21)]
+    session = sardonyx.load(helper.make_model(graph, opset_imports=opsets, ir_version=10))
+    weights = codes * scales.astype(np.float64)
+    bound = 2e-6 * (np.abs(x) @ np.abs(weights)) + 1e-6
+    assert (np.abs(session.run({"x": x})["y"] - x @ weights) <= bound).all()
+    assert "blocks of codes" in session.explain()
+
+
 @pytest.mark.parametrize("rows", [1, 4, 33])
 @pytest.mark.parametrize("bits", [2, 4, 8])
 @pytest.mark.parametrize("level", [0, 3, 4])

@@ -51,6 +51,10 @@ Outputs LowerGatherBlockQuantized(Lowering& op) {
   const Val data = UnpackCodes(AsBytes(gathered(op.in(0))), bits), scale = gathered(scales);
   if (axis > gather_axis) axis += op.in(1).rank() - 1;
   const Granularity blocks(op, data, axis, block);
+  // One block is all there is, however large it may be.
+  const auto spread = [&](Val parameter) {
+    return parameter.shape()[axis] == Dim(1) ? parameter : blocks.Spread(parameter);
+  };
   Val zero_point;
   if (op.has(3)) {
     Builder& b = op.builder();
@@ -58,11 +62,11 @@ Outputs LowerGatherBlockQuantized(Lowering& op) {
     zero_point = UnpackCodes(gathered(AsBytes(op.in(3))), bits);
     zero_point =
         b.Make(core::slice, {zero_point, b.Ints({0}), SizeOf(scale, axis), b.Ints({axis})});
-    zero_point = blocks.Spread(zero_point);
+    zero_point = spread(zero_point);
   } else if (packed) {
     zero_point = op.builder().Scalar(DType::kUInt8, static_cast<double>(int64_t{1} << (bits - 1)));
   }
-  return Cast(Dequantized(data, blocks.Spread(scale), zero_point), scales.dtype());
+  return Cast(Dequantized(data, spread(scale), zero_point), scales.dtype());
 }
 
 }  // namespace sardonyx::ops::contrib

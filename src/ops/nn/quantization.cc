@@ -32,8 +32,6 @@ Val Granularity::SpreadBlocks(Val parameter) const {
                given.value(), i, expected);
     }
   }
-  const Dim count = parameter.shape()[axis];
-  if (count.known() && count.value() == 1) return parameter;  // of all
   Builder& b = *parameter.builder;
   const Val spread = Repeat(parameter, axis, b.Ints({block_}));
   return b.Make(core::slice, {spread, b.Ints({0}), SizeOf(x_, axis), b.Ints({axis})});
