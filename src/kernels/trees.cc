@@ -66,22 +66,10 @@ int64_t SumBytes(const Grid& grid, int64_t targets) { return AlignBytes(grid.row
 // What nodes ask of features: whether they are at most a number, or missing, or in a set.
 enum class Asks : uint8_t { kNumbers, kMissing, kCategories };
 
-// The numbers of a row, and of the row of a lane.
-template <typename Order>
-struct OneRow {
-  const Order* numbers;
-  Order operator()(uint32_t feature, int /*lane*/) const { return numbers[feature]; }
-};
-template <typename Order>
-struct LaneRows {
-  const Order* numbers;
-  Order operator()(uint32_t feature, int lane) const { return numbers[feature * kLanes + lane]; }
-};
-
-// From the roots `at` down to leaves: one row in as many trees as there are lanes, or as many rows
-// in one tree.
-template <Asks kAsks, typename T, typename Row, typename At>
-void Descend(const Ensemble<T>& ensemble, int nearest, int depth, Row x, At* at) {
+// From the roots `at` down to leaves: one row in as many trees as there are lanes, or as many rows,
+// interleaved (x[feature * kLanes + lane]), in one tree.
+template <Asks kAsks, bool kInterleaved, typename T, typename At>
+void Descend(const Ensemble<T>& ensemble, int nearest, int depth, const OrderType<T>* x, At* at) {
   const TreeNode<T>* const nodes = ensemble.nodes;
   constexpr bool kMissing = kAsks != Asks::kNumbers;
   const auto step = [&] {
@@ -89,7 +77,7 @@ void Descend(const Ensemble<T>& ensemble, int nearest, int depth, Row x, At* at)
 #pragma GCC unroll 16
     for (int lane = 0; lane < kLanes; ++lane) {
       const TreeNode<T>& node = nodes[at[lane]];
-      const OrderType<T> value = x(node.feature(), lane);
+      const OrderType<T> value = x[kInterleaved ? node.feature() * kLanes + lane : node.feature()];
       At next = at[lane] + node.step();
       bool second = value < node.order;
       if constexpr (kAsks == Asks::kCategories) {
@@ -153,7 +141,7 @@ void FewRows(const Ensemble<T>& ensemble, std::span<const Tree> trees, const Ord
       for (size_t lane = 0; lane < kLanes; ++lane) {
         at[lane] = static_cast<uint32_t>(group[std::min(lane, group.size() - 1)].first);
       }
-      Descend<kAsks>(ensemble, ensemble.nearest, ensemble.depth, OneRow{x + row * row_numbers}, at);
+      Descend<kAsks, false>(ensemble, ensemble.nearest, ensemble.depth, x + row * row_numbers, at);
       double* row_sums = sums + row * ensemble.targets;
       if (one_sum && group.size() == kLanes) {  // not one addition after the other
         double parts[4] = {};
@@ -177,7 +165,7 @@ void WalkBlocks(const Ensemble<T>& ensemble, const Tree& tree, const OrderType<T
   for (int64_t row = 0; row < rows; row += kLanes) {
     OrderType<T>* const at = held + row;
     std::fill(at, at + kLanes, static_cast<uint32_t>(tree.first));
-    Descend<kAsks>(ensemble, tree.nearest, tree.depth, LaneRows{x + row * row_numbers}, at);
+    Descend<kAsks, true>(ensemble, tree.nearest, tree.depth, x + row * row_numbers, at);
     for (int64_t lane = 0; lane < kLanes; ++lane) at[lane] = ensemble.nodes[at[lane]].order;
   }
 }
@@ -326,13 +314,11 @@ void ScoreTrees(const Ensemble<T>& ensemble, const X* x, int64_t stride, int64_t
         FewRows<kAsks>(ensemble, trees, copied, grid.row_numbers, few, sums + many * targets);
       }
     };
-    if (TreeNode<T>::kHasSets && !ensemble.categories.empty()) {
-      score.template operator()<TreeNode<T>::kHasSets ? Asks::kCategories : Asks::kMissing>();
-    } else if (ensemble.missing) {
-      score.template operator()<Asks::kMissing>();
-    } else {
-      score.template operator()<Asks::kNumbers>();
+    if constexpr (TreeNode<T>::kHasSets) {
+      if (!ensemble.categories.empty()) return score.template operator()<Asks::kCategories>();
     }
+    if (ensemble.missing) return score.template operator()<Asks::kMissing>();
+    score.template operator()<Asks::kNumbers>();
   });
   const Tally<T> tally{ensemble};
   for (int64_t block = 0; block < grid.row_blocks; ++block) {

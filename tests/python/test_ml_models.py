@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto, ValueInfoProto, helper
+from onnx import TensorProto, ValueInfoProto, helper, numpy_helper
 
 import sardonyx
 
@@ -307,6 +307,25 @@ def test_branches_that_meet_too_often_are_errors():
     }
     with pytest.raises(sardonyx.InvalidModelError) as caught:
         sardonyx.load(model("TreeEnsembleRegressor", 2, attributes, 1))
+    assert "nodes are shared so often" in str(caught.value)
+
+
+def test_chains_that_many_trees_share_are_errors():
+    """Each tree asks for the categories from its own on: sets of half of the square of 3000."""
+    count = 3000
+    attributes = {
+        **ENSEMBLE,
+        "tree_roots": list(range(count)),
+        "nodes_featureids": [0] * count,
+        "nodes_modes": numpy_helper.from_array(np.full(count, 4, np.uint8)),
+        "nodes_splits": numpy_helper.from_array(np.arange(count, dtype=np.float32)),
+        "nodes_trueleafs": [1] * count,
+        "nodes_truenodeids": [0] * count,
+        "nodes_falseleafs": [0] * (count - 1) + [1],
+        "nodes_falsenodeids": [*range(1, count), 1],
+    }
+    with pytest.raises(sardonyx.InvalidModelError) as caught:
+        sardonyx.load(model("TreeEnsemble", 2, attributes, 1, 5))
     assert "nodes are shared so often" in str(caught.value)
 
 

@@ -103,8 +103,9 @@ class Compiler {
 
   void Place(const Target& target) {
     if (nodes_.size() >= std::numeric_limits<int32_t>::max()) op_.Fail("the trees are too large");
-    const size_t most = kMostCopies * (forest_.branches.size() + 1024);
-    if (nodes_.size() >= most) op_.Fail("nodes are shared so often that trees have over {}", most);
+    if (nodes_.size() >= most_) {
+      op_.Fail("nodes are shared so often that trees have over {}", most_);
+    }
     if (target.is_leaf && (target.index < 0 || target.index >= forest_.leaf_count)) {
       op_.Fail("leaf {} is outside [0,{}]", target.index, forest_.leaf_count - 1);
     }
@@ -142,7 +143,8 @@ class Compiler {
   }
 
   // Of "is it 1?" and, if not, "is it 5?", with the same behind both answers "yes", as converters
-  // write a test for one of several categories: that test.
+  // write a test for one of several categories: that test. Trees may share such chains, whose sets
+  // together have as many members as trees have nodes.
   Branch Joined(Branch branch) {
     const auto asks_for_categories = [](const Branch& of) {
       return of.mode == Mode::kEq || of.mode == Mode::kMember;
@@ -154,7 +156,7 @@ class Compiler {
       set.insert(set.end(), members.begin(), members.end());
     };
     bool has_joined = false;
-    while (asks_for_categories(branch) && !branch.no.is_leaf) {
+    while (asks_for_categories(branch) && !branch.no.is_leaf && joined_ + set.size() < most_) {
       const Branch& next = forest_.branches[branch.no.index];
       if (!asks_for_categories(next) || next.feature != branch.feature ||
           next.yes.index != branch.yes.index || next.yes.is_leaf != branch.yes.is_leaf) {
@@ -167,6 +169,7 @@ class Compiler {
       branch.no = next.no;
     }
     if (!has_joined) return branch;
+    joined_ += set.size();
     std::erase_if(set, [](double member) { return std::isnan(member); });  // in no set
     branch.mode = Mode::kMember;
     branch.threshold = static_cast<double>(sets.size());
@@ -223,6 +226,8 @@ class Compiler {
   Lowering& op_;
   const Forest& forest_;
   const bool float_features_;
+  const size_t most_ = kMostCopies * (forest_.branches.size() + 1024);  // nodes
+  size_t joined_ = 0;                                                   // members of sets
   std::vector<WideNode> nodes_;
   enum class State : uint8_t { kNew, kAbove, kDone };
   std::vector<State> states_;
@@ -230,6 +235,16 @@ class Compiler {
   core::CategorySets categories_;
   bool are_categories_ = true;
 };
+
+// The narrowest type that has all votes, none if one is not finite.
+DType TypeOfVotes(const std::vector<double>& votes) {
+  DType type = DType::kFloat32;
+  for (const double vote : votes) {
+    if (!std::isfinite(vote)) return DType::kUndefined;
+    if (static_cast<float>(vote) != vote) type = DType::kFloat64;
+  }
+  return type;
+}
 
 }  // namespace
 
@@ -259,14 +274,7 @@ Val Score(Lowering& op, const Forest& forest, DType dtype) {
     targets[at] = static_cast<int32_t>(vote.target);
     weights[at] = vote.weight;
   }
-  // The narrowest type that has all votes, none if one is not finite.
-  const auto are = [&](auto&& true_of) {
-    return std::all_of(weights.begin(), weights.end(), true_of);
-  };
-  const bool are_floats = are([](double vote) { return static_cast<float>(vote) == vote; });
-  const DType votes = !are([](double vote) { return std::isfinite(vote); }) ? DType::kUndefined
-                      : are_floats                                          ? DType::kFloat32
-                                                                            : DType::kFloat64;
+  const DType votes = TypeOfVotes(weights);
   // The common case needs no lists of votes.
   bool one_vote = forest.targets == 1 && forest.aggregate <= 1;
   for (size_t i = 0; i + 1 < offsets.size(); ++i) one_vote &= offsets[i + 1] - offsets[i] == 1;
