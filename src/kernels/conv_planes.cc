@@ -1,5 +1,6 @@
 #include "kernels/conv_planes.h"
 
+#include "kernels/conv_planes_blocks.h"
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -16,95 +17,6 @@
 #include "kernels/line_copy-inl.h"
 #include "kernels/slices.h"
 #include "kernels/tile_store-inl.h"
-
-namespace sardonyx {
-#ifndef SARDONYX_KERNELS_CONV_PLANES_ONCE
-#define SARDONYX_KERNELS_CONV_PLANES_ONCE
-// Floats of the lines of a block, in the first-level cache beside what is made of them.
-inline constexpr int64_t kLineFloats = 8192;
-// Planes of the input in a block. Of 5 x 5 taps they are one chain of sums.
-inline constexpr int64_t kMostPlanes = 16;
-static_assert(kMostPlanes * 5 * 5 <= kOneChain);
-
-// What a window spans along an axis.
-inline int64_t WindowSpan(const ConvShape& s, int axis) {
-  return (s.kernel[axis] - 1) * s.dilation[axis] + 1;
-}
-
-// A window of 3 x 3 or 5 x 5 at steps of 1.
-inline bool IsSquare(const ConvShape& s) {
-  const auto is_one = [&](int i) { return s.stride[i] == 1 && s.dilation[i] == 1; };
-  return (s.kernel[1] == 3 || s.kernel[1] == 5) && s.kernel[2] == s.kernel[1] && is_one(1) &&
-         is_one(2);
-}
-
-// How planes are cut into blocks, whose input is copied with its padding: each line as one behind
-// the other of its phases, the columns that are a stride apart. A window sees planes of several
-// channels and depths; those that do not fit beside the others are added later. Made once a call.
-struct PlaneBlocks {
-  PlaneBlocks(const ConvShape& s, int64_t lanes) {
-    const int64_t span = WindowSpan(s, 1), stride = s.stride[2];
-    const int64_t middle = s.kernel[2] / 2 * s.dilation[2] / stride;
-    if (stride <= 2) lead = RoundUp(middle, lanes) - middle;
-    columns = s.out[2];
-    for (;; columns = RoundUp(CeilDiv(columns, 2), lanes)) {
-      vectors = columns > 2 * lanes ? 4 : columns > lanes ? 2 : 1;
-      phase = lead + RoundUp(columns, vectors * lanes) + (WindowSpan(s, 2) - 1) / stride;
-      if (stride <= 2 || stride == 4) phase = RoundUp(phase, lanes);
-      line = phase * stride;
-      if (span * line <= kLineFloats || columns <= lanes) break;
-    }
-    constexpr int64_t kLeastRows = 8;
-    const int64_t lines_of_few = (std::min(s.out[1], kLeastRows) - 1) * s.stride[1] + span;
-    const int64_t all = s.cin / s.groups * s.kernel[0];
-    planes =
-        std::clamp<int64_t>(kLineFloats / (line * lines_of_few), 1, std::min(all, kMostPlanes));
-    planes = CeilDiv(all, CeilDiv(all, planes));
-    const int64_t fitting = kLineFloats / (line * planes);
-    rows = std::clamp<int64_t>((fitting - span) / s.stride[1] + 1, 1, s.out[1]);
-    // Of about one size.
-    rows = CeilDiv(s.out[1], CeilDiv(s.out[1], rows));
-    chain = std::max<int64_t>(1, kOneChain / s.kernel[2]);
-    plane = ((rows - 1) * s.stride[1] + span) * line;
-    step = s.stride[1] * line;
-    down = s.dilation[1] * line;
-    for (int64_t kx = 0; kx < s.kernel[2]; ++kx) {
-      const int64_t column = kx * s.dilation[2];
-      at[kx] = column % stride * phase + lead + column / stride;
-    }
-  }
-
-  int64_t lead = 0;       // floats before a phase, so that loads of a window's middle are aligned
-  int64_t columns, rows;  // of outputs, at most
-  int64_t planes;         // of inputs, at most
-  int64_t vectors;        // of a line that are summed at a time: 1, 2 or 4
-  int64_t phase, line, plane;  // floats from one to the next
-  int64_t chain;  // lines of a window in one chain of sums, as long as those of products
-  // Floats from the lines of a window to those of the one below, from one of its lines to the next,
-  // and where in a line each of its columns is.
-  int64_t step, down, at[kWidestLineWindow];
-};
-
-// A plane of the input that windows see, and where its weights begin in those of a result.
-struct SeenPlane {
-  const float* x;
-  int64_t w;
-};
-struct SeenPlanes {
-  int64_t count = 0;
-  SeenPlane planes[kMostPlanes];
-};
-
-// Some rows of the planes that a group has at one depth.
-struct PlaneRows {
-  const float* x;      // of the group
-  const float* w;      // of its first result
-  float* y;            // of that, at this depth
-  int64_t depth;       // of the input, which the first taps see
-  int64_t begin, end;  // of the rows
-};
-#endif
-}  // namespace sardonyx
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
@@ -160,7 +72,7 @@ HWY_INLINE void FillPhases(const float* x, int64_t low, int64_t high, const Plan
 // One line of the input from column `start` on, which may lie in the padding: `count` columns as
 // phases of the stride. Without `x` all are zeros.
 HWY_INLINE void FillLine(const ConvShape& s, const float* x, int64_t start, int64_t count,
-                         const PlaneBlocks& blocks, float* straight, float* to) {
+                         const PlaneBlocks& blocks, float* to) {
   const int64_t stride = s.stride[2];
   if (x == nullptr) return ClearLine(to, to + blocks.line);
   const int64_t low = std::clamp<int64_t>(-start, 0, count);
@@ -170,43 +82,74 @@ HWY_INLINE void FillLine(const ConvShape& s, const float* x, int64_t start, int6
   if (stride == 2) return FillPhases<2>(x, low, high, blocks, to);
   if (stride == 3) return FillPhases<3>(x, low, high, blocks, to);
   if (stride == 4) return FillPhases<4>(x, low, high, blocks, to);
+  HWY_ALIGN float straight[kLineFloats + 4 * kLanes];
   float* const line = stride == 1 ? to : straight;
   CopyPadded(x, low, high, line, line + blocks.line - blocks.lead * stride);
   if (stride == 1) return;
-  for (int64_t i = 0; i < count; ++i) to[i % stride * blocks.phase + i / stride] = line[i];
+  for (int64_t phase = 0; phase < stride; ++phase, to += blocks.phase) {
+    float* next = to;
+    for (int64_t i = phase; i < count; i += stride) *next++ = line[i];
+  }
 }
 
 // Where sums go: the `columns` first of lines that are `ld` floats apart, added to what is there if
-// planes have been summed before.
+// planes have been summed before. Behind the last planes `end` is what is left to do with them, its
+// residual one value a result, else null.
 struct SumLines {
   float* y;
   int64_t ld, columns;
   bool accumulate;
+  const TileEpilogue* end;
 };
 
+// `step` is 1 if lines are of results one behind the other, 0 if they are of one.
 template <int kR, int kV>
-HWY_INLINE void StoreLines(const hn::Vec<Tag> (&acc)[kR][kV], const SumLines& to) {
+HWY_INLINE void Finish(hn::Vec<Tag> (&acc)[kR][kV], const TileEpilogue& end, int64_t step) {
   const Tag d;
-  float* y = to.y;
+  if (const float* addend = end.residual; addend != nullptr) {
 #pragma GCC unroll 8
-  for (int r = 0; r < kR; ++r, y += to.ld) {
+    for (int r = 0; r < kR; ++r, addend += step * end.residual_ld) {
+      const auto value = hn::Set(d, *addend);
 #pragma GCC unroll 4
-    for (int v = 0; v < kV; ++v) {
-      const int64_t left = to.columns - v * kLanes;
-      float* const at = y + v * kLanes;
-      if (left >= kLanes) {
-        hn::StoreU(to.accumulate ? hn::Add(hn::LoadU(d, at), acc[r][v]) : acc[r][v], d, at);
-      } else if (left > 0 && kPartialStores) {
-        const auto part = hn::FirstN(d, static_cast<size_t>(left));
-        const auto before = hn::MaskedLoad(part, d, at);
-        hn::BlendedStore(to.accumulate ? hn::Add(before, acc[r][v]) : acc[r][v], part, d, at);
-      } else if (left > 0) {
-        HWY_ALIGN float part[kLanes];
-        hn::Store(acc[r][v], d, part);
-        for (int64_t i = 0; i < left; ++i) at[i] = to.accumulate ? at[i] + part[i] : part[i];
-      }
+      for (int v = 0; v < kV; ++v) acc[r][v] = hn::Add(acc[r][v], value);
     }
   }
+  if (!end.clamp) return;
+  const auto lo = hn::Set(d, end.lo), hi = hn::Set(d, end.hi);
+#pragma GCC unroll 32
+  for (int i = 0; i < kR * kV; ++i) {
+    auto& value = acc[i / kV][i % kV];
+    value = AtMost(d, hi, AtLeast(d, lo, value));
+  }
+}
+
+template <int kR, int kV>
+HWY_INLINE void StoreLines(hn::Vec<Tag> (&acc)[kR][kV], const SumLines& to, int64_t step) {
+  const Tag d;
+  const auto each = [&](auto&& whole, auto&& part) HWY_ATTR {
+    float* y = to.y;
+#pragma GCC unroll 8
+    for (int r = 0; r < kR; ++r, y += to.ld) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kV; ++v) {
+        const int64_t left = to.columns - v * kLanes;
+        if (left >= kLanes) {
+          whole(acc[r][v], y + v * kLanes);
+        } else if (left > 0) {
+          part(acc[r][v], y + v * kLanes, left);
+        }
+      }
+    }
+  };
+  using Sum = hn::Vec<Tag>;
+  if (to.accumulate) {
+    each([d](Sum& sum, const float* at) HWY_ATTR { sum = hn::Add(sum, hn::LoadU(d, at)); },
+         [d](Sum& sum, const float* at, int64_t left)
+             HWY_ATTR { sum = hn::Add(sum, LoadPart(d, at, left, 0.0f)); });
+  }
+  if (to.end != nullptr) Finish(acc, *to.end, step);
+  each([d](const Sum& sum, float* at) HWY_ATTR { hn::StoreU(sum, d, at); },
+       [d](const Sum& sum, float* at, int64_t left) HWY_ATTR { StorePart(sum, d, at, left); });
 }
 
 // kR lines of kV vectors: the sums of windows over the planes seen, whose first lines begin at
@@ -251,7 +194,7 @@ HWY_NOINLINE void SumWindows(const ConvShape& s, const PlaneBlocks& blocks, cons
     }
   }
   chains.AddTo(d, acc);
-  StoreLines(acc, to);
+  StoreLines(acc, to, 0);
 }
 
 #if HWY_TARGET == HWY_AVX3
@@ -288,46 +231,63 @@ HWY_NOINLINE void SumSquares(const ConvShape&, const PlaneBlocks& blocks, const 
       }
     }
   }
-  StoreLines(acc, to);
+  StoreLines(acc, to, 0);
 }
 #endif
 
-#if HWY_TARGET != HWY_AVX3
-// As SumWindows, a line of kR results: what is loaded of the input serves them all. Results of one
-// alone take longer to load than to multiply, for most vectors begin within a line of the cache and
-// end in the next. The products of a sum are one chain.
+// As SumWindows, of a line of kR results: what is loaded of the input serves them all. Results of
+// one alone take longer to load than to multiply, for most vectors begin within a line of the cache
+// and end in the next. The products of a sum are one chain.
 template <int kR, int kV>
 HWY_NOINLINE void SumResults(const ConvShape& s, const PlaneBlocks& blocks, const SeenPlanes& seen,
                              const float* lines, const float* weights, int64_t weights_step,
                              const SumLines& to) {
   const Tag d;
-  constexpr int64_t kWidth = kV * kLanes;
-  for (int64_t c = 0; c < to.columns; c += kWidth) {
-    hn::Vec<Tag> acc[kR][kV];
-#pragma GCC unroll 8
-    for (int i = 0; i < kR * kV; ++i) acc[i / kV][i % kV] = hn::Zero(d);
-    for (int64_t plane = 0; plane < seen.count; ++plane) {
-      const float* w = weights + seen.planes[plane].w;
-      const float* line = lines + plane * blocks.plane + c;
-      for (int64_t ky = 0; ky < s.kernel[1]; ++ky, line += blocks.down) {
-        for (int64_t kx = 0; kx < s.kernel[2]; ++kx, ++w) {
-          const float* const from = line + blocks.at[kx];
-          hn::Vec<Tag> x[kV];
+  hn::Vec<Tag> acc[kR][kV];
+#pragma GCC unroll 32
+  for (int i = 0; i < kR * kV; ++i) acc[i / kV][i % kV] = hn::Zero(d);
+  for (int64_t plane = 0; plane < seen.count; ++plane) {
+    const float* w = weights + seen.planes[plane].w;
+    const float* line = lines + plane * blocks.plane;
+    for (int64_t ky = 0; ky < s.kernel[1]; ++ky, line += blocks.down) {
+      for (int64_t kx = 0; kx < s.kernel[2]; ++kx, ++w) {
+        const float* const from = line + blocks.at[kx];
+        hn::Vec<Tag> x[kV];
 #pragma GCC unroll 4
-          for (int v = 0; v < kV; ++v) x[v] = hn::LoadU(d, from + v * kLanes);
+        for (int v = 0; v < kV; ++v) x[v] = hn::LoadU(d, from + v * kLanes);
 #pragma GCC unroll 8
-          for (int r = 0; r < kR; ++r) {
-            const auto weight = hn::Set(d, w[r * weights_step]);
+        for (int r = 0; r < kR; ++r) {
+          const auto weight = hn::Set(d, w[r * weights_step]);
 #pragma GCC unroll 4
-            for (int v = 0; v < kV; ++v) acc[r][v] = hn::MulAdd(weight, x[v], acc[r][v]);
-          }
+          for (int v = 0; v < kV; ++v) acc[r][v] = hn::MulAdd(weight, x[v], acc[r][v]);
         }
       }
     }
-    StoreLines(acc, {to.y + c, to.ld, to.columns - c, to.accumulate});
+  }
+  StoreLines(acc, to, 1);
+}
+
+// All columns of a line of kTogether results.
+#if HWY_TARGET == HWY_AVX3
+constexpr int kTogether = 8, kVectorsTogether = 3;
+#else
+constexpr int kTogether = 4, kVectorsTogether = 2;
+#endif
+HWY_INLINE void SumLineOfResults(const ConvShape& s, const PlaneBlocks& blocks,
+                                 const SeenPlanes& seen, const float* lines, const float* weights,
+                                 int64_t weights_step, SumLines to) {
+  using Sum = decltype(&SumResults<kTogether, 1>);
+  static constexpr Sum kSums[] = {SumResults<kTogether, 1>, SumResults<kTogether, 2>,
+                                  SumResults<kTogether, kVectorsTogether>};
+  while (to.columns > 0) {
+    const int64_t left = CeilDiv(to.columns, kLanes);
+    const int64_t vectors = left == 4 ? 2 : std::min<int64_t>(left, kVectorsTogether);
+    kSums[vectors - 1](s, blocks, seen, lines, weights, weights_step, to);
+    lines += vectors * kLanes;
+    to.y += vectors * kLanes;
+    to.columns -= vectors * kLanes;
   }
 }
-#endif
 
 using Summing = void (*)(const ConvShape&, const PlaneBlocks&, const SeenPlanes&, const float*,
                          const float*, const SumLines&);
@@ -376,55 +336,65 @@ SeenPlanes See(const ConvShape& s, const PlaneBlocks& blocks, const PlaneRows& r
   return seen;
 }
 
-void Rows(const ConvShape& s, const PlaneBlocks& blocks, const PlaneRows& rows) {
+// The lines that these rows see of the planes, from column `start` on, which may lie in the
+// padding.
+void FillPlanes(const ConvShape& s, const PlaneBlocks& blocks, const PlaneRows& rows,
+                const SeenPlanes& seen, int64_t start, int64_t columns, float* lines) {
+  const int64_t begin = rows.begin * s.stride[1] - s.pad_begin[1];
+  const int64_t end = (rows.end - 1) * s.stride[1] - s.pad_begin[1] + WindowSpan(s, 1);
+  for (int64_t plane = 0; plane < seen.count; ++plane, lines += blocks.plane) {
+    float* to = lines;
+    for (int64_t i = begin; i < end; ++i, to += blocks.line) {
+      const bool inside = i >= 0 && i < s.in[1];
+      FillLine(s, inside ? seen.planes[plane].x + i * s.in[2] : nullptr, start, columns, blocks,
+               to);
+    }
+  }
+}
+
+void Rows(const ConvShape& s, const PlaneBlocks& blocks, const PlaneRows& rows,
+          const PreparedEpilogue& epilogue) {
   const Summings summings(s, blocks);
-  constexpr int64_t kSlack = 4 * kLanes;
-  HWY_ALIGN float lines[kLineFloats + kSlack], straight[kLineFloats + kSlack];
+  HWY_ALIGN float lines[kLineFloats + 4 * kLanes];
   const int64_t width = summings.vectors * kLanes, count = rows.end - rows.begin;
-  const int64_t first_line = rows.begin * s.stride[1] - s.pad_begin[1];
-  const int64_t line_count = (count - 1) * s.stride[1] + WindowSpan(s, 1);
   // Kernel positions [kd, kd + depths) lie inside.
   int64_t kd = 0, depths = 0;
   for (int64_t tap = s.kernel[0] - 1; tap >= 0; --tap) {
     const int64_t depth = rows.depth + tap * s.dilation[0];
     if (depth >= 0 && depth < s.in[0]) kd = tap, ++depths;
   }
-  const int64_t planes = s.cin / s.groups * depths, results = s.cout / s.groups;
+  const int64_t planes = s.cin / s.groups * depths;
   const int64_t weights_step = s.cin / s.groups * s.KernelSize();
   const int64_t result_step = s.out[0] * s.out[1] * s.out[2];
-  [[maybe_unused]] const int64_t taps = s.kernel[1] * s.kernel[2];
+  const int64_t taps = s.kernel[1] * s.kernel[2];
   for (int64_t column = 0; column < s.out[2]; column += blocks.columns) {
     const int64_t columns = std::min(blocks.columns, s.out[2] - column);
-    const int64_t start = column * s.stride[2] - s.pad_begin[2];
     const int64_t needed = (columns - 1) * s.stride[2] + WindowSpan(s, 2);
     for (int64_t first = 0; first == 0 || first < planes; first += blocks.planes) {
       const SeenPlanes seen = See(s, blocks, rows, kd, depths, first);
-      for (int64_t plane = 0; plane < seen.count; ++plane) {
-        float* const to = lines + plane * blocks.plane;
-        for (int64_t i = 0; i < line_count; ++i) {
-          const int64_t at = first_line + i;
-          const bool inside = at >= 0 && at < s.in[1];
-          FillLine(s, inside ? seen.planes[plane].x + at * s.in[2] : nullptr, start, needed, blocks,
-                   straight, to + i * blocks.line);
-        }
-      }
+      FillPlanes(s, blocks, rows, seen, column * s.stride[2] - s.pad_begin[2], needed, lines);
       const auto weights_of = [&](int64_t result) { return rows.w + result * weights_step; };
       const auto result_at = [&](int64_t result) {
         return rows.y + result * result_step + rows.begin * s.out[2] + column;
       };
+      const bool is_last = first + blocks.planes >= planes && epilogue.InRegisters();
+      TileEpilogue end;
+      const auto end_of = [&](int64_t result) -> const TileEpilogue* {
+        end = epilogue.Tile(rows.result + result, 0, rows.item);
+        return is_last ? &end : nullptr;
+      };
+      const bool together =
+          (HWY_TARGET == HWY_AVX3 || blocks.vectors > 1) && seen.count * taps <= kOneChain;
       int64_t result = 0;
-#if HWY_TARGET != HWY_AVX3
-      constexpr int64_t kTogether = 4;
-      const bool together = blocks.vectors > 1 && seen.count * taps <= kOneChain;
-      for (; together && result + kTogether <= results; result += kTogether) {
-        for (int64_t row = 0; row < count; ++row) {
-          SumResults<kTogether, 2>(
-              s, blocks, seen, lines + row * blocks.step, weights_of(result), weights_step,
-              {result_at(result) + row * s.out[2], result_step, columns, first > 0});
+      for (; together && result + kTogether <= rows.results; result += kTogether) {
+        SumLines to = {result_at(result), result_step, columns, first > 0, end_of(result)};
+        for (int64_t row = 0; row < count; ++row, to.y += s.out[2]) {
+          SumLineOfResults(s, blocks, seen, lines + row * blocks.step, weights_of(result),
+                           weights_step, to);
         }
       }
-#endif
-      for (; result < results; ++result) {
+      for (; result < rows.results; ++result) {
+        const TileEpilogue* const last = end_of(result);
         const float* const w = weights_of(result);
         float* y = result_at(result);
         int64_t power = 3;
@@ -433,7 +403,7 @@ void Rows(const ConvShape& s, const PlaneBlocks& blocks, const PlaneRows& rows) 
           const float* const from = lines + row * blocks.step;
           for (int64_t c = 0; c < columns; c += width) {
             summings.Of(power)(s, blocks, seen, from + c, w,
-                               {y + c, s.out[2], columns - c, first > 0});
+                               {y + c, s.out[2], columns - c, first > 0, last});
           }
           row += int64_t{1} << power;
           y += s.out[2] << power;
@@ -498,26 +468,43 @@ std::string_view ConvPlanesRefusal(const ConvShape& s) { return RefusalOf(Flatte
 void ConvPlanes(const ConvShape& shape, const float* x, const float* weights, float* y,
                 const Epilogue& epilogue, const Parallel& par) {
   const ConvShape s = Flattened(shape);
-  const PreparedEpilogue prepared(epilogue, PreparedEpilogue::Tiles::kNone);
+  if (s.batch * s.cout * s.out[0] * s.out[1] * s.out[2] == 0) return;
+  const PreparedEpilogue prepared(epilogue, PreparedEpilogue::Tiles::kPlanes);
   const PlaneBlocks blocks(s, HWY_DYNAMIC_DISPATCH(LanesOf)());
   const int64_t line = s.out[2], plane = s.out[1] * line, out = s.out[0] * plane;
-  const int64_t channels = s.cin / s.groups, results = s.cout / s.groups;
+  const int64_t channels = s.cin / s.groups, all = s.cout / s.groups;
   const int64_t in = channels * s.in[0] * s.in[1] * s.in[2], taps = channels * s.KernelSize();
-  const int64_t parts = CeilDiv(s.out[1], blocks.rows);
-  const int64_t count = s.batch * s.groups * s.out[0] * parts;
+  // So many results at a time that the second-level cache holds what is swept, and few copies of
+  // the input are made.
+  constexpr int64_t kMultiple = 8;
+  const int64_t floats = prepared.InRegisters() ? 1 << 17 : 1 << 16;
+  const int64_t fitting = RoundUp(CeilDiv(floats, blocks.rows * line), kMultiple);
+  const int64_t results = std::min(all, RoundUp(CeilDiv(all, CeilDiv(all, fitting)), kMultiple));
+  const int64_t ranges = CeilDiv(all, results), parts = CeilDiv(s.out[1], blocks.rows);
+  const int64_t count = s.batch * s.groups * s.out[0] * parts * ranges;
   const int64_t vectors = (results * taps + channels * s.kernel[0] + 7 * results) / 8 + 1;
   const Slices slices = Slice(count, blocks.rows * line * vectors + 50);
   par.For(slices.tasks, [&](int64_t task) {
     for (int64_t i = slices.Begin(task); i < slices.End(task, count); ++i) {
-      const int64_t begin = i % parts * blocks.rows, end = std::min(s.out[1], begin + blocks.rows);
-      const int64_t depth = i / parts % s.out[0], group = i / parts / s.out[0];  // of all items
-      const int64_t channel = group % s.groups * results, row = depth * plane + begin * line;
-      float* const to = y + group * results * out;
-      HWY_DYNAMIC_DISPATCH(Rows)
-      (s, blocks,
-       {x + group * in, weights + channel * taps, to + depth * plane,
-        depth * s.stride[0] - s.pad_begin[0], begin, end});
-      prepared.Apply(to + row, out, channel, results, row, (end - begin) * line, group / s.groups);
+      const int64_t range = i % ranges * results, begin = i / ranges % parts * blocks.rows;
+      const int64_t plane_of_all = i / ranges / parts;
+      const int64_t depth = plane_of_all % s.out[0], group = plane_of_all / s.out[0];
+      const int64_t result = group % s.groups * all + range;
+      float* const to = y + (group * all + range) * out;
+      const PlaneRows rows = {.x = x + group * in,
+                              .w = weights + result * taps,
+                              .y = to + depth * plane,
+                              .depth = depth * s.stride[0] - s.pad_begin[0],
+                              .begin = begin,
+                              .end = std::min(s.out[1], begin + blocks.rows),
+                              .result = result,
+                              .results = std::min(results, all - range),
+                              .item = group / s.groups};
+      HWY_DYNAMIC_DISPATCH(Rows)(s, blocks, rows, prepared);
+      if (prepared.InRegisters()) continue;
+      const int64_t pixel = depth * plane + begin * line;
+      prepared.Apply(to + pixel, out, result, rows.results, pixel, (rows.end - begin) * line,
+                     rows.item);
     }
   });
 }

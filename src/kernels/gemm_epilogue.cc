@@ -24,6 +24,17 @@ bool Place(const Epilogue& epilogue, int index, int* bias, int* residual) {
   return true;
 }
 
+// The same for a tile of planes: false if there is more than one value a row and bounds.
+bool PlaceOfPlanes(const Epilogue& epilogue, const SimpleEpilogue& simple, int* residual) {
+  *residual = simple.addend[0];
+  if (*residual >= 0) {
+    const EpilogueOperand& operand = epilogue.operands[*residual];
+    if (operand.type != DType::kFloat32 || operand.column_stride != 0) return false;
+  }
+  return simple.addend[1] < 0 && simple.activation.kind == Activation::Kind::kNone &&
+         simple.rounding == DType::kFloat32;
+}
+
 // Of the element for C(row, column) of item (p, q).
 int64_t Offset(const EpilogueOperand& operand, int64_t row, int64_t column, int64_t p, int64_t q) {
   return row * operand.row_stride + column * operand.column_stride + p * operand.batch_stride[0] +
@@ -117,8 +128,10 @@ PreparedEpilogue::PreparedEpilogue(const Epilogue& epilogue, Tiles tiles) : epil
     }
   } else if (simple != nullptr &&
              (tiles == Tiles::kProduct || simple->sum_rounding == DType::kFloat32) &&
-             Place(epilogue, simple->addend[0], &bias_, &residual_) &&
-             Place(epilogue, simple->addend[1], &bias_, &residual_)) {
+             (tiles == Tiles::kPlanes
+                  ? PlaceOfPlanes(epilogue, *simple, &residual_)
+                  : Place(epilogue, simple->addend[0], &bias_, &residual_) &&
+                        Place(epilogue, simple->addend[1], &bias_, &residual_))) {
     in_registers_ = true;
     tile_.sum_rounding = simple->sum_rounding;
     tile_.clamp = simple->clamps;

@@ -14,8 +14,9 @@ namespace sardonyx {
 class PreparedEpilogue {
  public:
   // kNone is for a caller that has no register tiles, kProduct for one whose tiles all leave
-  // through kernels/tile_store-inl.h.
-  enum class Tiles : uint8_t { kNone, kConvolution, kProduct };
+  // through kernels/tile_store-inl.h, kPlanes for one whose tiles take one value a row, which is
+  // then called their residual, and bounds.
+  enum class Tiles : uint8_t { kNone, kConvolution, kProduct, kPlanes };
   explicit PreparedEpilogue(const Epilogue& epilogue, Tiles tiles = Tiles::kConvolution);
   PreparedEpilogue(const PreparedEpilogue&) = delete;
   PreparedEpilogue& operator=(const PreparedEpilogue&) = delete;

@@ -250,16 +250,18 @@ void CheckConvOfPlanes(const ConvShape& s, bool transposed, ConvOfPlanes run) {
   SCOPED_TRACE(Text(s));
   const Floats x = Floats::Random(s.InPixels() * cin, 1), planes = AsPlanes(s, x);
   const Floats w = Floats::Random(cout * cin / s.groups * s.KernelSize(), 2);
-  const Floats bias = Floats::Random(cout, 3), residual = Floats::Random(count, 4);
+  const Floats bias = Floats::Random(s.batch * cout, 3), residual = Floats::Random(count, 4);
   const ConvSums sums = DirectConv(s, transposed, x.get(), w.get());
+  // The first is of one value a channel, which registers take, the second of pixels as well.
+  const Expression bounded = Expression::Parse("(float, float) add(0,1):float relu(2):float");
   const Expression sum_up =
       Expression::Parse("(float, float, float) add(0,1):float add(3,2):float relu(4):float");
   const EpilogueOperand operands[2] = {
-      {bias.get(), DType::kFloat32, 1, 0, {0, 0}},
+      {bias.get(), DType::kFloat32, 1, 0, {cout, 0}},
       {residual.get(), DType::kFloat32, pixels, 1, {cout * pixels, 0}}};
   ForEachTarget([&] {
-    for (const bool fused : {false, true}) {
-      const Epilogue epilogue = fused ? Epilogue{&sum_up, operands} : Epilogue{};
+    for (const Expression* fused : {static_cast<const Expression*>(nullptr), &bounded, &sum_up}) {
+      const Epilogue epilogue = fused != nullptr ? Epilogue{fused, operands} : Epilogue{};
       std::vector<Floats> results;
       for (const Parallel& par : {OneThread(), TwoThreads()}) {
         Floats y(count);
@@ -269,8 +271,9 @@ void CheckConvOfPlanes(const ConvShape& s, bool transposed, ConvOfPlanes run) {
           const int64_t image = i / (cout * pixels), channel = i / pixels % cout;
           const int64_t at = (image * pixels + i % pixels) * cout + channel;
           double expected = sums.sum[at];
-          if (fused) expected += bias[channel] + residual[i];
-          if (fused) expected = std::max(expected, 0.0);
+          if (fused != nullptr) expected += bias[image * cout + channel];
+          if (fused == &sum_up) expected += residual[i];
+          if (fused != nullptr) expected = std::max(expected, 0.0);
           ASSERT_NEAR(y[i], expected, 1e-6 + 4e-7 * sums.size[at]) << "element " << i;
         }
         results.push_back(std::move(y));

@@ -87,6 +87,24 @@ TEST(ConvPlanes, Groups) {
   Check(1, 2, 2, 1, {{140, 64, 2, 2, 3, 9}, {33, 1, 1, 1, 0, 0}});
 }
 
+// Some are summed together, of lines of a vector to several, and cut into parts.
+TEST(ConvPlanes, ManyResults) {
+  for (const int64_t width : {1, 9, 16, 17, 40, 49, 64, 80, 130}) {
+    Check(1, 1, 19, 1, {{9, 3, 1, 1, 1, 1}, {width, 3, 1, 1, 1, 1}});
+    Check(2, 2, 16, 1, {{6, 5, 2, 1, 2, 2}, {width + 5, 5, 2, 1, 1, 2}});
+  }
+  for (const int64_t stride : {1, 2, 3, 4, 5, 8, 10, 16}) {
+    Check(1, 1, 36, 1, {{1, 1, 1, 1, 0, 0}, {3000, 20, stride, 1, 0, 0}});
+    Check(2, 3, 11, 1, {{1, 1, 1, 1, 0, 0}, {700, 7, stride, 2, 9, 2}});
+  }
+  Check(1, 1, 24, 1, {{150, 3, 1, 1, 1, 1}, {97, 3, 1, 1, 1, 1}});
+  Check(1, 4, 34, 1, {{1, 1, 1, 1, 0, 0}, {9001, 9, 4, 1, 4, 4}});
+  Check(2, 4, 40, 2, {{60, 2, 2, 1, 0, 0}, {70, 2, 2, 1, 0, 0}});
+  Check(1, 1, 12, 1, {{1, 1, 1, 1, 0, 0}, {1500, 448, 1, 1, 224, 223}});  // as long as a chain
+  Check(1, 1, 12, 1, {{1, 1, 1, 1, 0, 0}, {1500, 449, 1, 1, 224, 224}});
+  Check(1, 2, 9, 1, {{40, 1, 1, 1, 0, 0}, {0, 3, 1, 1, 1, 1}});  // of nothing
+}
+
 TEST(ConvPlanes, ThreeAxes) {
   const Axis small{6, 3, 1, 1, 1, 1}, row{19, 3, 1, 1, 1, 1}, column{35, 3, 1, 1, 1, 1};
   Check(1, 70, 3, 1, {small, row, column});
