@@ -13,7 +13,7 @@ namespace sardonyx {
 inline constexpr int64_t kLineFloats = 8192;
 // Planes of the input in a block. Of 5 x 5 taps they are one chain of sums.
 inline constexpr int64_t kMostPlanes = 16;
-// So many fit into a block however long their lines are.
+// So many fit into a block of one line however long it is.
 inline constexpr int64_t kFewPlanes = 4;
 static_assert(kMostPlanes * 5 * 5 <= kOneChain);
 
@@ -38,7 +38,7 @@ struct PlaneBlocks {
     const int64_t middle = s.kernel[2] / 2 * s.dilation[2] / stride;
     if (stride <= 2) lead = RoundUp(middle, lanes) - middle;
     const int64_t all = s.cin / s.groups * s.kernel[0];
-    const int64_t lines = span * std::min(all, kFewPlanes);
+    const int64_t lines = span == 1 ? std::min(all, kFewPlanes) : span;
     columns = s.out[2];
     for (;; columns = RoundUp(CeilDiv(columns, 2), lanes)) {
       vectors = columns > 2 * lanes ? 4 : columns > lanes ? 2 : 1;
