@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "api/check_inputs.h"
 #include "api/describe.h"
 #include "api/engine_source.h"
 #include "base/out_of_memory.h"
@@ -43,32 +44,20 @@ std::map<std::string, std::string> Metadata(const onnx::ModelProto& model) {
   return result;
 }
 
-std::string PrintShape(const std::vector<Dimension>& shape) {
-  std::vector<std::string> parts;
-  for (const Dimension& dim : shape) {
-    parts.push_back(dim.value >= 0 ? std::to_string(dim.value)
-                                   : (dim.symbol.empty() ? "?" : dim.symbol));
-  }
-  return fmt::format("[{}]", fmt::join(parts, ","));
-}
-
-// Whether a datum is of that kind; an absent value fits an optional alone.
-bool HasKind(const Datum& datum, const Type& type) {
-  switch (type.kind) {
-    case Type::Kind::kTensor: return datum.tensor() != nullptr;
-    case Type::Kind::kSequence: return datum.sequence() != nullptr;
-    case Type::Kind::kMap: return datum.map() != nullptr;
-    case Type::Kind::kOptional: return !datum.has_value() || HasKind(datum, *type.element);
-  }
-  return false;
-}
-
 }  // namespace
 
-// A compiled form of the model for one choice of outputs and of inputs given by the caller.
+// What a model is compiled for.
+struct Form {
+  std::vector<std::string> outputs;     // requested; empty: the model's own
+  std::vector<std::string> overridden;  // inputs that are given in place of their defaults
+  bool names_apart = false;             // onnx::ImportOptions
+
+  bool operator==(const Form&) const = default;
+};
+
+// A compiled form of the model.
 struct Compiled {
-  std::vector<std::string> outputs;  // requested; empty: the model's own
-  std::vector<std::string> overridden;
+  Form form;
   std::vector<std::string> input_names;
   std::vector<std::string> output_names;
   std::vector<PassRecord> passes;
@@ -108,7 +97,7 @@ struct Session::State {
       declared[std::string(input.name.Get())] = DescribeValue(input);
     }
     messages = std::move(model_file->model);
-    main = Compile({}, {});
+    main = Compile({});
     onnx::DropPages(*file);
     for (const std::string& name : main->input_names) inputs.push_back(declared.at(name));
   }
@@ -145,7 +134,7 @@ struct Session::State {
     main = std::make_shared<Compiled>();
     main->input_names = description.input_names;
     for (const ValueInfo& output : outputs) main->output_names.push_back(output.name);
-    MakeProgram(engine->graph(), {}, {}, main.get());
+    MakeProgram(engine->graph(), main.get());
     engine->GivePacks(*main->program);
   }
 
@@ -163,12 +152,14 @@ struct Session::State {
     return engine != nullptr ? nullptr : onnx::MappedFileOf(*file, tensor.raw(), tensor.bytes());
   }
 
-  onnx::ImportedModel Import(const std::vector<std::string>& wanted,
-                             const std::vector<std::string>& overridden) {
+  onnx::ImportedModel Import(const Form& form) {
     const auto model = Model(
-        "the engine has no values but its outputs, no inputs in place of their defaults, and "
-        "weights for the shapes it was compiled for alone");
-    const onnx::ImportOptions choice{.extra_outputs = wanted, .overridden_inputs = overridden};
+        "the engine has no values but its outputs, no inputs in place of their defaults, no two "
+        "sizes of one name, and weights for the shapes it was compiled for alone");
+    const std::vector<std::string>& wanted = form.outputs;
+    const onnx::ImportOptions choice{.extra_outputs = wanted,
+                                     .overridden_inputs = form.overridden,
+                                     .names_apart = form.names_apart};
     onnx::ImportedModel imported;
     if (engine != nullptr) {
       imported = onnx::ImportModel(model, choice);
@@ -215,24 +206,21 @@ struct Session::State {
     return tensor.owner() == file->owner || FileOf(tensor) != nullptr;
   }
 
-  std::shared_ptr<Compiled> Compile(const std::vector<std::string>& wanted,
-                                    const std::vector<std::string>& overridden) {
+  std::shared_ptr<Compiled> Compile(const Form& form) {
     auto compiled = std::make_shared<Compiled>();
-    compiled->outputs = wanted;
-    compiled->overridden = overridden;
-    onnx::ImportedModel imported = Import(wanted, overridden);
+    compiled->form = form;
+    onnx::ImportedModel imported = Import(form);
     compiled->input_names = imported.input_names;
     compiled->output_names = imported.output_names;
-    if (wanted.empty() && overridden.empty()) default_inputs = imported.default_inputs;
+    if (form == Form()) default_inputs = imported.default_inputs;
     WithContext(name, [&] {
       compiled->passes = OptimizeMain(*imported.graph);
-      MakeProgram(std::move(imported.graph), wanted, overridden, compiled.get());
+      MakeProgram(std::move(imported.graph), compiled.get());
     });
     return compiled;
   }
 
-  void MakeProgram(std::shared_ptr<Graph> graph, const std::vector<std::string>& wanted,
-                   const std::vector<std::string>& overridden, Compiled* compiled) {
+  void MakeProgram(std::shared_ptr<Graph> graph, Compiled* compiled) {
     ProgramOptions program;
     program.tuner = tuner;
     program.threads = options.threads;
@@ -242,8 +230,8 @@ struct Session::State {
       Optimize(graph, {.disabled = disabled, .fold = nullptr, .trace = nullptr});
     };
     program.is_external = [this](const Tensor& tensor) { return IsExternal(tensor); };
-    program.restore = [this, wanted, overridden]() -> std::shared_ptr<Graph> {
-      onnx::ImportedModel again = Import(wanted, overridden);
+    program.restore = [this, form = compiled->form]() -> std::shared_ptr<Graph> {
+      onnx::ImportedModel again = Import(form);
       OptimizeMain(*again.graph);
       return std::move(again.graph);
     };
@@ -256,68 +244,20 @@ struct Session::State {
                        [](const Value* input) { return input->fact.static_shape(); });
   }
 
-  // The compiled form for these names, made if it is new.
-  std::shared_ptr<Compiled> Find(const std::vector<std::string>& wanted,
-                                 const std::vector<std::string>& overridden) {
-    const bool own = overridden.empty() && wanted == main->output_names;
-    if (own || (wanted.empty() && overridden.empty())) return main;
+  // The compiled form, made if it is new.
+  std::shared_ptr<Compiled> Find(Form form) {
+    if (form.overridden.empty() && form.outputs == main->output_names) form.outputs.clear();
+    if (form == Form()) return main;
     std::lock_guard lock(mutex);
     for (size_t i = 0; i < others.size(); ++i) {
-      if (others[i]->outputs == wanted && others[i]->overridden == overridden) {
+      if (others[i]->form == form) {
         std::rotate(others.begin(), others.begin() + i, others.begin() + i + 1);
         return others.front();
       }
     }
-    others.insert(others.begin(), Compile(wanted, overridden));
+    others.insert(others.begin(), Compile(form));
     if (others.size() > 8) others.pop_back();
     return others.front();
-  }
-
-  // Sizes of named dimensions, and which input gave them: one name is one size.
-  using Sizes = std::map<int32_t, std::pair<int64_t, std::string>>;
-
-  // Throws if a value does not fit what the graph's input declares.
-  void Check(const Value& input, const std::string& name, const Datum& datum, SymbolTable& symbols,
-             Sizes* sizes) const {
-    const Fact& fact = input.fact;
-    if (!HasKind(datum, fact.type)) {
-      Fail(ErrorCode::kInvalidArgument, "input '{}' must be a {}", name, Print(fact.type));
-    }
-    const Tensor* tensor = datum.tensor();
-    if (tensor == nullptr || !fact.type.is_tensor()) return;
-    if (tensor->dtype() != fact.type.dtype) {
-      Fail(ErrorCode::kInvalidArgument, "input '{}' must be {}, is tensor({})", name,
-           Print(fact.type), Name(tensor->dtype()));
-    }
-    CheckShape(input, name, tensor->dims(), symbols, sizes);
-  }
-
-  void CheckShape(const Value& input, const std::string& name, const std::vector<int64_t>& dims,
-                  SymbolTable& symbols, Sizes* sizes) const {
-    const Fact& fact = input.fact;
-    if (!fact.ranked()) return;
-    const ValueInfo& info = declared.at(name);
-    if (static_cast<int>(dims.size()) != fact.rank()) {
-      Fail(ErrorCode::kInvalidArgument, "input '{}' must have rank {} ({}), has shape {}", name,
-           fact.rank(), PrintShape(info.shape), PrintDims(dims));
-    }
-    for (int i = 0; i < fact.rank(); ++i) {
-      const Dim dim = (*fact.shape)[i];
-      const int64_t size = dims[i];
-      if (dim.known()) {
-        if (size != dim.value()) {
-          Fail(ErrorCode::kInvalidArgument, "input '{}' must have shape {}, has {}", name,
-               PrintShape(info.shape), PrintDims(dims));
-        }
-        continue;
-      }
-      auto [it, inserted] = sizes->try_emplace(dim.symbol(), size, name);
-      if (!inserted && it->second.first != size) {
-        Fail(ErrorCode::kInvalidArgument,
-             "dimension '{}' is {} in input '{}' and {} in input '{}'; one name is one size",
-             symbols.Print(dim), it->second.first, it->second.second, size, name);
-      }
-    }
   }
 
   // Dimensions of all inputs for shapes given by name. What is not given is as declared; `ones`: 1
@@ -326,11 +266,15 @@ struct Session::State {
     Program& program = *main->program;
     const std::vector<Value*>& formals = program.graph().inputs;
     std::vector<std::optional<std::vector<int64_t>>> dims(formals.size());
-    Sizes sizes;
+    InputSizes sizes;
     for (const auto& [name, shape] : shapes) {
       const size_t index = IndexOf(*main, name);
-      CheckShape(*formals[index], name, shape, *program.graph().shared_symbols(), &sizes);
+      CheckShape(formals[index]->fact, declared.at(name), shape, *program.graph().shared_symbols(),
+                 &sizes);
       dims[index] = shape;
+    }
+    if (!sizes.conflict.empty()) {
+      Fail(ErrorCode::kInvalidArgument, "{}; one name is one size", sizes.conflict);
     }
     std::vector<std::vector<int64_t>> all;
     for (size_t i = 0; i < formals.size(); ++i) {
@@ -342,8 +286,10 @@ struct Session::State {
       if (!dims[i] && fact.type.is_tensor()) {
         dims[i].emplace();
         for (Dim dim : *fact.shape) {
-          const bool given = !dim.known() && sizes.contains(dim.symbol());
-          dims[i]->push_back(dim.known() ? dim.value() : given ? sizes.at(dim.symbol()).first : 1);
+          const bool given = !dim.known() && sizes.named.contains(dim.symbol());
+          dims[i]->push_back(dim.known() ? dim.value()
+                             : given     ? sizes.named.at(dim.symbol()).first
+                                         : 1);
         }
       }
       all.push_back(dims[i].value_or(std::vector<int64_t>()));
@@ -437,24 +383,48 @@ struct Session::State {
     if (engine != nullptr && !wanted.empty() && overridden.empty()) {
       if (auto picked = RunAndPick(given, wanted)) return *std::move(picked);
     }
-    // Importing a model names it; an engine file has to say that it wanted one.
-    const auto find = [&] { return Find(wanted, overridden); };
-    const std::shared_ptr<Compiled> compiled = NamingMemory("another form of the model", [&] {
-      return engine != nullptr ? WithContext(name, find) : find();
-    });
-    return WithContext(
-        name, [&] { return NamingMemory("the run", [&] { return RunForm(*compiled, given); }); });
+    Form form{wanted, overridden};
+    std::shared_ptr<Compiled> compiled = FindNamed(form);
+    std::vector<Datum> inputs;
+    const std::string conflict =
+        WithContext(name, [&] { return BindInputs(*compiled, given, &inputs); });
+    const auto run = [&] {
+      return NamingMemory("the run", [&] { return RunForm(*compiled, inputs); });
+    };
+    if (conflict.empty()) return WithContext(name, run);
+    // Exporters call sizes alike that are not, and what a model names binds no other runtime. If
+    // they must be alike after all, an operator says so.
+    form.names_apart = true;
+    compiled = WithContext(conflict, [&] { return FindNamed(form); });
+    try {
+      return run();
+    } catch (const Error& error) {
+      const bool of_model = error.code() == ErrorCode::kInvalidModel;  // but for what was given
+      Fail(of_model ? ErrorCode::kInvalidArgument : error.code(), "{}: {}: {}", name, conflict,
+           error.what());
+    }
   }
 
-  std::vector<Datum> RunForm(const Compiled& compiled, const NamedData& given) {
+  // Importing a model names it; an engine file has to say that it wanted one.
+  std::shared_ptr<Compiled> FindNamed(const Form& form) {
+    const auto find = [&] { return Find(form); };
+    return NamingMemory("another form of the model",
+                        [&] { return engine != nullptr ? WithContext(name, find) : find(); });
+  }
+
+  // The inputs in the form's order. Returns InputSizes::conflict.
+  std::string BindInputs(const Compiled& compiled, const NamedData& given,
+                         std::vector<Datum>* bound) const {
     const Graph& graph = compiled.program->graph();
-    std::vector<Datum> inputs(graph.inputs.size());
+    std::vector<Datum>& inputs = *bound;
+    inputs.resize(graph.inputs.size());
     std::vector<bool> seen(inputs.size());
-    Sizes sizes;
+    InputSizes sizes;
     for (const auto& [name, datum] : given) {
       const size_t index = IndexOf(compiled, name);
       if (seen[index]) Fail(ErrorCode::kInvalidArgument, "input '{}' is given twice", name);
-      Check(*graph.inputs[index], name, datum, *graph.shared_symbols(), &sizes);
+      CheckInput(graph.inputs[index]->fact, declared.at(name), datum, *graph.shared_symbols(),
+                 &sizes);
       seen[index] = true;
       inputs[index] = datum;
     }
@@ -463,6 +433,10 @@ struct Session::State {
         Fail(ErrorCode::kInvalidArgument, "input '{}' is missing", compiled.input_names[i]);
       }
     }
+    return std::move(sizes.conflict);
+  }
+
+  std::vector<Datum> RunForm(const Compiled& compiled, const std::vector<Datum>& inputs) {
     std::shared_ptr<Profiler> recorder;
     if (profiling) {
       std::lock_guard lock(mutex);

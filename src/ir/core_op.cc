@@ -11,7 +11,10 @@ decltype(auto) Named(const Node& node, Body&& body) {
     return NamingMemory(node.op->name, body);
   } catch (const Error& error) {
     if (node.origin == nullptr) throw;
-    throw Error(error.code(), Print(*node.origin) + ": " + error.what());
+    const std::string name = Print(*node.origin);
+    // A node that is lowered when it runs consists of nodes of its name.
+    if (std::string_view(error.what()).starts_with(name)) throw;
+    throw Error(error.code(), name + ": " + error.what());
   }
 }
 

@@ -328,12 +328,14 @@ std::unique_ptr<Node> Graph::MakeNode(const CoreOp& op, std::vector<Value*> inpu
   node->origin = std::move(origin);
   for (int i = 0; i < output_count; ++i) {
     Value* value = NewValue();
-    value->producer = node.get();
     value->index = i;
     node->outputs.push_back(value);
   }
   std::vector<Fact> inferred = InferFrom(*node, *symbols_);
-  for (int i = 0; i < output_count; ++i) node->outputs[i]->fact = std::move(inferred[i]);
+  for (int i = 0; i < output_count; ++i) {
+    node->outputs[i]->producer = node.get();
+    node->outputs[i]->fact = std::move(inferred[i]);
+  }
   for (Value* input : node->inputs) {
     if (input != nullptr) input->users.push_back(node.get());
   }

@@ -53,12 +53,14 @@ void ReadAxis(const GridSampleShape& shape, T coordinate, int64_t size, AxisTaps
   double x = shape.align_corners ? (coordinate + 1) / 2 * (n - 1) : ((coordinate + 1) * n - 1) / 2;
   if (shape.mode == Mode::kNearest) x = std::nearbyint(x);
   const double margin = shape.align_corners ? 0 : 0.5, end = static_cast<double>(size) - 1;
+  // Cubic windows see the image go on with its border; three pixels outside they see nothing else.
+  const double beyond = shape.mode == Mode::kCubic ? 3 : 0;
   if (shape.padding == Padding::kZeros) {
     if (!(x > -2 && x < end + 2)) return;  // nor a NaN
   } else if (std::isnan(x)) {
     x = 0;
   } else if (x < -margin || x > end + margin) {
-    x = shape.padding == Padding::kBorder ? std::clamp(x, 0.0, end)
+    x = shape.padding == Padding::kBorder ? std::clamp(x, -beyond, end + beyond)
                                           : Reflect(x, size, shape.align_corners);
   }
   int64_t below = static_cast<int64_t>(x);

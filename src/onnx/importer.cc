@@ -5,6 +5,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "onnx/attribute_defaults.h"
 #include "onnx/differentiated.h"
 #include "onnx/node_order.h"
 #include "onnx/schema.h"
@@ -34,6 +35,7 @@ struct Surroundings {
   int depth = 0;
   const std::vector<NodeProto>* nodes = nullptr;  // the list itself
   std::vector<NodeProto>* own_nodes = nullptr;    // the same if its lists of numbers may be taken
+  bool may_fail = false;  // in a branch: nodes that cannot work for what they are given stay whole
 };
 
 class Importer {
@@ -71,14 +73,18 @@ class Importer {
       if (!input.type) {
         Fail(ErrorCode::kInvalidModel, "input '{}' of the graph has no type", name);
       }
-      scope.Bind(input.name.Get(), graph.AddInput(name, ToFact(*input.type, graph.symbols())));
+      Fact fact = ToFact(*input.type, graph.symbols());
+      if (options.names_apart && fact.ranked()) {
+        for (Dim& dim : *fact.shape) dim = dim.known() ? dim : graph.symbols().Fresh();
+      }
+      scope.Bind(input.name.Get(), graph.AddInput(name, std::move(fact)));
       result.input_names.push_back(name);
     }
     ImportNodes(proto.node, scope,
                 {.opsets = &model_.opset_import,
                  .own_nodes = own_ != nullptr ? &own_->graph->node : nullptr});
     for (const ValueInfoProto& output : proto.output) {
-      AddOutput(std::string(output.name.Get()), scope, &result);
+      AddOutput(output.name.Get(), scope, &result);
     }
     for (const std::string& name : options.extra_outputs) AddOutput(name, scope, &result);
     KeepNamesApart(graph);
@@ -86,7 +92,7 @@ class Importer {
   }
 
  private:
-  void AddOutput(const std::string& name, Scope& scope, ImportedModel* result) {
+  void AddOutput(std::string_view name, Scope& scope, ImportedModel* result) {
     Value* value = scope.Find(name);
     if (value == nullptr) {
       Fail(ErrorCode::kInvalidArgument,
@@ -94,7 +100,7 @@ class Importer {
            fmt::join(result->output_names, ", "));
     }
     result->graph->outputs.push_back(value);
-    result->output_names.push_back(name);
+    result->output_names.emplace_back(name);
   }
 
   void ImportNodes(const std::vector<NodeProto>& nodes, Scope& scope, const Surroundings& around) {
@@ -188,7 +194,7 @@ class Importer {
         types[i] = DeclaredType(node.output[i]);
       }
     }
-    const std::vector<Val> outputs = ops::Lower(lowering, types);
+    const std::vector<Val> outputs = ops::Lower(lowering, types, around.may_fail);
     for (size_t i = 0; i < node.output.size(); ++i) {
       if (node.output[i].empty()) continue;
       if (i >= outputs.size() || !outputs[i]) {
@@ -288,30 +294,6 @@ class Importer {
     }
   }
 
-  static void AddDefaults(const OpSchema& schema, Attributes* attributes) {
-    for (const AttributeSchema& attribute : schema.attributes) {
-      if (!attribute.has_default) continue;
-      switch (attribute.type) {
-        case AttributeType::kFloat:
-          attributes->Set(attribute.name, static_cast<double>(attribute.f));
-          break;
-        case AttributeType::kInt: attributes->Set(attribute.name, attribute.i); break;
-        case AttributeType::kString:
-          attributes->Set(attribute.name, std::string(attribute.strings[0]));
-          break;
-        case AttributeType::kInts:
-          attributes->Set(attribute.name,
-                          std::vector<int64_t>(attribute.ints.begin(), attribute.ints.end()));
-          break;
-        case AttributeType::kStrings:
-          attributes->Set(attribute.name, std::vector<std::string>(attribute.strings.begin(),
-                                                                   attribute.strings.end()));
-          break;
-        default: break;
-      }
-    }
-  }
-
   static bool IsStated(const TypeProto& type) {
     return type.tensor_type || type.sparse_tensor_type || type.sequence_type ||
            type.optional_type || type.map_type;
@@ -341,21 +323,36 @@ class Importer {
     std::vector<Value*> captured;
     for (const AttributeProto* attribute : graphs) {
       const GraphProto& proto = *attribute->g;
-      auto make = [&](std::span<const Fact> formals) {
+      // A branch need not be taken: exporters write both forms of what depends on a rank or a size.
+      const bool is_branch = node.op_type.Get() == "If";
+      auto make = [&](std::span<const Fact> formals, Surroundings within) {
         Imported body;
-        body.graph = ImportBody(node, proto, formals, scope, around, &body.captures);
         body.formals = formals.size();
+        const auto import = [&] {
+          body.graph = ImportBody(node, proto, formals, scope, within, &body.captures);
+        };
+        if (within.may_fail || !is_branch) {
+          import();
+          return body;
+        }
+        try {
+          import();
+        } catch (const Error& error) {
+          if (!ops::IsFaultOfInputs(error)) throw;
+          within.may_fail = true;
+          import();
+        }
         return body;
       };
       std::vector<Fact> formals = FormalFacts(node, proto, *inputs, *attributes, scope);
-      Imported body = make(formals);
+      Imported body = make(formals, around);
       // What a loop carries may change its shape on the way: forget what one trip does not keep.
       const std::vector<int> carried =
           ops::CarriedFormals(node.op_type.Get(), formals.size(), *attributes);
       Dims forgotten;
       for (int tries = 0; ops::RelaxCarried(*body.graph, carried, &formals, &forgotten); ++tries) {
         if (tries > 64) Fail(ErrorCode::kInternal, "shapes of a loop do not settle");
-        body = make(formals);
+        body = make(formals, around);
       }
       for (auto& [outer, inner] : body.captures) {
         if (std::find(captured.begin(), captured.end(), outer) == captured.end()) {
@@ -464,14 +461,16 @@ class Importer {
 
   void InlineCall(const NodeProto& node, const FunctionProto& function, Scope& scope,
                   const Surroundings& around) {
-    Surroundings inner{.opsets = &function.opset_import, .call = around.call};
+    Surroundings inner{
+        .opsets = &function.opset_import, .call = around.call, .may_fail = around.may_fail};
     InlineBody(node, function, nullptr, scope, around, inner);
   }
 
   void InlineStandard(const NodeProto& node, const OpSchema& schema, const FunctionProto& function,
                       std::shared_ptr<const Origin> origin, Scope& scope,
                       const Surroundings& around) {
-    Surroundings inner{.opsets = &function.opset_import, .call = std::move(origin)};
+    Surroundings inner{
+        .opsets = &function.opset_import, .call = std::move(origin), .may_fail = around.may_fail};
     InlineBody(node, function, &schema, scope, around, inner);
   }
 
@@ -536,23 +535,6 @@ class Importer {
       }
     }
     ImportNodes(nodes, body, inner);
-  }
-
-  static AttributeProto DefaultProto(const AttributeSchema& schema) {
-    AttributeProto proto;
-    proto.name = schema.name;
-    proto.type = static_cast<int32_t>(schema.type);
-    switch (schema.type) {
-      case AttributeType::kFloat: proto.f = schema.f; break;
-      case AttributeType::kInt: proto.i = schema.i; break;
-      case AttributeType::kString: proto.s = schema.strings[0]; break;
-      case AttributeType::kInts: proto.ints.assign(schema.ints.begin(), schema.ints.end()); break;
-      case AttributeType::kStrings:
-        proto.strings.assign(schema.strings.begin(), schema.strings.end());
-        break;
-      default: break;
-    }
-    return proto;
   }
 
   const ModelFile& file_;

@@ -17,6 +17,8 @@ struct ImportOptions {
   // Inputs with an initializer (a default value) that the caller wants to give itself; all others
   // of that kind are constants.
   std::vector<std::string> overridden_inputs;
+  // Sizes of inputs are each its own, also those that the model calls by one name.
+  bool names_apart = false;
 };
 
 struct ImportedModel {

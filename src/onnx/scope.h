@@ -42,11 +42,12 @@ class Scope {
   }
 
   // The value of that name, in this graph: bound here, an initializer, or captured from outside.
-  // Null if there is none. Constants are copied rather than captured.
+  // Null if there is none. Constants are copied rather than captured. The name is kept as it is:
+  // its memory must last as long as the scope.
   Value* Find(std::string_view name) {
     if (auto it = values_.find(name); it != values_.end()) return it->second;
     if (auto it = initializers_.find(name); it != initializers_.end()) {
-      return values_[name] = graph_.AddConstant(read_(*it->second), std::string(name));
+      return values_[it->first] = graph_.AddConstant(read_(*it->second), std::string(name));
     }
     Value* outside = outer_ != nullptr ? outer_->Find(name) : nullptr;
     if (outside == nullptr || overlay_) return outside;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "ops/core/deferred.h"
+
 namespace sardonyx {
 namespace {
 
@@ -33,8 +35,8 @@ bool HasBody(const Node& node) {
 }
 
 bool ComputesNow(const Node& node) {
-  return !HasBody(node) && node.op->is_pure && node.op->reference != nullptr &&
-         !node.inputs.empty() &&
+  return !HasBody(node) && !core::HasFailed(node) && node.op->is_pure &&
+         node.op->reference != nullptr && !node.inputs.empty() &&
          std::all_of(node.inputs.begin(), node.inputs.end(), IsSmallConstant) &&
          std::none_of(node.outputs.begin(), node.outputs.end(), IsLarge);
 }
@@ -98,14 +100,23 @@ std::vector<Val> Builder::MakeMany(const CoreOp& op, const std::vector<Val>& inp
     for (const Value* value : values) {
       data.push_back(value != nullptr ? Datum(value->fact.constant) : Datum());
     }
-    const std::vector<Datum> computed = RunReference(*node, data);
+    const auto forget_use = [&] {
+      for (Value* value : values) {
+        if (value != nullptr) value->users.pop_back();
+      }
+    };
+    std::vector<Datum> computed;
+    try {
+      computed = RunReference(*node, data);
+    } catch (const Error&) {
+      forget_use();  // the importer may go on without the node
+      throw;
+    }
     const bool all_tensors = std::all_of(computed.begin(), computed.end(), [](const Datum& datum) {
       return datum.tensor() != nullptr && datum.tensor()->size() <= kEagerElements;
     });
     if (all_tensors) {
-      for (Value* value : values) {
-        if (value != nullptr) value->users.pop_back();
-      }
+      forget_use();
       for (const Datum& datum : computed) results.push_back(Constant(*datum.tensor()));
       return results;
     }

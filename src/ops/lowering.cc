@@ -91,7 +91,7 @@ bool IsLong(const Attribute& attribute) {
 
 }  // namespace
 
-std::vector<Val> Lower(Lowering& op, const std::vector<Type>& output_types) {
+std::vector<Val> Lower(Lowering& op, const std::vector<Type>& output_types, bool may_fail) {
   const OnnxOp* entry = FindOnnxOp(op.domain(), op.op_type());
   if (entry == nullptr) {
     Fail(ErrorCode::kUnsupported, "operator {} of domain '{}' is not implemented", op.op_type(),
@@ -107,23 +107,26 @@ std::vector<Val> Lower(Lowering& op, const std::vector<Type>& output_types) {
     if (entry->adapt != nullptr) entry->adapt(op);
     return entry->lower(op).values;
   } catch (const NotYetKnown&) {
-    for (const auto& [name, value] : op.attributes.items()) {
-      if (IsLong(value)) attributes.Set(name, value);
-    }
-    attributes.Set("@domain", op.domain());
-    attributes.Set("@op_type", op.op_type());
-    attributes.Set("@version", int64_t{op.version()});
-    std::vector<int64_t> wanted, types;
-    for (size_t i = 0; i < op.output_count(); ++i) {
-      wanted.push_back(op.wants(i));
-      const bool typed = i < output_types.size() && output_types[i].is_tensor();
-      types.push_back(typed ? static_cast<int64_t>(output_types[i].dtype) : 0);
-    }
-    attributes.Set("@wanted", wanted);
-    attributes.Set("@types", types);
-    return op.builder().MakeMany(core::deferred, inputs, std::move(attributes),
-                                 static_cast<int>(op.output_count()));
+  } catch (const Error& error) {
+    if (!may_fail || !IsFaultOfInputs(error)) throw;
+    attributes.Set("@failed", int64_t{1});
   }
+  for (const auto& [name, value] : op.attributes.items()) {
+    if (IsLong(value)) attributes.Set(name, value);
+  }
+  attributes.Set("@domain", op.domain());
+  attributes.Set("@op_type", op.op_type());
+  attributes.Set("@version", int64_t{op.version()});
+  std::vector<int64_t> wanted, types;
+  for (size_t i = 0; i < op.output_count(); ++i) {
+    wanted.push_back(op.wants(i));
+    const bool typed = i < output_types.size() && output_types[i].is_tensor();
+    types.push_back(typed ? static_cast<int64_t>(output_types[i].dtype) : 0);
+  }
+  attributes.Set("@wanted", wanted);
+  attributes.Set("@types", types);
+  return op.builder().MakeMany(core::deferred, inputs, std::move(attributes),
+                               static_cast<int>(op.output_count()));
 }
 
 }  // namespace sardonyx::ops

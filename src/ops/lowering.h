@@ -106,8 +106,14 @@ struct OnnxOp {
 // Null if there is no lowering.
 const OnnxOp* FindOnnxOp(std::string_view domain, std::string_view name);
 
+// Whether a node failed for what it was given, be it shapes or values.
+inline bool IsFaultOfInputs(const Error& error) {
+  return error.code() == ErrorCode::kInvalidModel || error.code() == ErrorCode::kInvalidArgument;
+}
+
 // Adapts and lowers a node; when something it needs is not known yet, makes a `deferred` node with
-// outputs of the given types instead.
-std::vector<Val> Lower(Lowering& op, const std::vector<Type>& output_types);
+// outputs of the given types instead. So it does of a node that cannot work for what it is given if
+// `may_fail`: that is for a branch that need not be taken, and is said if it is.
+std::vector<Val> Lower(Lowering& op, const std::vector<Type>& output_types, bool may_fail);
 
 }  // namespace sardonyx::ops

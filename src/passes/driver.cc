@@ -97,18 +97,18 @@ int64_t ConstantBytes(const Graph& graph) {
   return bytes;
 }
 
-void OptimizeGraph(Graph& graph, const OptimizeOptions& options, int64_t& growth_left,
+void OptimizeGraph(Graph& graph, bool is_body, const OptimizeOptions& options, int64_t& growth_left,
                    std::vector<PassRecord>* records) {
   const auto optimize_bodies = [&] {
     for (const auto& node : graph.nodes()) {
       for (const auto& [name, attribute] : node->attributes.items()) {
         if (const auto* body = std::get_if<std::shared_ptr<Graph>>(&attribute)) {
-          OptimizeGraph(**body, options, growth_left, records);
+          OptimizeGraph(**body, true, options, growth_left, records);
         }
       }
     }
   };
-  PassContext context{graph, options.fold, growth_left};
+  PassContext context{graph, options.fold, growth_left, is_body};
   if (!context.fold) {
     context.fold = [](const Node& node, const std::vector<Tensor>& inputs) {
       std::vector<Datum> data;
@@ -164,7 +164,7 @@ std::vector<PassRecord> Optimize(Graph& graph, const OptimizeOptions& options) {
   }
   // Halves become floats and bytes may become doubles, but a small model is not to fill the memory.
   int64_t growth_left = std::max(kLeastGrowth, ConstantBytes(graph) * kMostGrowth);
-  OptimizeGraph(graph, options, growth_left, &records);
+  OptimizeGraph(graph, false, options, growth_left, &records);
   return records;
 }
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/core/deferred.h"
+#include "ops/lowering.h"
 #include "passes/passes.h"
 
 namespace sardonyx::passes {
@@ -50,7 +52,7 @@ double Products(const Node& node) {
 bool IsFoldable(const Node& node) {
   if (!node.op->is_pure || node.op->reference == nullptr) return false;
   if (node.op == &core::if_ || node.op == &core::loop || node.op == &core::scan) return false;
-  if (node.inputs.empty() || IsForMatmulAlone(node)) return false;
+  if (node.inputs.empty() || IsForMatmulAlone(node) || core::HasFailed(node)) return false;
   return std::all_of(node.inputs.begin(), node.inputs.end(), [](const Value* input) {
     return input == nullptr || input->fact.constant.defined();
   });
@@ -89,7 +91,13 @@ Rewrite FoldConstants(Node& node, PassContext& context) {
     if (bytes > static_cast<double>(std::min(kMaxBytes, given + context.growth_left))) {
       return CheckFailed{"the result would be too large"};
     }
-    results = context.fold(node, inputs);
+    try {
+      results = context.fold(node, inputs);
+    } catch (const Error& error) {
+      // What need not run is none of the model's faults yet.
+      if (!context.is_body || !ops::IsFaultOfInputs(error)) throw;
+      return CheckFailed{"it fails"};
+    }
     int64_t made = 0;
     for (const Tensor& tensor : results) {
       if (!tensor.defined()) return NoMatch{};

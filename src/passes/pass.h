@@ -35,6 +35,7 @@ struct PassContext {
   std::function<std::vector<Tensor>(const Node&, const std::vector<Tensor>&)> fold;
   // Bytes by which folding may still make the model's constants larger, all its graphs together.
   int64_t& growth_left;
+  bool is_body = false;  // of a branch or a loop, which need not run
 };
 
 struct Pass {

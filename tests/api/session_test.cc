@@ -148,13 +148,29 @@ TEST(Session, InputsAreChecked) {
   expect({{"x", Floats({2}, {1, 2})}, {"x2", x}},
          "input 'x' must have rank 2 ([n,2]), has shape [2]");
   expect({{"x", Floats({2, 1}, {1, 2})}, {"x2", x}}, "input 'x' must have shape [n,2], has [2,1]");
-  expect({{"x", x}, {"x2", Floats({2, 2}, {1, 2, 3, 4})}},
-         "dimension 'n' is 1 in input 'x' and 2 in input 'x2'");
   expect({{"x", Datum()}, {"x2", x}}, "input 'x' must be a tensor(float)");
   expect({{"x", std::make_shared<const Sequence>()}, {"x2", x}},
          "input 'x' must be a tensor(float)");
   // The session survives all that.
   EXPECT_EQ(session.Run(Inputs()).size(), 2);
+}
+
+// Sizes that a model calls by one name, wrongly: what runs, runs.
+TEST(Session, OneNameOfTwoSizes) {
+  Session session = Load();
+  const Tensor x = Floats({1, 2}, {1, 2}), x2 = Floats({2, 2}, {1, 2, 3, 4});
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_EQ(Values(session.Run({{"x", x}, {"x2", x2}})[1]), (std::vector<float>{2, 4, 4, 6}));
+    EXPECT_EQ(Values(session.Run({{"x2", x2}, {"x", x}}, {"z"})[0]),
+              (std::vector<float>{2, 4, 4, 6}));
+    EXPECT_EQ(Values(session.Run(Inputs())[0]), (std::vector<float>{0, 12, 25}));
+    ExpectError(ErrorCode::kInvalidArgument,
+                {"dimension 'n' is 3 in input 'x' and 2 in input 'x2'", "'sum'", "[3,2]"},
+                [&] { session.Run({{"x", Floats({3, 2}, {1, 2, 3, 4, 5, 6})}, {"x2", x2}}); });
+  }
+  // What is planned ahead is for sizes that fit.
+  ExpectError(ErrorCode::kInvalidArgument, {"one name is one size"},
+              [&] { (void)session.Explain({{"x", {1, 2}}, {"x2", {2, 2}}}); });
 }
 
 TEST(Session, OptionsAreChecked) {

@@ -56,7 +56,7 @@ std::vector<Tensor> RunNode(const std::string& op_type, int version, Attributes 
   }
   Lowering op(builder, "", op_type, version, std::move(attributes), values,
               std::vector<bool>(output_count, true));
-  for (const Val& output : Lower(op, {})) {
+  for (const Val& output : Lower(op, {}, false)) {
     if (output) graph.outputs.push_back(output.value);
   }
   std::vector<Tensor> results;
@@ -254,6 +254,15 @@ TEST(Lowering, Einsum) {
   ExpectNear(einsum("ij, ij ,ij -> i", {square, square, square}), {2}, {9, 91});
   ExpectNear(einsum("bij,bik->bjk", {In({1, 2, 2}, {1, 2, 3, 4}), In({1, 2, 1}, {1, 10})}),
              {1, 2, 1}, {31, 42});
+  // An axis of one element repeats, be it summed or kept.
+  const Input column = In({2, 1}, {1, 10}), wide = In({3, 2}, Count(6));
+  ExpectNear(einsum("ij,jk->ik", {column, wide}), {2, 2}, {6, 9, 60, 90});
+  ExpectNear(einsum("kj,ji->ki", {wide, In({1, 2}, {1, 10})}), {3, 2}, {1, 10, 5, 50, 9, 90});
+  ExpectNear(einsum("bij,bjk->bik", {In({1, 1, 2}, {1, 2}), In({2, 2, 1}, {1, 2, 3, 4})}),
+             {2, 1, 1}, {5, 11});
+  ExpectNear(einsum("ij,ij->ij", {column, square}), {2, 2}, {1, 2, 30, 40});
+  ExpectNear(einsum("ij,jk,jl->ikl", {column, wide, In({3, 1}, {1, 2, 3})}), {2, 2, 1},
+             {16, 22, 160, 220});
 }
 
 TEST(Lowering, BlocksOfPixels) {
@@ -359,7 +368,7 @@ TEST(Lowering, UnknownRankIsDeferred) {
   fact.type = DType::kFloat32;
   const Val x = builder.Wrap(graph.AddInput("x", fact));
   Lowering op(builder, "", "GlobalAveragePool", 1, {}, {x}, {true});
-  const std::vector<Val> y = Lower(op, {DType::kFloat32});
+  const std::vector<Val> y = Lower(op, {DType::kFloat32}, false);
   ASSERT_EQ(y.size(), 1u);
   EXPECT_EQ(y[0].value->producer->op, &core::deferred);
   EXPECT_EQ(y[0].dtype(), DType::kFloat32);

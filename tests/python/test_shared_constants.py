@@ -199,3 +199,34 @@ def test_in_one_model_and_apart(family: Callable[..., Family], seed: int):
         [alone] = run([node], constants, inputs)
         assert found.shape == alone.shape, node
         np.testing.assert_allclose(found, alone, 1e-4, 1e-4, err_msg=str(node))
+
+
+def test_outputs_that_are_initializers():
+    """Of several types and shapes, with and without nodes that read them as well; short names, for
+    names were mixed up."""
+    values = {
+        "a": np.array([1, 2], np.float32),
+        "b": np.array([3, 4, 5]),
+        "c": np.array([True]),
+        "d": np.array([[7]], np.uint8),
+        "a name too long to be kept within a string": np.array([8.0]),
+    }
+    node = helper.make_node("Add", ["x", "a"], ["y"])
+    outputs = [*values, "y"]
+    types = {name: helper.np_dtype_to_tensor_dtype(value.dtype) for name, value in values.items()}
+    for nodes in ([], [node]):
+        names = outputs[: len(values)] if not nodes else outputs
+        graph = helper.make_graph(
+            nodes,
+            "graph",
+            [helper.make_tensor_value_info("x", types["a"], [2])],
+            [helper.make_tensor_value_info(n, types.get(n, types["a"]), None) for n in names],
+            [numpy_helper.from_array(value, name) for name, value in values.items()],
+        )
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+        session = sardonyx.load(model.SerializeToString(), threads=1)
+        results = session.run({"x": np.ones(2, np.float32)})
+        for name, value in values.items():
+            np.testing.assert_array_equal(results[name], value, strict=True)
+        if nodes:
+            np.testing.assert_array_equal(results["y"], values["a"] + 1)

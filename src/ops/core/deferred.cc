@@ -49,6 +49,10 @@ std::shared_ptr<Graph> LowerDeferred(const Node& node, std::span<const Fact* con
   return graph;
 }
 
+bool HasFailed(const Node& node) {
+  return node.op == &deferred && node.attributes.Int("@failed", 0) != 0;
+}
+
 namespace {
 
 void InferDeferred(InferContext& context) {
@@ -57,9 +61,10 @@ void InferDeferred(InferContext& context) {
     facts.push_back(context.has(i) ? &context.input(i) : nullptr);
   }
   // Only concrete inputs are worth lowering: with symbols the importer has tried already.
-  const bool concrete = std::all_of(facts.begin(), facts.end(), [](const Fact* fact) {
-    return fact == nullptr || fact->static_shape();
-  });
+  const bool concrete =
+      !HasFailed(context.node()) && std::all_of(facts.begin(), facts.end(), [](const Fact* fact) {
+        return fact == nullptr || fact->static_shape();
+      });
   const auto graph =
       concrete ? LowerDeferred(context.node(), facts, std::make_shared<SymbolTable>()) : nullptr;
   if (graph != nullptr) {

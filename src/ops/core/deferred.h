@@ -13,4 +13,8 @@ namespace sardonyx::core {
 std::shared_ptr<Graph> LowerDeferred(const Node& node, std::span<const Fact* const> inputs,
                                      const std::shared_ptr<SymbolTable>& symbols);
 
+// Whether a deferred node could not work for what it was given when it was imported. It says so
+// when it runs, if it does.
+bool HasFailed(const Node& node);
+
 }  // namespace sardonyx::core

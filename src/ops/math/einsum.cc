@@ -130,7 +130,33 @@ Val Align(const Operand& x, const Labels& order) {
   return Unsqueeze(x.value, absent);
 }
 
-Operand Multiply(const Operand& a, const Operand& b, const Labels& kept) {
+// Without the axes that are of size 1 here and not in `other`, for which they repeat.
+Operand WithoutRepeated(const Operand& operand, const Operand& other) {
+  const auto is_one = [](const Operand& of, int label) {
+    const auto at = std::find(of.labels.begin(), of.labels.end(), label) - of.labels.begin();
+    return of.value.shape()[at] == Dim(1);
+  };
+  std::vector<int64_t> axes;
+  Labels left;
+  for (size_t i = 0; i < operand.labels.size(); ++i) {
+    const int label = operand.labels[i];
+    const bool repeats = Has(other.labels, label) && is_one(operand, label);
+    if (repeats && !is_one(other, label)) {
+      axes.push_back(static_cast<int64_t>(i));
+    } else {
+      left.push_back(label);
+    }
+  }
+  return {Squeeze(operand.value, axes), left};
+}
+
+Operand Multiply(const Operand& first, const Operand& second, const Labels& kept) {
+  Operand a = WithoutRepeated(first, second), b = WithoutRepeated(second, first);
+  if (a.labels.size() < first.labels.size() || b.labels.size() < second.labels.size()) {
+    const Labels of_a = a.labels;  // what one alone has now is summed there
+    a = SumOut(a, Join({kept, b.labels}));
+    b = SumOut(b, Join({kept, of_a}));
+  }
   Labels batch, left, right, summed;
   for (int label : a.labels) {
     if (!Has(b.labels, label)) {

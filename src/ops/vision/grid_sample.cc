@@ -69,12 +69,14 @@ struct Sampling {
     taps.clear();
     if (mode == Mode::kNearest) x = std::nearbyint(x);
     const double margin = align_corners ? 0 : 0.5, end = static_cast<double>(size) - 1;
+    // Cubic windows see the image go on with its border; three pixels outside nothing else.
+    const double beyond = mode == Mode::kCubic ? 3 : 0;
     if (padding == Padding::kZeros) {
       if (!(x > -2 && x < end + 2)) return;  // nor a NaN
     } else if (std::isnan(x)) {
       x = 0;
     } else if (x < -margin || x > end + margin) {
-      x = padding == Padding::kBorder ? std::clamp(x, 0.0, end) : Reflect(x, size);
+      x = padding == Padding::kBorder ? std::clamp(x, -beyond, end + beyond) : Reflect(x, size);
     }
     const double below = std::floor(x), rest = x - below;
     const auto add = [&](int step, double weight) {
