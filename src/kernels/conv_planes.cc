@@ -100,6 +100,12 @@ struct SumLines {
   int64_t ld, columns;
   bool accumulate;
   const TileEpilogue* end;
+  // Vectors are of one line, or, where a line is one, of lines below each other: these are so many
+  // floats apart.
+  int64_t below = 0;
+
+  int64_t Next() const { return below > 0 ? below : kLanes; }
+  int64_t Left(int64_t vector) const { return columns - (below > 0 ? 0 : vector * kLanes); }
 };
 
 // `step` is 1 if lines are of results one behind the other, 0 if they are of one.
@@ -133,8 +139,8 @@ HWY_INLINE void StoreLinesOf(hn::Vec<Tag> (&acc)[kR][kV], const SumLines& to, in
     for (int r = 0; r < kR; ++r, y += to.ld) {
 #pragma GCC unroll 4
       for (int v = 0; v < kV; ++v) {
-        const int64_t left = kPart ? to.columns - v * kLanes : kLanes;
-        const float* const at = y + v * kLanes;
+        const int64_t left = kPart ? to.Left(v) : kLanes;
+        const float* const at = y + v * to.Next();
         if (left >= kLanes) {
           acc[r][v] = hn::Add(acc[r][v], hn::LoadU(d, at));
         } else if (left > 0) {
@@ -149,11 +155,12 @@ HWY_INLINE void StoreLinesOf(hn::Vec<Tag> (&acc)[kR][kV], const SumLines& to, in
   for (int r = 0; r < kR; ++r, y += to.ld) {
 #pragma GCC unroll 4
     for (int v = 0; v < kV; ++v) {
-      const int64_t left = kPart ? to.columns - v * kLanes : kLanes;
+      const int64_t left = kPart ? to.Left(v) : kLanes;
+      float* const at = y + v * to.Next();
       if (left >= kLanes) {
-        hn::StoreU(acc[r][v], d, y + v * kLanes);
+        hn::StoreU(acc[r][v], d, at);
       } else if (left > 0) {
-        StorePart(acc[r][v], d, y + v * kLanes, left);
+        StorePart(acc[r][v], d, at, left);
       }
     }
   }
@@ -161,7 +168,8 @@ HWY_INLINE void StoreLinesOf(hn::Vec<Tag> (&acc)[kR][kV], const SumLines& to, in
 
 template <int kR, int kV>
 HWY_INLINE void StoreLines(hn::Vec<Tag> (&acc)[kR][kV], const SumLines& to, int64_t step) {
-  to.columns >= kV* kLanes ? StoreLinesOf<false>(acc, to, step) : StoreLinesOf<true>(acc, to, step);
+  to.Left(kV - 1) >= kLanes ? StoreLinesOf<false>(acc, to, step)
+                            : StoreLinesOf<true>(acc, to, step);
 }
 
 // kR lines of kV vectors: the sums of windows over the planes seen, whose first lines begin at
@@ -255,6 +263,7 @@ HWY_NOINLINE void SumResults(const ConvShape& s, const PlaneBlocks& blocks, cons
                              const float* lines, const float* weights, int64_t weights_step,
                              const SumLines& to) {
   const Tag d;
+  const int64_t next = to.below > 0 ? blocks.step : kLanes;
   hn::Vec<Tag> acc[kR][kV];
 #pragma GCC unroll 32
   for (int i = 0; i < kR * kV; ++i) acc[i / kV][i % kV] = hn::Zero(d);
@@ -266,7 +275,7 @@ HWY_NOINLINE void SumResults(const ConvShape& s, const PlaneBlocks& blocks, cons
         const float* const from = line + blocks.at[kx];
         hn::Vec<Tag> x[kV];
 #pragma GCC unroll 4
-        for (int v = 0; v < kV; ++v) x[v] = hn::LoadU(d, from + v * kLanes);
+        for (int v = 0; v < kV; ++v) x[v] = hn::LoadU(d, from + v * next);
 #pragma GCC unroll 8
         for (int r = 0; r < kR; ++r) {
           const auto weight = hn::Set(d, w[r * weights_step]);
@@ -279,25 +288,38 @@ HWY_NOINLINE void SumResults(const ConvShape& s, const PlaneBlocks& blocks, cons
   StoreLines(acc, to, 1);
 }
 
-// All columns of a line of kTogether results.
+// `count` lines of kTogether results.
 #if HWY_TARGET == HWY_AVX3
 constexpr int kTogether = 8, kVectorsTogether = 3;
 #else
 constexpr int kTogether = 4, kVectorsTogether = 2;
 #endif
-HWY_INLINE void SumLineOfResults(const ConvShape& s, const PlaneBlocks& blocks,
-                                 const SeenPlanes& seen, const float* lines, const float* weights,
-                                 int64_t weights_step, SumLines to) {
+void SumLinesOfResults(const ConvShape& s, const PlaneBlocks& blocks, const SeenPlanes& seen,
+                       const float* lines, int64_t count, const float* weights,
+                       int64_t weights_step, SumLines to) {
   using Sum = decltype(&SumResults<kTogether, 1>);
   static constexpr Sum kSums[] = {SumResults<kTogether, 1>, SumResults<kTogether, 2>,
                                   SumResults<kTogether, kVectorsTogether>};
-  while (to.columns > 0) {
-    const int64_t left = CeilDiv(to.columns, kLanes);
-    const int64_t vectors = left == 4 ? 2 : std::min<int64_t>(left, kVectorsTogether);
-    kSums[vectors - 1](s, blocks, seen, lines, weights, weights_step, to);
-    lines += vectors * kLanes;
-    to.y += vectors * kLanes;
-    to.columns -= vectors * kLanes;
+  const auto vectors_of = [](int64_t left) {
+    return left == 4 ? 2 : std::min<int64_t>(left, kVectorsTogether);
+  };
+  if (to.columns <= kLanes) {
+    to.below = s.out[2];
+    for (int64_t row = 0, rows; row < count; row += rows, to.y += rows * to.below) {
+      rows = vectors_of(count - row);
+      kSums[rows - 1](s, blocks, seen, lines + row * blocks.step, weights, weights_step, to);
+    }
+    return;
+  }
+  for (int64_t row = 0; row < count; ++row, lines += blocks.step, to.y += s.out[2]) {
+    SumLines part = to;
+    for (int64_t c = 0; c < to.columns;) {
+      part.y = to.y + c;
+      part.columns = to.columns - c;
+      const int64_t vectors = vectors_of(CeilDiv(part.columns, kLanes));
+      kSums[vectors - 1](s, blocks, seen, lines + c, weights, weights_step, part);
+      c += vectors * kLanes;
+    }
   }
 }
 
@@ -396,16 +418,13 @@ void Rows(const ConvShape& s, const PlaneBlocks& blocks, const PlaneRows& rows,
         return is_last ? &end : nullptr;
       };
       const bool in_squares =  // which take whole pairs of vectors in 0.9 of the time
-          summings.full != nullptr && CeilDiv(columns, kLanes) % summings.vectors == 0;
-      const bool together = (HWY_TARGET == HWY_AVX3 || blocks.vectors > 1) && !in_squares &&
-                            seen.count * taps <= kOneChain;
+          summings.full != nullptr && columns > kLanes &&
+          CeilDiv(columns, kLanes) % summings.vectors == 0;
+      const bool together = !in_squares && seen.count * taps <= kOneChain;
       int64_t result = 0;
       for (; together && result + kTogether <= rows.results; result += kTogether) {
-        SumLines to = {result_at(result), result_step, columns, first > 0, end_of(result)};
-        for (int64_t row = 0; row < count; ++row, to.y += s.out[2]) {
-          SumLineOfResults(s, blocks, seen, lines + row * blocks.step, weights_of(result),
-                           weights_step, to);
-        }
+        SumLinesOfResults(s, blocks, seen, lines, count, weights_of(result), weights_step,
+                          {result_at(result), result_step, columns, first > 0, end_of(result)});
       }
       for (; result < rows.results; ++result) {
         const TileEpilogue* const last = end_of(result);

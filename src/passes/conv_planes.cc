@@ -138,10 +138,11 @@ std::string_view TransposesRefusal(const Node& conv, const std::vector<int64_t>&
 
 // Whether a convolution of one group has so few channels, and taps, that planes take it faster than
 // a product and a transpose of its result: measured as above, 0.5 to 0.98 of the time. Squares of 3
-// and 4 pixels from 3 channels on, and large ones, are Winograd's; lines a long step apart are slow
-// to lay out, so that much must be made of them.
+// and 4 pixels from 3 channels on, and large ones, are Winograd's, or of pixels at steps of 2 but
+// for narrow maps; lines a long step apart are slow to lay out, so that much must be made of them.
 bool IsFromFewChannels(const Node& conv, const std::vector<int64_t>& sizes) {
-  constexpr int64_t kMostTaps = 25, kLargeTaps = 49, kMostOfLarge = 16, kMadeOfLongSteps = 64;
+  constexpr int64_t kMostTaps = 25, kLargeTaps = 49, kMostOfLarge = 16, kMadeOfLongSteps = 64,
+                    kNarrow = 64;
   const int64_t axes = std::ssize(sizes) - 2, in = sizes[1], out = sizes[0];
   if (axes > 2 || in < 1 || in > 4 || conv.attributes.Int("group", 1) != 1) return false;
   const std::vector<int64_t>& strides = conv.attributes.Ints("strides");
@@ -157,18 +158,24 @@ bool IsFromFewChannels(const Node& conv, const std::vector<int64_t>& sizes) {
     return taps <= kLargeTaps && out <= kMostOfLarge && stride <= (in == 1 ? 2 : 1);
   }
   if (in == 1 || taps <= 4) return true;
-  if (taps <= 9) return in == 2 && stride <= 2;
+  if (taps <= 9) {
+    const Fact& y = conv.output()->fact;
+    const bool is_narrow =
+        y.ranked() && (*y.shape)[axes].known() && (*y.shape)[axes].value() <= kNarrow;
+    return in == 2 ? stride <= 2 : in == 3 && stride == 2 && is_narrow;
+  }
   return stride == 1 && sizes[2] > 4 && sizes[3] > 4;
 }
 
 // Whether vectors find enough in the planes of a result [n, ..., c]. Of many results a few lines
 // lose little where it is not known.
-bool HasLargePlanes(const Dims& shape, bool is_from_few) {
-  constexpr int64_t kLeastOfMany = 32;
+bool HasLargePlanes(const Dims& shape, bool is_from_few, int64_t products) {
+  constexpr int64_t kLeastOfMany = 32, kFewProducts = 32, kShortOfFew = 8;
   const int64_t pixels = PixelsOf(shape);
   if (!is_from_few) return pixels >= kLeastPixels;
   const Dim line = shape[shape.size() - 2];
-  return (pixels == 0 || pixels >= kLeastOfMany) && (!line.known() || line.value() >= kShortLine);
+  const int64_t least = products <= kFewProducts ? kShortOfFew : kShortLine;
+  return (pixels == 0 || pixels >= kLeastOfMany) && (!line.known() || line.value() >= least);
 }
 
 // Of float32, or of halves, which are computed in it.
@@ -313,7 +320,7 @@ Rewrite ConvPlanes(Node& node, PassContext& context) {
   if (!is_depthwise && !is_pointwise && !is_from_few) return NoMatch{};
   if (!HasOneUser(context.graph, y)) return CheckFailed{"the convolution has other users"};
   if (!IsOfFloats(x, w)) return CheckFailed{"it is not of float"};
-  if (!y->fact.ranked() || !HasLargePlanes(*y->fact.shape, is_from_few)) {
+  if (!y->fact.ranked() || !HasLargePlanes(*y->fact.shape, is_from_few, sizes[0] * sizes[1])) {
     return CheckFailed{"its planes are small, or may be"};
   }
   if (!HasOperandsOfChannels(conv)) return CheckFailed{"its epilogue reads pixels"};
