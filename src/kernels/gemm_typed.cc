@@ -170,7 +170,43 @@ void Pack(const TypedPanels& x) {
   }
 }
 
+// Rows of A, whose elements lie one behind the other, by a vector that lies so. A panel would hold
+// one column and many zeros.
+template <typename T>
+void MultiplyVector(const TypedPart& x) {
+  const hn::ScalableTag<T> d;
+  constexpr int64_t kL = WidthOf<T>() / 2;
+  constexpr int kSums = 4;
+  const T* const b = static_cast<const T*>(x.b);
+  for (int64_t m = x.m0; m < x.m1; ++m) {
+    const T* const a = static_cast<const T*>(x.a) + m * x.a_row;
+    hn::Vec<decltype(d)> acc[kSums];
+#pragma GCC unroll 4
+    for (auto& sum : acc) sum = hn::Zero(d);
+    int64_t k = 0;
+    for (; k + kSums * kL <= x.k; k += kSums * kL) {
+#pragma GCC unroll 4
+      for (int i = 0; i < kSums; ++i) {
+        acc[i] = AddProduct(hn::LoadU(d, a + k + i * kL), hn::LoadU(d, b + k + i * kL), acc[i]);
+      }
+    }
+    for (; k + kL <= x.k; k += kL) {
+      acc[0] = AddProduct(hn::LoadU(d, a + k), hn::LoadU(d, b + k), acc[0]);
+    }
+    HWY_ALIGN T lanes[kL];
+    hn::Store(hn::Add(hn::Add(acc[0], acc[1]), hn::Add(acc[2], acc[3])), d, lanes);
+    T sum = 0;
+    for (const T lane : lanes) sum += lane;
+    for (; k < x.k; ++k) sum += a[k] * b[k];
+    static_cast<T*>(x.c)[m * x.ldc] = sum;
+  }
+}
+
 // Integers of either sign have the same sums and products.
+void MultiplyVectorPart(DType type, const TypedPart& part) {
+  if (type == DType::kFloat64) return MultiplyVector<double>(part);
+  BitWidth(type) == 32 ? MultiplyVector<uint32_t>(part) : MultiplyVector<uint64_t>(part);
+}
 void MultiplyPart(DType type, const TypedPart& part) {
   if (type == DType::kFloat64) return Multiply<double>(part);
   BitWidth(type) == 32 ? Multiply<uint32_t>(part) : Multiply<uint64_t>(part);
@@ -192,6 +228,7 @@ HWY_AFTER_NAMESPACE();
 namespace sardonyx {
 
 HWY_EXPORT(MultiplyPart);
+HWY_EXPORT(MultiplyVectorPart);
 HWY_EXPORT(PackPart);
 HWY_EXPORT(Width);
 HWY_EXPORT(TileHeight);
@@ -221,6 +258,11 @@ void PackFrom(DType type, const GemmShape& shape, int64_t first, const void* b, 
                        shape.b_transposed ? shape.ldb : 1, (first + panels * part / parts) * width,
                        std::min(shape.n, (first + panels * (part + 1) / parts) * width), packed});
   });
+}
+
+// One column, of which neither operand's elements lie apart.
+bool IsByVector(const GemmShape& shape) {
+  return shape.n == 1 && !shape.a_transposed && (shape.b_transposed || shape.ldb == 1);
 }
 
 // Few rows read B once: packing would read it twice.
@@ -256,12 +298,15 @@ void GemmTyped(DType type, const GemmShape& s, const void* a, const void* b, con
   const int64_t wanted = std::clamp<int64_t>(static_cast<int64_t>(work), 1, 64);
   const int64_t row_parts = std::min(tiles, std::max<int64_t>(wanted / 8, 1));
   const int64_t column_parts = std::min(panels, CeilDiv(wanted, row_parts));
+  const bool by_vector = packed_b == nullptr && IsByVector(s);
   const bool in_place = packed_b == nullptr && ReadsInPlace(s);
   for (int64_t p = 0; p < s.batch[0]; ++p) {
     for (int64_t q = 0; q < s.batch[1]; ++q) {
       const void *packed = packed_b, *matrix = nullptr;
       const bool is_new = (p == 0 && q == 0) || s.b_stride[0] != 0 || s.b_stride[1] != 0;
-      if (packed == nullptr) {
+      if (by_vector) {
+        matrix = at(b, s.b_stride, p, q);
+      } else if (packed == nullptr) {
         if (in_place) matrix = at(b, s.b_stride, p, q);
         // In place, all but the last columns.
         const int64_t first = in_place ? s.n / width : 0;
@@ -280,9 +325,22 @@ void GemmTyped(DType type, const GemmShape& s, const void* a, const void* b, con
         for (int64_t block = 0; block < blocks; ++block) {
           const int64_t first = m0 + count * block / blocks;
           const int64_t end = m0 + count * (block + 1) / blocks;
-          HWY_DYNAMIC_DISPATCH(MultiplyPart)
-          (type, TypedPart{s.k, s.n, rows, s.a_transposed ? 1 : s.lda, s.a_transposed ? s.lda : 1,
-                           packed, matrix, s.ldb, target, s.ldc, first, end, n0, n1});
+          const TypedPart part{s.k,
+                               s.n,
+                               rows,
+                               s.a_transposed ? 1 : s.lda,
+                               s.a_transposed ? s.lda : 1,
+                               packed,
+                               matrix,
+                               s.ldb,
+                               target,
+                               s.ldc,
+                               first,
+                               end,
+                               n0,
+                               n1};
+          by_vector ? HWY_DYNAMIC_DISPATCH(MultiplyVectorPart)(type, part)
+                    : HWY_DYNAMIC_DISPATCH(MultiplyPart)(type, part);
           prepared.Apply(target + ByteSize(type, first * s.ldc + n0), s.ldc, first, end - first, n0,
                          n1 - n0, p, q);
         }

@@ -21,8 +21,26 @@ namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
 using Wide = hn::ScalableTag<float>;
+using Half = hn::CappedTag<float, 8>;
 using Narrow = hn::CappedTag<float, 4>;
 using One = hn::CappedTag<float, 1>;
+
+// Channels from c on, of which there are `count`: by the narrowest vector that takes all that are
+// left, which ends with the last one, so that some channels are done twice, if they may be.
+// some(d, c) does what whole vectors take and returns where it ended.
+template <class F>
+HWY_INLINE void Rest(int64_t c, int64_t count, bool twice, const F& some) {
+  const auto by = [&](auto d, int64_t narrower) HWY_ATTR {
+    constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(decltype(d)()));
+    if (count < kL || count - c <= (twice ? narrower : 0)) return;
+    c = some(d, c);
+    if (twice && count - c > narrower) c = some(d, count - kL);
+  };
+  by(Wide(), 8);
+  by(Half(), 4);
+  by(Narrow(), 0);
+  if (c < count) some(One(), c);
+}
 
 // Lines `stride` apart. Every third has a pointer: one for each are more than there are registers,
 // and the compiler, left to itself, keeps them all on the stack.
@@ -176,8 +194,7 @@ HWY_INLINE void InputTile(const ConvShape& s, const WinogradPlace& place, bool e
   } else {
     c = all.template operator()<false>();
   }
-  c = some(Narrow(), c);
-  some(One(), c);
+  Rest(c, s.cin, true, some);
 }
 
 template <WinogradForm kForm>
@@ -319,8 +336,10 @@ HWY_NOINLINE void Output(const ConvShape& s, const WinogradValues& values, int64
     };
     int64_t c = rows < kForm.m || columns < kForm.m ? some.template operator()<true>(Wide(), 0)
                                                     : some.template operator()<false>(Wide(), 0);
-    c = some.template operator()<true>(Narrow(), c);
-    some.template operator()<true>(One(), c);
+    const bool in_place = residual == to;  // what is stored would be added again
+    Rest(c, channels, !in_place, [&](auto d, int64_t from_c) HWY_ATTR {
+      return some.template operator()<true>(d, from_c);
+    });
     if (e.activation.kind == Activation::Kind::kNone) continue;
     for (int i = 0; i < rows; ++i) {
       ApplyActivation(e.activation, to + i * line, s.y_stride, columns, channels);

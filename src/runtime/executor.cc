@@ -306,8 +306,10 @@ std::string_view Executor::RunDynamic(const Step& step) {
                      });
   std::vector<Datum> inputs;
   std::vector<Fact> facts;
-  facts.reserve(step.inputs.size());
   std::vector<const Fact*> pointers;
+  inputs.reserve(step.inputs.size());
+  facts.reserve(step.inputs.size());
+  pointers.reserve(step.inputs.size());
   for (size_t i = 0; i < step.inputs.size(); ++i) {
     const int id = step.inputs[i];
     inputs.push_back(id >= 0 ? Read(id) : Datum());
@@ -341,6 +343,9 @@ std::string_view Executor::RunLateBound(const Step& step, std::span<const Datum>
   }
   std::vector<Operand> operands, results;
   std::vector<const void*> in;
+  operands.reserve(inputs.size());
+  in.reserve(inputs.size());
+  results.reserve(inferred.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const Tensor* tensor = nullptr;
     operands.push_back(OperandOf(inputs[i], &tensor));

@@ -78,6 +78,17 @@ TEST(Conv, WinogradOfFewTiles) {
   CheckConv(Shape(3, 40, 32, {{3, 3, 1, 1, 1, 1}, {5, 3, 1, 1, 0, 1}}));
 }
 
+// What whole vectors of channels leave, of any number.
+TEST(Conv, WinogradOfAnyChannels) {
+  for (const int64_t channels : {1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 18, 23, 28, 31}) {
+    for (const int64_t kernel : {3, 5}) {
+      const int64_t pad = kernel / 2;
+      CheckConv(Shape(1, channels, channels + 1,
+                      {{13, kernel, 1, 1, pad, pad}, {14, kernel, 1, 1, pad, pad}}));
+    }
+  }
+}
+
 TEST(Conv, FirstLayers) {
   CheckConv(Shape(1, 3, 16, {{23, 7, 2, 1, 3, 3}, {22, 7, 2, 1, 3, 3}}));
   CheckConv(Shape(1, 1, 9, {{9, 3, 1, 1, 1, 1}, {30, 3, 1, 1, 1, 1}}));

@@ -86,7 +86,11 @@ TEST(GemmTypedTest, AllTypes) {
                                       {7, 19, 33},
                                       {13, 32, 300},
                                       {64, 70, 520},
-                                      {5, 3, 0}}) {
+                                      {5, 3, 0},
+                                      {9, 1, 700},
+                                      {60, 1, 37},
+                                      {1, 1, 20001},
+                                      {3, 1, 0}}) {
           const GemmShape s = Shape(m, n, k, transposed, !transposed, items);
           for (const bool packed : {false, true}) {
             if (packed && items > 1) continue;

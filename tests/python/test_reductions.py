@@ -103,3 +103,33 @@ def test_an_int32_that_wraps_is_the_size_it_wraps_to():
     model = small.model(nodes, [small.value("x", (1024, 1))], [small.value("y", None)], [factors])
     x = np.zeros((1024, 1), np.float32)
     assert sardonyx.load(model).run({"x": x})["y"].shape == (0,)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [("ReduceSum", 0), ("ReduceProd", 1), ("ReduceL1", 0), ("ReduceL2", 0), ("ReduceSumSquare", 0)],
+)
+def test_of_nothing(kind, value, dtype):
+    """Of as many rows as a run finds, as bags of embeddings are summed: none, some, none again."""
+    element = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    nodes = [
+        helper.make_node("Compress", ["x", "which"], ["rows"], axis=0),
+        helper.make_node(kind, ["rows", "axes"], ["y"], keepdims=0),
+        helper.make_node(kind, ["rows"], ["all"], keepdims=1),
+    ]
+    inputs = [small.value("x", (4, 3), element), small.value("which", (4,), TensorProto.BOOL)]
+    axes = numpy_helper.from_array(np.array([0]), "axes")
+    outputs = [small.value("y", None, element), small.value("all", None, element)]
+    session = sardonyx.load(small.model(nodes, inputs, outputs, [axes]), threads=1)
+    x = np.ones((4, 3), dtype)
+    for rows in (0, 2, 0):
+        given = {"x": x, "which": np.arange(4) < rows}
+        results = session.run(given)
+        if rows == 0:
+            np.testing.assert_array_equal(results["y"], np.full(3, value, dtype), strict=True)
+            np.testing.assert_array_equal(
+                results["all"], np.full((1, 1), value, dtype), strict=True
+            )
+        elif kind == "ReduceSum":
+            np.testing.assert_array_equal(results["y"], np.full(3, rows, dtype), strict=True)

@@ -184,10 +184,34 @@ BindResult BindArgReduce(const BindRequest& request) {
   return bound;
 }
 
+// Of nothing, whose result is the same for each set: what the reference says of one.
+BindResult BindNothing(const BindRequest& request) {
+  const Operand &x = request.inputs[0], &y = request.outputs[0];
+  if (x.size() > 0) return "there are elements";
+  if (request.outputs.size() != 1 || y.dtype == DType::kString || IsPacked(y.dtype)) {
+    return Refuse("element type is {}", Name(y.dtype));
+  }
+  std::vector<int64_t> dims = x.dims;
+  const std::vector<bool> reduced = ReducedOf(request);
+  for (size_t i = 0; i < dims.size(); ++i) dims[i] = reduced[i] ? dims[i] : 1;
+  const std::vector<Datum> of_one = RunReference(request.node, {{Tensor(x.dtype, dims)}});
+  const Tensor* const value = of_one[0].tensor();
+  if (value == nullptr || value->size() != 1) return "it is of several sets";
+  Bound bound;
+  bound.run = [value = *value, count = y.size()](const StepArgs& args) {
+    const int64_t width = value.bytes();
+    for (int64_t i = 0; i < count; ++i) {
+      std::memcpy(static_cast<char*>(args.out[0]) + i * width, value.raw(), width);
+    }
+  };
+  return bound;
+}
+
 constexpr Implementation kReduce[] = {{"grouped axes", BindReduce},
                                       {"axes of a copy", BindCopied},
                                       {"sum of bytes", BindByteSum},
-                                      {"range", BindRange}};
+                                      {"range", BindRange},
+                                      {"of nothing", BindNothing}};
 constexpr Implementation kArgReduce[] = {{"one axis", BindArgReduce}};
 
 }  // namespace
