@@ -244,10 +244,8 @@ struct Session::State {
                        [](const Value* input) { return input->fact.static_shape(); });
   }
 
-  // The compiled form, made if it is new.
-  std::shared_ptr<Compiled> Find(Form form) {
-    if (form.overridden.empty() && form.outputs == main->output_names) form.outputs.clear();
-    if (form == Form()) return main;
+  // The compiled form that is not the main one, made if it is new.
+  std::shared_ptr<Compiled> Find(const Form& form) {
     std::lock_guard lock(mutex);
     for (size_t i = 0; i < others.size(); ++i) {
       if (others[i]->form == form) {
@@ -383,8 +381,8 @@ struct Session::State {
     if (engine != nullptr && !wanted.empty() && overridden.empty()) {
       if (auto picked = RunAndPick(given, wanted)) return *std::move(picked);
     }
-    Form form{wanted, overridden};
-    std::shared_ptr<Compiled> compiled = FindNamed(form);
+    const bool is_own = overridden.empty() && (wanted.empty() || wanted == main->output_names);
+    std::shared_ptr<Compiled> compiled = is_own ? main : FindNamed({wanted, overridden});
     std::vector<Datum> inputs;
     const std::string conflict =
         WithContext(name, [&] { return BindInputs(*compiled, given, &inputs); });
@@ -394,8 +392,9 @@ struct Session::State {
     if (conflict.empty()) return WithContext(name, run);
     // Exporters call sizes alike that are not, and what a model names binds no other runtime. If
     // they must be alike after all, an operator says so.
-    form.names_apart = true;
-    compiled = WithContext(conflict, [&] { return FindNamed(form); });
+    compiled = WithContext(conflict, [&] {
+      return FindNamed({is_own ? std::vector<std::string>() : wanted, overridden, true});
+    });
     try {
       return run();
     } catch (const Error& error) {

@@ -245,6 +245,11 @@ size_t GemmTypedPackedBytes(DType type, int64_t k, int64_t n) {
 
 namespace {
 
+// One column, of which neither operand's elements lie apart.
+bool IsByVector(const GemmShape& shape) {
+  return shape.n == 1 && !shape.a_transposed && (shape.b_transposed || shape.ldb == 1);
+}
+
 // Panels of B from `first` on.
 void PackFrom(DType type, const GemmShape& shape, int64_t first, const void* b, void* packed,
               const Parallel& par) {
@@ -260,11 +265,6 @@ void PackFrom(DType type, const GemmShape& shape, int64_t first, const void* b, 
   });
 }
 
-// One column, of which neither operand's elements lie apart.
-bool IsByVector(const GemmShape& shape) {
-  return shape.n == 1 && !shape.a_transposed && (shape.b_transposed || shape.ldb == 1);
-}
-
 // Few rows read B once: packing would read it twice.
 bool ReadsInPlace(const GemmShape& shape) {
   return !shape.b_transposed && shape.m <= 2 * HWY_DYNAMIC_DISPATCH(TileHeight)();
@@ -278,7 +278,7 @@ void GemmTypedPack(DType type, const GemmShape& shape, const void* b, void* pack
 }
 
 size_t GemmTypedScratchBytes(DType type, const GemmShape& shape, bool packed) {
-  return packed ? 0 : GemmTypedPackedBytes(type, shape.k, shape.n);
+  return packed || IsByVector(shape) ? 0 : GemmTypedPackedBytes(type, shape.k, shape.n);
 }
 
 void GemmTyped(DType type, const GemmShape& s, const void* a, const void* b, const void* packed_b,

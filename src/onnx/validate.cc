@@ -149,8 +149,8 @@ std::string Obstacle(const NodeProto& node, int64_t opset, const SupportedOperat
     // Weights lie in blocks of 8 or of 16 channels, and the model does not say of which.
     if (domain == "com.microsoft.nchwc") {
       return "ONNX Runtime has laid the weights out for one kind of processor, which the model "
-             "does "
-             "not name; save it at level ORT_ENABLE_EXTENDED or below, or take the original model";
+             "does not name; save it at level ORT_ENABLE_EXTENDED or below, or take the original "
+             "model";
     }
     return "the domain is not of the ONNX standard, and no model-local function has this name" +
            Suggestion(name);
