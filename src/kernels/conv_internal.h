@@ -150,13 +150,13 @@ void AddProducts(const float* x, int64_t x_step, const float* w, float* y, int64
                  int64_t pixels, int64_t channels, bool accumulate);
 }  // namespace conv_depthwise
 
-namespace conv_transpose_few {
+namespace conv_transpose_taps {
 bool Takes(const ConvShape& shape);
 size_t PackedBytes(const ConvShape& shape);
 void Pack(const ConvShape& shape, const ConvWeightRows& rows, float* packed, const Parallel& par);
 size_t ScratchBytes(const ConvShape& shape, int threads);
 void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void* scratch, const Parallel& par);
-}  // namespace conv_transpose_few
+}  // namespace conv_transpose_taps
 
 }  // namespace sardonyx

@@ -229,11 +229,11 @@ void RunAtOnce(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, in
 }  // namespace
 
 std::string_view ConvTransposePackedForm(const ConvShape& s) {
-  return conv_transpose_few::Takes(s) ? " all taps" : "";
+  return conv_transpose_taps::Takes(s) ? " all taps" : "";
 }
 
 size_t ConvTransposePackedBytes(const ConvShape& s) {
-  if (conv_transpose_few::Takes(s)) return conv_transpose_few::PackedBytes(s);
+  if (conv_transpose_taps::Takes(s)) return conv_transpose_taps::PackedBytes(s);
   const Cut cut = CutTranspose(s);
   return AlignBytes(FloatBytes(cut.groups * s.KernelSize() * MatrixFloats(cut)));
 }
@@ -242,7 +242,7 @@ int64_t ConvTransposePackStep(const ConvShape& s) { return CutTranspose(s).depth
 
 void ConvTransposePack(const ConvShape& s, const ConvWeightRows& rows, float* packed,
                        const Parallel& par) {
-  if (conv_transpose_few::Takes(s)) return conv_transpose_few::Pack(s, rows, packed, par);
+  if (conv_transpose_taps::Takes(s)) return conv_transpose_taps::Pack(s, rows, packed, par);
   const Cut cut = CutTranspose(s);
   if (cut.depthwise) {
     TransposeCopy(rows.data, s.KernelSize(), s.KernelSize(), s.cin, packed, s.cin);
@@ -266,7 +266,7 @@ void ConvTransposePack(const ConvShape& s, const ConvWeightRows& rows, float* pa
 }
 
 size_t ConvTransposeScratchBytes(const ConvShape& s, int threads) {
-  if (conv_transpose_few::Takes(s)) return conv_transpose_few::ScratchBytes(s, threads);
+  if (conv_transpose_taps::Takes(s)) return conv_transpose_taps::ScratchBytes(s, threads);
   const Cut cut = CutTranspose(s);
   return CopyBytes(s, cut) +
          SlotBytes(s, cut) * static_cast<size_t>(ScratchSlots::CountFor(threads));
@@ -274,8 +274,8 @@ size_t ConvTransposeScratchBytes(const ConvShape& s, int threads) {
 
 void ConvTranspose(const ConvShape& s, const float* x, const float* packed, float* y,
                    const Epilogue& epilogue, void* scratch, const Parallel& par) {
-  if (conv_transpose_few::Takes(s)) {
-    return conv_transpose_few::Run(s, x, packed, y, epilogue, scratch, par);
+  if (conv_transpose_taps::Takes(s)) {
+    return conv_transpose_taps::Run(s, x, packed, y, epilogue, scratch, par);
   }
   const Cut cut = CutTranspose(s);
   using Tiles = PreparedEpilogue::Tiles;

@@ -305,12 +305,34 @@ TEST(ConvTranspose, SmallMaps) {
   CheckTransposed(Transposed(Shape(1, 300, 72, usual), usual));
   CheckTransposed(Transposed(Shape(2, 1024, 40, usual), usual));  // rows that collide
   CheckTransposed(Transposed(Shape(1, 600, 66, usual, 2), usual));
+  CheckTransposed(Transposed(Shape(2, 2048, 80, usual, 2), usual));
   const std::vector<Axis> tiny = {{2, 4, 2, 1, 1, 1}, {2, 4, 2, 1, 1, 1}};
   CheckTransposed(Transposed(Shape(1, 26 * 400, 26 * 16, tiny, 26), tiny));   // more than tasks
   const std::vector<Axis> sparse = {{2, 3, 4, 2, 1, 0}, {3, 3, 5, 1, 0, 2}};  // some stay zero
   CheckTransposed(Transposed(Shape(2, 500, 40, sparse), sparse));
+  CheckTransposed(Transposed(Shape(2, 1000, 80, sparse, 2), sparse));
   const std::vector<Axis> volume = {{2, 3, 1, 1, 1, 1}, {3, 3, 2, 1, 1, 0}, {2, 2, 2}};
   CheckTransposed(Transposed(Shape(1, 200, 35, volume), volume));
+}
+
+// Windows that are long beside lines, and what fills a part of a vector of channels.
+TEST(ConvTranspose, AllTaps) {
+  const std::vector<Axis> cases[] = {
+      {{40, 90, 1, 1, 7, 5}},    // longer than lines
+      {{50, 30, 3, 1, 2, 1}},    // of one line, in several blocks
+      {{33, 40, 2, 2, 11, 10}},  // dilated
+      {{5, 6, 4, 1, 2, 3}, {6, 3, 1, 1, 1, 1}},
+      {{9, 5, 5}, {11, 4, 4}},  // which touch
+      {{9, 3, 2, 1, 0, -1}, {30, 5, 1, 1, 2, 2}},
+      {{60, 2, 3, 1, 1, -1}, {4, 3, 5, 1, 0, 2}},  // with gaps
+  };
+  for (const std::vector<Axis>& axes : cases) {
+    for (const int64_t cout : {5, 8, 15, 35}) {
+      CheckTransposed(Transposed(Shape(2, 19, cout, axes), axes));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+  }
+  CheckTransposed(Transposed(Shape(1, 900, 12, cases[3]), cases[3]));
 }
 
 TEST(ConvTranspose, ToFewChannels) {
