@@ -212,13 +212,69 @@ void JoinColumns(const PoolShape& shape, const T* columns, const PoolRow<T>& row
   }
 }
 
+// The joins of four vectors' lanes.
+template <PlanePool kKind, class D, class V = hn::Vec<D>>
+HWY_INLINE V JoinLanesOfFour(D d, const V (&of)[4]) {
+  V pairs[2];
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    pairs[i] = JoinVectors<kKind>(hn::InterleaveLower(d, of[2 * i], of[2 * i + 1]),
+                                  hn::InterleaveUpper(d, of[2 * i], of[2 * i + 1]));
+  }
+  return JoinVectors<kKind>(hn::ConcatLowerLower(d, pairs[1], pairs[0]),
+                            hn::ConcatUpperUpper(d, pairs[1], pairs[0]));
+}
+
+// Outputs, four at a time, of four neighbouring columns or more; returns how many are done.
+template <PlanePool kKind>
+HWY_INLINE int64_t JoinFours(const float* columns, int64_t kernel, int64_t stride,
+                             const PoolRow<float>& row) {
+  const hn::CappedTag<float, 4> d;
+  if constexpr (hn::MaxLanes(d) < 4) return 0;
+  const int64_t whole = kernel / 4 * 4;
+  // Of the last four those that `whole` lacks.
+  const auto seen = hn::FirstN(d, static_cast<size_t>(4 - (kernel - whole)));
+  int64_t o = 0;
+  for (; o + 4 <= row.count; o += 4, columns += 4 * stride) {
+    hn::Vec<decltype(d)> acc[4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) acc[i] = hn::LoadU(d, columns + i * stride);
+    for (int64_t k = 4; k < whole; k += 4) {
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        acc[i] = JoinVectors<kKind>(acc[i], hn::LoadU(d, columns + i * stride + k));
+      }
+    }
+    if (whole < kernel) {
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) {
+        const auto last = hn::LoadU(d, columns + i * stride + kernel - 4);
+        acc[i] = JoinVectors<kKind>(
+            acc[i], kKind == PlanePool::kMax ? last : hn::IfThenZeroElse(seen, last));
+      }
+    }
+    auto joined = JoinLanesOfFour<kKind>(d, acc);
+    if constexpr (kKind != PlanePool::kMax) {
+      joined = hn::Mul(joined, hn::LoadU(d, row.inverse + o));
+    }
+    hn::StoreU(joined, d, row.to + o);
+  }
+  return o;
+}
+
 // As JoinColumns, of long steps.
 template <PlanePool kKind, typename T>
 void JoinFarColumns(const PoolShape& shape, const T* columns, const PoolRow<T>& row) {
   const hn::ScalableTag<T> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t kernel = shape.kernel[2], stride = shape.stride[2], step = shape.dilation[2];
-  for (int64_t o = 0; o < row.count; ++o) {
+  int64_t o = 0;
+  if constexpr (std::is_same_v<T, float>) {
+    if (step == 1 && kernel >= 4 && kernel < 2 * lanes) {
+      o = JoinFours<kKind>(columns, kernel, stride, row);
+    }
+  }
+  for (; o < row.count; ++o) {
     const T* const from = columns + o * stride;
     T acc = from[0];
     int64_t k = 1;
@@ -566,8 +622,29 @@ bool CanPoolPlanes(const PoolShape& shape, PlanePool kind, DType type) {
          HWY_DYNAMIC_DISPATCH(Find)(kind, type, PlaneForm::kAny) != nullptr;
 }
 
-void PoolPlanes(const PoolShape& shape, PlanePool kind, DType type, const void* x, void* y,
+// Where windows lie in lines, which they fill, several lines are one of as many windows as are made
+// at a time.
+PoolShape JoinLines(const PoolShape& s) {
+  bool is_of_lines = PoolSpanOf(s, 2) <= s.stride[2] && s.pad_begin[2] == 0 &&
+                     s.in[2] == s.out[2] * s.stride[2];
+  for (int axis = 0; axis < 2; ++axis) {
+    is_of_lines = is_of_lines && s.kernel[axis] == 1 && s.stride[axis] == 1 &&
+                  s.pad_begin[axis] == 0 && s.out[axis] == s.in[axis];
+  }
+  const int64_t lines = s.batch * s.in[0] * s.in[1];
+  if (!is_of_lines || lines == 0 || s.out[2] == 0) return s;
+  int64_t joined = std::clamp<int64_t>(kPoolOutputs / s.out[2], 1, lines);
+  while (lines % joined != 0) --joined;
+  PoolShape of_lines = s;
+  of_lines.batch = lines / joined;
+  of_lines.in = {1, 1, s.in[2] * joined};
+  of_lines.out = {1, 1, s.out[2] * joined};
+  return of_lines;
+}
+
+void PoolPlanes(const PoolShape& given, PlanePool kind, DType type, const void* x, void* y,
                 const Parallel& par) {
+  const PoolShape shape = JoinLines(given);
   const auto fits = [&](int axis) {
     return shape.stride[axis] == 1 && shape.pad_begin[axis] >= 0 &&
            shape.pad_begin[axis] + shape.in[axis] <= PoolReach(shape, axis);

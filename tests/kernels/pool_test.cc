@@ -315,6 +315,20 @@ TEST(PoolPlanes, AgreesWithChannelsLast) {
       }
     }
   }
+  // Long steps; windows that fill lines, with which lines are joined, and such that do not.
+  for (const int64_t stride : {5, 8, 13, 40}) {
+    for (const int64_t kernel : {4, 5, 7, 8, 13, 21, 31, 40}) {
+      for (const int64_t rest : {0, 3}) {
+        const int64_t width = stride * 7 + rest;
+        const int64_t out = (width - kernel) / stride + 1;
+        shapes.push_back({.batch = 2,
+                          .in = {3, 61, width},
+                          .out = {3, 61, out},
+                          .kernel = {1, 1, kernel},
+                          .stride = {1, 1, stride}});
+      }
+    }
+  }
   // One column: rows inside of the planes and beyond them.
   for (const int64_t kernel : {1, 2, 3}) {
     for (const int64_t pad : {int64_t{0}, kernel - 1, kernel + 2}) {
