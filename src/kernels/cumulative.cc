@@ -73,9 +73,8 @@ HWY_INLINE void StoreNarrowed(D d, hn::Vec<D> v, T* p) {
 }
 
 // Some rows of kVectors vectors of adjacent columns, on top of the running values.
-template <bool kProduct, bool kExclusive, int kVectors, typename T, typename A>
-HWY_INLINE void ColumnBlock(const T* x, T* y, A* running, int64_t rows, int64_t step) {
-  const hn::ScalableTag<A> d;
+template <bool kProduct, bool kExclusive, int kVectors, class D, typename T, typename A>
+HWY_INLINE void ColumnBlock(D d, const T* x, T* y, A* running, int64_t rows, int64_t step) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   hn::Vec<decltype(d)> sum[kVectors];
 #pragma GCC unroll 8
@@ -103,7 +102,6 @@ void Columns(const Type* x_in, Type* y_out, int64_t n, int64_t inner, int64_t co
   const int64_t some = row_bytes > 2048 ? 4 : sizeof(Type) == 8 ? 1 : 16384 / row_bytes;
   using A = Accumulator<Type>;
   using T = Unsigned<Type>;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
   const int64_t first = reverse ? (n - 1) * inner : 0, step = reverse ? -inner : inner;
   const T* x = reinterpret_cast<const T*>(x_in) + first;
   T* y = reinterpret_cast<T*>(y_out) + first;
@@ -112,18 +110,22 @@ void Columns(const Type* x_in, Type* y_out, int64_t n, int64_t inner, int64_t co
   for (int64_t i = 0; i < n; i += some, x += some * step, y += some * step) {
     const int64_t rows = std::min(some, n - i);
     int64_t c = 0;
-    for (; c + 8 * lanes <= count; c += 8 * lanes) {
-      ColumnBlock<kProduct, kExclusive, 8>(x + c, y + c, running + c, rows, step);
-    }
-    for (; c + lanes <= count; c += lanes) {
-      ColumnBlock<kProduct, kExclusive, 1>(x + c, y + c, running + c, rows, step);
-    }
-    for (; c < count; ++c) {
-      for (int64_t k = 0; k < rows; ++k) {
-        const int64_t at = k * step + c;
-        running[c] = Step<kProduct, kExclusive>(running[c], x[at], y + at);
+    const auto blocks = [&](auto vectors, auto d) HWY_ATTR {
+      const int64_t columns = vectors() * static_cast<int64_t>(hn::Lanes(d));
+      for (; c + columns <= count; c += columns) {
+        ColumnBlock<kProduct, kExclusive, vectors()>(d, x + c, y + c, running + c, rows, step);
       }
-    }
+    };
+    // As many side by side as there are: each sum waits for the one before it.
+    const hn::ScalableTag<A> d;
+    blocks(std::integral_constant<int, 8>(), d);
+    blocks(std::integral_constant<int, 4>(), d);
+    blocks(std::integral_constant<int, 2>(), d);
+    blocks(std::integral_constant<int, 1>(), d);
+    blocks(std::integral_constant<int, 1>(), hn::CappedTag<A, 32 / sizeof(A)>());
+    blocks(std::integral_constant<int, 1>(), hn::CappedTag<A, 16 / sizeof(A)>());
+    blocks(std::integral_constant<int, 1>(), hn::CappedTag<A, 8 / sizeof(A)>());
+    blocks(std::integral_constant<int, 1>(), hn::CappedTag<A, 1>());
   }
 }
 

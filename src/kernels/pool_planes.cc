@@ -625,8 +625,8 @@ bool CanPoolPlanes(const PoolShape& shape, PlanePool kind, DType type) {
 // Where windows lie in lines, which they fill, several lines are one of as many windows as are made
 // at a time.
 PoolShape JoinLines(const PoolShape& s) {
-  bool is_of_lines = PoolSpanOf(s, 2) <= s.stride[2] && s.pad_begin[2] == 0 &&
-                     s.in[2] == s.out[2] * s.stride[2];
+  bool is_of_lines =
+      PoolSpanOf(s, 2) <= s.stride[2] && s.pad_begin[2] == 0 && s.in[2] == s.out[2] * s.stride[2];
   for (int axis = 0; axis < 2; ++axis) {
     is_of_lines = is_of_lines && s.kernel[axis] == 1 && s.stride[axis] == 1 &&
                   s.pad_begin[axis] == 0 && s.out[axis] == s.in[axis];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 
+#include "base/round.h"
 #include "devices/cpu/families.h"
 #include "kernels/narrow.h"
 #include "ops/core/core.h"
@@ -96,20 +97,24 @@ std::string ReadOptions(const BindRequest& request, RecurrentOptions* options) {
 
 bool IsOfBytes(const BindRequest& request) { return IsInteger(request.inputs[0].dtype); }
 
-// Why weights cannot be packed once; empty if they can.
+// Whether weights are packed once; else in each run.
+bool AreConstant(const BindRequest& request) {
+  return std::all_of(std::begin(kConstants), std::end(kConstants), [&](size_t i) {
+    return !Given(request, i) || request.inputs[i].constant != nullptr;
+  });
+}
+
+// Why weights cannot be packed; empty if they can.
 std::string WeightsRefusal(const BindRequest& request) {
-  for (size_t i : kConstants) {
-    if (Given(request, i) && request.inputs[i].constant == nullptr) {
-      return "weights are not constant";
-    }
-  }
+  const bool are_constant = AreConstant(request);
   for (size_t i : {kWeights, kRecurrence, kBias, kPeepholes}) {
     if (!Given(request, i)) continue;
     const DType dtype = request.inputs[i].dtype;
     const bool is_matrix = i < kBias;
-    const bool fits = is_matrix && IsOfBytes(request)
-                          ? dtype == request.inputs[kWeights].dtype
-                          : dtype == DType::kFloat32 || (is_matrix && IsHalf(dtype));
+    const bool fits =
+        is_matrix && IsOfBytes(request)
+            ? dtype == request.inputs[kWeights].dtype
+            : dtype == DType::kFloat32 || (is_matrix && are_constant && IsHalf(dtype));
     if (!fits) return fmt::format("weights are {}", Name(dtype));
   }
   return "";
@@ -167,6 +172,38 @@ std::shared_ptr<const void> PackWeights(const BindRequest& request,
       });
 }
 
+// As above, of what is given to a run.
+void PackGiven(const RecurrentOptions& options, const StepArgs& args,
+               const std::array<bool, kRZero + 1>& given, void* to) {
+  struct Rows {
+    const char* first;
+    int64_t bytes;
+  };
+  const auto matrix = [&](size_t i, DType type, int64_t columns) {
+    return Rows{static_cast<const char*>(args.in[i]), ByteSize(type, columns)};
+  };
+  const Rows w = matrix(kWeights, IsInteger(options.r_type) ? options.r_type : DType::kFloat32,
+                        options.input_size),
+             r = matrix(kRecurrence, options.r_type, options.hidden_size);
+  const auto read_from = [](const Rows& rows) {
+    return
+        [&rows](int64_t first, int64_t) -> const void* { return rows.first + first * rows.bytes; };
+  };
+  const auto values = [&](size_t i) { return given[i] ? args.in[i] : nullptr; };
+  const auto floats = [&](size_t i) { return static_cast<const float*>(values(i)); };
+  const auto bytes = [&](size_t i) { return static_cast<const uint8_t*>(values(i)); };
+  RecurrentPack(options,
+                {.w = read_from(w),
+                 .r = read_from(r),
+                 .b = floats(kBias),
+                 .peepholes = floats(kPeepholes),
+                 .w_scales = floats(kWScale),
+                 .r_scales = floats(kRScale),
+                 .w_zeros = bytes(kWZero),
+                 .r_zeros = bytes(kRZero)},
+                to, args.parallel);
+}
+
 void CheckLengths(const int32_t* lengths, int64_t batch, int64_t steps) {
   for (int64_t i = 0; i < batch; ++i) {
     if (lengths[i] < 0 || lengths[i] > steps) {
@@ -194,10 +231,25 @@ BindResult BindSteps(const BindRequest& request) {
   const bool of_bytes = IsOfBytes(request), has_x_zero = Given(request, kXZero);
   if (of_bytes) options.r_type = request.inputs[kRecurrence].dtype;
   Bound bound;
-  for (size_t i : kConstants) bound.packed |= 1u << i;
-  bound.scratch_bytes =
-      static_cast<int64_t>(RecurrentScratchBytes(options, steps, batch, request.threads));
-  bound.run = [=, packed = PackWeights(request, options)](const StepArgs& args) {
+  const auto own = static_cast<int64_t>(
+      AlignBytes(RecurrentScratchBytes(options, steps, batch, request.threads)));
+  bound.scratch_bytes = own;
+  std::shared_ptr<const void> constants;
+  std::array<bool, kRZero + 1> given = {};
+  for (size_t i : kConstants) given[i] = Given(request, i);
+  if (AreConstant(request)) {
+    constants = PackWeights(request, options);
+    for (size_t i : kConstants) bound.packed |= 1u << i;
+  } else {
+    bound.scratch_bytes += static_cast<int64_t>(RecurrentPackedBytes(options));
+  }
+  bound.run = [=](const StepArgs& args) {
+    const void* packed = constants.get();
+    if (packed == nullptr) {
+      void* const to = static_cast<char*>(args.scratch) + own;
+      PackGiven(options, args, given, to);
+      packed = to;
+    }
     RecurrentRun run;
     run.steps = steps;
     run.batch = batch;
@@ -213,7 +265,7 @@ BindResult BindSteps(const BindRequest& request) {
     run.y = static_cast<float*>(args.out[0]);
     if (outputs > 1) run.y_h = static_cast<float*>(args.out[1]);
     if (outputs > 2) run.y_c = static_cast<float*>(args.out[2]);
-    Recurrent(options, packed.get(), run, args.scratch, args.parallel);
+    Recurrent(options, packed, run, args.scratch, args.parallel);
   };
   return bound;
 }
