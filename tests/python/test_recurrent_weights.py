@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import helper, numpy_helper
 from one_node import one_node
+from onnx import helper, numpy_helper
 
 import sardonyx
 

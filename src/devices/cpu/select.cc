@@ -78,15 +78,15 @@ BindResult BindTrilu(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   if (IsPacked(x.dtype)) return NoWidth(x.dtype);
   const bool has_k = request.has(1);
-  if (has_k && request.inputs[1].constant == nullptr) return Refuse("k is not known");
+  if (has_k && request.inputs[1].dtype != DType::kInt64) return Refuse("k is no int64");
   if (x.size() == 0) return Refuse("no elements");
   const int64_t rows = x.dims[x.rank() - 2], columns = x.dims.back();
-  const int64_t k = has_k ? ToInts(*request.inputs[1].constant)[0] : 0;
   Bound bound;
-  bound.run = [rows, columns, count = x.size() / (rows * columns),
-               diagonal = std::clamp(k, -rows, columns),
+  bound.run = [rows, columns, has_k, count = x.size() / (rows * columns),
                upper = request.node.attributes.Int("upper", 1) != 0,
                bytes = BitWidth(x.dtype) / 8](const StepArgs& args) {
+    const int64_t k = has_k ? *static_cast<const int64_t*>(args.in[1]) : 0;
+    const int64_t diagonal = std::clamp(k, -rows, columns);
     Triangle(args.in[0], args.out[0], count, rows, columns, diagonal, upper, bytes, args.parallel);
   };
   return bound;
