@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/thread_pool.h"
+#include "kernels/strided_copy.h"
 
 namespace sardonyx {
 
@@ -25,9 +26,23 @@ struct PadPlan {
   std::vector<PadAxis> axes;        // at least one
   std::vector<int64_t> in_strides;  // in elements
   int element_bytes;                // 1, 2, 4, 8 or 16
+  // Set by PreparePad. Neighbours among what pads the last axis, where these are many: `count`
+  // positions that read the value (-1) or those from `first` on.
+  struct Piece {
+    int64_t first, count;
+  };
+  std::vector<Piece> before = {}, after = {};
+  // Around short rows the value is written to all of y, and then over it what
+  // lies inside.
+  bool fills_first = false;
+  StridedCopyPlan inside = {};
+  int64_t inside_x = 0, inside_y = 0;  // where it begins, in elements
 };
 
-// y [sizes of the axes] from x; `value` is one element.
+// Chooses how the plan is run; before the first run, once for a shape.
+void PreparePad(PadPlan* plan);
+
+// y, dense [sizes of the axes] from x; `value` is one element.
 void Pad(const PadPlan& plan, const void* x, const void* value, void* y, const Parallel& par);
 
 }  // namespace sardonyx

@@ -42,6 +42,34 @@ void FillRow(void* out, int64_t count, const void* value, int element_bytes) {
   }
 }
 
+// `count` copies of each of `rows` elements, one behind the other, by whole vectors: what they have
+// too many is written over by the next ones.
+void SpreadRows(const void* in, int64_t in_step, void* out, int64_t count, int64_t rows,
+                int element_bytes) {
+  const auto spread = [&]<typename T>(T one) HWY_ATTR {
+    const hn::ScalableTag<T> d;
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+    const char* from = static_cast<const char*>(in);
+    T* to = static_cast<T*>(out);
+    for (int64_t left = count * rows; left > 0; left -= count, to += count) {
+      std::memcpy(&one, from, sizeof(T));
+      from += in_step * static_cast<int64_t>(sizeof(T));
+      if (left < count + lanes) {
+        for (int64_t i = 0; i < count; ++i) std::memcpy(to + i, &one, sizeof(T));
+        continue;
+      }
+      const auto all = hn::Set(d, one);
+      for (int64_t i = 0; i < count; i += lanes) hn::StoreU(all, d, to + i);
+    }
+  };
+  switch (element_bytes) {
+    case 1: return spread(uint8_t{});
+    case 2: return spread(uint16_t{});
+    case 4: return spread(uint32_t{});
+    default: return spread(uint64_t{});
+  }
+}
+
 // Copies `rows` rows of so many bytes that lie `in_step` and `out_step` apart. A call of memcpy
 // costs more than a short row itself: these are copied by vectors, the last of which may begin
 // before the end of the one before it.
@@ -143,6 +171,7 @@ namespace sardonyx {
 namespace {
 
 HWY_EXPORT(FillRow);
+HWY_EXPORT(SpreadRows);
 HWY_EXPORT(CopyRows);
 HWY_EXPORT(JoinRange);
 HWY_EXPORT(SplitRange);
@@ -169,6 +198,8 @@ void WithElement(int element_bytes, Body&& body) {
   }
 }
 
+// A call costs more than so many bytes of one element.
+constexpr int64_t kShortSpread = 256;
 constexpr int64_t kChunkBytes = int64_t{64} << 10;
 
 int64_t TasksForBytes(int64_t bytes) { return TaskCount(5e-5 * static_cast<double>(bytes)); }
@@ -207,6 +238,10 @@ void CopyUnit(Method method, const T* in, T* out, Dim rows, Dim cols) {
                                             rows.out_stride * kWidth, cols.size * kWidth,
                                             rows.size);
     case Method::kSpread:
+      if (rows.out_stride == cols.size && cols.size * kWidth <= kShortSpread && kWidth <= 8) {
+        return HWY_DYNAMIC_DISPATCH(SpreadRows)(in, rows.in_stride, out, cols.size, rows.size,
+                                                kWidth);
+      }
       for (int64_t i = 0; i < rows.size; ++i) {
         FillElements(out + i * rows.out_stride, cols.size, in[i * rows.in_stride]);
       }

@@ -98,7 +98,8 @@ TEST(Cumulative, AgreesWithDouble) {
 
 TEST(Pad, ReadsWhereTheAxesSay) {
   const PadAxis rows{{1, -1}, {0}, 0, 2}, columns{{2, 1}, {-1, 0}, 1, 2};
-  const PadPlan plan{{rows, columns}, {3, 1}, 4};
+  PadPlan plan{{rows, columns}, {3, 1}, 4};
+  PreparePad(&plan);
   const std::vector<int32_t> x = {1, 2, 3, 4, 5, 6};  // [2, 3]
   const int32_t value = 9;
   std::vector<int32_t> y(5 * 6);
@@ -108,6 +109,55 @@ TEST(Pad, ReadsWhereTheAxesSay) {
                                      3, 2, 2, 3, 9, 1,  //
                                      6, 5, 5, 6, 9, 4,  //
                                      3, 2, 2, 3, 9, 1}));
+}
+
+// Of the value alone, of the edge, of neighbours in either order and of any, around short rows and
+// long ones.
+TEST(Pad, AgreesWithALoop) {
+  std::mt19937 random(5);
+  const auto pick = [&](int64_t below) { return static_cast<int64_t>(random() % below); };
+  for (int round = 0; round < 400; ++round) {
+    const auto rank = static_cast<size_t>(1 + pick(4));
+    const int64_t of_value = pick(2);
+    std::vector<int64_t> sizes(rank), strides(rank);
+    PadPlan plan{.axes = std::vector<PadAxis>(rank), .in_strides = {}, .element_bytes = 2};
+    int64_t elements = 1, all = 1;
+    for (size_t d = rank; d-- > 0;) {
+      PadAxis& axis = plan.axes[d];
+      sizes[d] = 1 + pick(d + 1 == rank ? 90 : 5);
+      axis.first = pick(sizes[d]);
+      axis.count = pick(sizes[d] - axis.first + 1);
+      for (std::vector<int64_t>* sources : {&axis.before, &axis.after}) {
+        const int64_t kind = of_value != 0 ? 0 : pick(5), begin = pick(sizes[d]), count = pick(30);
+        for (int64_t i = 0; i < count; ++i) {
+          sources->push_back(kind == 0   ? -1
+                             : kind == 1 ? begin
+                             : kind == 2 ? (begin + i) % sizes[d]
+                             : kind == 3 ? (begin + count - i) % sizes[d]
+                                         : pick(sizes[d] + 1) - 1);
+        }
+        if (d + 2 < rank) sources->resize(sources->size() % 4);
+      }
+      strides[d] = elements;
+      elements *= sizes[d];
+      all *= axis.size();
+    }
+    plan.in_strides = strides;
+    PreparePad(&plan);
+    std::vector<uint16_t> x(elements), y(all), wanted(all);
+    for (uint16_t& each : x) each = static_cast<uint16_t>(random());
+    const uint16_t value = 77;
+    for (int64_t i = 0; i < all; ++i) {
+      int64_t at = 0, rest = i;
+      for (size_t d = rank; d-- > 0 && at >= 0; rest /= plan.axes[d].size()) {
+        const int64_t source = plan.axes[d].At(rest % plan.axes[d].size());
+        at = source < 0 ? -1 : at + source * strides[d];
+      }
+      wanted[i] = at < 0 ? value : x[at];
+    }
+    Pad(plan, x.data(), &value, y.data(), test::Threads(1 + round % 2));
+    ASSERT_EQ(y, wanted) << "round " << round;
+  }
 }
 
 }  // namespace

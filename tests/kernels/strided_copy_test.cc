@@ -1,4 +1,4 @@
-#include "kernels/strided_copy.h"
+#include "kernels/repeat.h"
 
 #include <gtest/gtest.h>
 
@@ -50,11 +50,16 @@ void Check(const Sizes& dims, const Sizes& in_strides, const Sizes& out_strides,
     std::memcpy(&expected[to * bytes], &in[from * bytes], bytes);
   }
   const StridedCopyPlan plan = PrepareStridedCopy(dims, in_strides, out_strides, bytes);
+  const RepeatPlan repeated = PrepareRepeat(dims, in_strides, out_strides, bytes);
   for (int threads : {1, 2}) {
     std::vector<uint8_t> out(out_size, 0xAB);
     StridedCopy(plan, in.data() - in_reach.low * bytes, out.data() - out_reach.low * bytes,
                 test::Threads(threads));
     ASSERT_TRUE(out == expected) << "bytes " << bytes << " threads " << threads;
+    std::fill(out.begin(), out.end(), uint8_t{0xAB});
+    Repeat(repeated, in.data() - in_reach.low * bytes, out.data() - out_reach.low * bytes,
+           test::Threads(threads));
+    ASSERT_TRUE(out == expected) << "bytes " << bytes << " threads " << threads << ", repeated";
   }
 }
 
@@ -138,6 +143,27 @@ TEST(StridedCopy, Expands) {
       for (int64_t row : {1, 3, 7}) Check({rows, 3, row}, {row, 0, 1}, {3 * row, row, 1}, bytes);
     }
   }
+}
+
+// Blocks that repeat: of short repeats, of several outer indices, with gaps, and such that are too
+// large.
+TEST(StridedCopy, Repeats) {
+  test::ForEachTarget([] {
+    for (const int bytes : kWidths) {
+      for (const int64_t times : {2, 3, 4, 5, 21, 40}) {
+        Check({50, times}, {1, 0}, {times, 1}, bytes);
+        Check({30, 17, times}, {0, 1, 0}, {17 * times, times, 1}, bytes);
+        Check({19, 7, 4, 9, times}, {0, 9, 0, 1, 0},
+              {7 * 36 * times, 36 * times, 9 * times, times, 1}, bytes);
+        Check({6, 25, 13, times}, {13, 0, 1, 0}, {350 * times, 14 * times, times, 1}, bytes);
+        Check({6, 25, 13, times}, {13, 0, 1, 0}, {400 * times, 13 * times, times, 1}, bytes);
+      }
+      Check({300, 2}, {0, 1}, {2, 1}, bytes);
+      Check({5, 300, 3}, {3, 0, 1}, {900, 3, 1}, bytes);
+      Check({3, 5, 90000}, {0, 0, 1}, {450000, 90000, 1}, bytes);
+      Check({3, 40, 9000, 2}, {9000, 0, 1, 0}, {720000, 18000, 2, 1}, bytes);
+    }
+  });
 }
 
 TEST(StridedCopy, WritesIntoPartOfTheOutput) {

@@ -4,6 +4,7 @@
 
 #include "devices/cpu/families.h"
 #include "kernels/pad.h"
+#include "kernels/repeat.h"
 #include "kernels/strided_copy.h"
 #include "ops/core/pad.h"
 #include "ops/core/slice.h"
@@ -54,12 +55,22 @@ BindResult BindTranspose(const BindRequest& request) {
   return RunMoves({{PrepareStridedCopy(y.dims, strides, Strides(y), width)}});
 }
 
+Bound RunRepeat(const RepeatPlan& plan) {
+  Bound bound;
+  bound.apart = bound.apart_axes = ~0u;
+  bound.apart_output = true;
+  bound.run = [plan](const StepArgs& args) {
+    if (args.in[0] != args.out[0]) Repeat(plan, args.in[0], args.out[0], args.parallel);
+  };
+  return bound;
+}
+
 BindResult BindExpand(const BindRequest& request) {
   const Operand& x = request.inputs[0];
   const int width = Width(x.dtype);
   if (width == 0) return NoWidth(x.dtype);
   const Operand& y = request.outputs[0];
-  return RunMoves({{PrepareStridedCopy(y.dims, BroadcastStrides(x, y.dims), Strides(y), width)}});
+  return RunRepeat(PrepareRepeat(y.dims, BroadcastStrides(x, y.dims), Strides(y), width));
 }
 
 BindResult BindTile(const BindRequest& request) {
@@ -77,7 +88,7 @@ BindResult BindTile(const BindRequest& request) {
     x_strides.push_back(from[i]);
     y_strides.push_back(to[i]);
   }
-  return RunMoves({{PrepareStridedCopy(dims, x_strides, y_strides, width)}});
+  return RunRepeat(PrepareRepeat(dims, x_strides, y_strides, width));
 }
 
 BindResult BindSlice(const BindRequest& request) {
@@ -244,6 +255,7 @@ BindResult BindPad(const BindRequest& request) {
     for (int64_t i = end; i < padded; ++i) out.after.push_back(source(i));
   }
   while (JoinLast(&plan)) continue;
+  PreparePad(&plan);
   const bool has_value = request.has(2);
   Bound bound;
   bound.run = [plan = std::move(plan), has_value](const StepArgs& args) {
@@ -268,8 +280,8 @@ BindResult BindConstantOfShape(const BindRequest& request) {
 
 constexpr Implementation kTranspose[] = {{"strided copy", BindTranspose}};
 constexpr Implementation kSlice[] = {{"strided copy", BindSlice}};
-constexpr Implementation kExpand[] = {{"strided copy", BindExpand}};
-constexpr Implementation kTile[] = {{"strided copy", BindTile}};
+constexpr Implementation kExpand[] = {{"repeat", BindExpand}};
+constexpr Implementation kTile[] = {{"repeat", BindTile}};
 constexpr Implementation kConcat[] = {{"strided copy", BindConcat}};
 constexpr Implementation kSplit[] = {{"strided copy", BindSplit}};
 constexpr Implementation kPad[] = {{"rows", BindPad}};
