@@ -11,7 +11,8 @@ namespace {
 // In the order of ConvAlgorithm.
 const ConvMethod& MethodOf(ConvAlgorithm algorithm) {
   static constexpr const ConvMethod* kBeforeWinograd[] = {
-      &kConvGemm, &kConvDepthwise, &kConvGroups, &kConvPhases, &kConvStrips, &kConvLines};
+      &kConvGemm,   &kConvTaps,   &kConvDepthwise, &kConvGroups,
+      &kConvPhases, &kConvStrips, &kConvLines};
   const auto index = static_cast<size_t>(algorithm);
   constexpr size_t kCount = std::size(kBeforeWinograd);
   return index < kCount ? *kBeforeWinograd[index] : kConvWinograd[index - kCount];

@@ -55,6 +55,7 @@ struct ConvShape {
 
 enum class ConvAlgorithm : uint8_t {
   kGemm,  // implicit matrix product; 1x1 with stride 1 straight on the input; any shape, groups
+  kTaps,  // a product for each kernel position, where windows mostly see padding
   kDepthwise,  // cin == cout, groups of one channel, or of 2 or 4
   kGroups,     // of few channels, the direct sum
   kPhases,     // Winograd of few channels: the phases of a stride become channels
@@ -67,6 +68,7 @@ enum class ConvAlgorithm : uint8_t {
 #define SARDONYX_NAME(algorithm, name, m, stride, kernel) , name
 inline constexpr std::string_view kConvNames[] = {
     "gemm",
+    "taps",
     "depthwise",
     "groups",
     "winograd of phases",

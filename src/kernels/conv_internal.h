@@ -117,7 +117,7 @@ void TurnPlanes(const ConvShape& shape, const float* x, int64_t image, int64_t f
                 float* to);
 
 // Each in the file of its name, but for these of Winograd, one for each of SARDONYX_WINOGRAD_FORMS.
-extern const ConvMethod kConvGemm, kConvDepthwise, kConvGroups, kConvPhases, kConvStrips,
+extern const ConvMethod kConvGemm, kConvTaps, kConvDepthwise, kConvGroups, kConvPhases, kConvStrips,
     kConvLines;
 extern const ConvMethod kConvWinograd[];
 

@@ -36,6 +36,10 @@ TEST(Conv, Choice) {
   const ConvShape large = Shape(1, 64, 64, {{56, 3, 1, 1, 1, 1}, {56, 3, 1, 1, 1, 1}});
   EXPECT_EQ(ChooseConv(large), ConvAlgorithm::kWinograd4);
   EXPECT_EQ(ChooseConv(large, false), ConvAlgorithm::kGemm);
+  EXPECT_EQ(ChooseConv(Shape(1, 960, 256, {{32, 3, 1, 18, 18, 18}, {32, 3, 1, 18, 18, 18}})),
+            ConvAlgorithm::kTaps);
+  EXPECT_EQ(ChooseConv(Shape(1, 512, 512, {{1, 3, 1, 1, 1, 1}, {1, 3, 1, 1, 1, 1}})),
+            ConvAlgorithm::kTaps);
   const ConvShape first = Shape(1, 3, 64, {{224, 7, 2, 1, 3, 3}, {224, 7, 2, 1, 3, 3}});
   const std::vector<Axis> halved(2, {56, 3, 2, 1, 1, 1});
   EXPECT_EQ(ChooseConv(Shape(1, 64, 64, halved)), ConvAlgorithm::kStrided4);

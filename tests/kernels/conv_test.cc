@@ -267,6 +267,31 @@ TEST(Conv, FewPixelsManyChannels) {
   CheckConv(Shape(1, 700, 130, {{11}, {15}}));
 }
 
+// Windows that mostly see padding: kernel positions that none sees, that some see, and that all see
+// from end to end of their lines; maps of a few pixels.
+TEST(Conv, MostlyPadding) {
+  const std::vector<Axis> cases[] = {
+      {{12, 3, 1, 6, 6, 6}, {13, 3, 1, 6, 6, 6}},
+      {{12, 3, 1, 12, 12, 12}, {9, 3, 1, 9, 9, 9}},
+      {{12, 3, 1, 15, 15, 15}, {20, 3, 1, 1, 1, 1}},
+      {{9, 5, 2, 4, 8, 8}, {11, 3, 3, 7, 7, 6}},
+      {{1, 3, 1, 1, 1, 1}, {1, 3, 1, 1, 1, 1}},
+      {{2, 7, 1, 1, 3, 3}, {2, 7, 1, 1, 3, 3}},
+      {{2, 4, 2, 1, 1, 1}, {2, 4, 2, 1, 1, 1}},
+      {{30, 3, 1, 14, 14, 14}},
+      {{3, 3, 1, 2, 2, 2}, {4, 3, 1, 3, 3, 3}, {5, 3, 1, 4, 4, 4}},
+      {{4, 3, 1, 9, 5, 15}, {6, 3, 1, 1, 1, 1}},  // lines that see nothing
+  };
+  for (const std::vector<Axis>& axes : cases) {
+    CheckConv(Shape(2, 20, 40, axes));
+    CheckConv(Shape(1, 48, 96, axes, 3));
+    if (testing::Test::HasFatalFailure()) return;
+  }
+  CheckConv(Shape(1, 1030, 70, cases[0]), ConvAlgorithm::kTaps, false, Finish::kBiasRelu);
+  CheckConv(Shape(1, 16, 70, {{60, 3, 1, 50, 50, 50}, {70, 3, 1, 50, 50, 50}}),
+            ConvAlgorithm::kTaps, false, Finish::kResidual);
+}
+
 TEST(ConvTranspose, KernelEqualsStride) {
   const std::vector<Axis> axes = {{5, 2, 2}, {7, 2, 2}};
   CheckTransposed(Transposed(Shape(2, 20, 30, axes), axes));

@@ -322,7 +322,8 @@ BindResult BindTyped(const BindRequest& request) {
 template <ConvAlgorithm kAlgorithm>
 constexpr Implementation kBy = {Name(kAlgorithm), Bind<kAlgorithm>};
 
-constexpr Implementation kConv[] = {kBy<ConvAlgorithm::kDepthwise>,
+constexpr Implementation kConv[] = {kBy<ConvAlgorithm::kTaps>,
+                                    kBy<ConvAlgorithm::kDepthwise>,
                                     kBy<ConvAlgorithm::kGroups>,
                                     {"planes", BindPlanes<false>},
                                     kBy<ConvAlgorithm::kPhases>,
