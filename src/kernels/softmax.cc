@@ -46,9 +46,9 @@ HWY_INLINE float RowMax(const float* x, int64_t n) {
   return MaxLane(d, hn::Max(hn::Max(m0, m1), hn::Max(m2, m3)));
 }
 
-// The sum of e^(x - max); stores the terms if kStore.
+// The sum of e^(x - max); stores the terms if kStore, but for those of a part of a vector.
 template <bool kStore>
-HWY_INLINE float RowExp(const float* x, float* y, int64_t n, float max) {
+HWY_INLINE float RowExp(const float* x, float* y, int64_t n, float max, V* part) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const V shift = hn::Set(d, max);
@@ -71,20 +71,26 @@ HWY_INLINE float RowExp(const float* x, float* y, int64_t n, float max) {
       s0 = hn::Add(s0, a);
     } else {
       const V a = ExpNonPositive(d, hn::Sub(LoadPart(d, x + i, n - i, kLowest), shift));
-      if constexpr (kStore) StorePart(a, d, y + i, n - i);
+      *part = a;
       s1 = hn::Add(s1, hn::IfThenElseZero(hn::FirstN(d, static_cast<size_t>(n - i)), a));
     }
   }
   return SumLanes(d, hn::Add(s0, s1));
 }
 
-HWY_INLINE void RowScale(float* y, int64_t n, float factor) {
+HWY_INLINE void StoreRowEnd(V v, float* y, int64_t count, bool is_in_place) {
+  const D d;
+  is_in_place ? StorePieces(v, d, y, count) : StorePart(v, d, y, count);
+}
+
+// `part` is what is not stored yet.
+HWY_INLINE void RowScale(float* y, int64_t n, float factor, V part, bool is_in_place) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const V f = hn::Set(d, factor);
   int64_t i = 0;
   for (; i + lanes <= n; i += lanes) hn::StoreU(hn::Mul(hn::LoadU(d, y + i), f), d, y + i);
-  if (i < n) StorePart(hn::Mul(LoadPart(d, y + i, n - i), f), d, y + i, n - i);
+  if (i < n) StoreRowEnd(hn::Mul(part, f), y + i, n - i, is_in_place);
 }
 
 // A sum of rounded terms, rounded as they are unless it leaves the range of the format.
@@ -121,26 +127,30 @@ HWY_INLINE void RowRoundedShares(float* y, int64_t n, DType rounding) {
 void LongRows(const float* x, float* y, int64_t rows, int64_t n, bool log, DType rounding) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const bool is_in_place = x == y;
+  V part = hn::Zero(d);
   for (int64_t row = 0; row < rows; ++row, x += n, y += n) {
     const float max = RowMax(x, n);
     if (!log) {
-      const float sum = RowExp<true>(x, y, n, max);
+      const float sum = RowExp<true>(x, y, n, max, &part);
       if (rounding != DType::kFloat32) {
+        if (n % lanes != 0) StorePart(part, d, y + n / lanes * lanes, n % lanes);
         RowRoundedShares(y, n, rounding);
       } else {
-        RowScale(y, n, 1.0f / sum);
+        RowScale(y, n, 1.0f / sum, part, is_in_place);
       }
       continue;
     }
     // Two subtractions: max + log(sum) rounded to one number would lose the small one's digits.
-    const V log_sum = hn::Set(d, std::log(RowExp<false>(x, nullptr, n, max)));
+    const V log_sum = hn::Set(d, std::log(RowExp<false>(x, nullptr, n, max, &part)));
     const V shift = hn::Set(d, max);
     int64_t i = 0;
     for (; i + lanes <= n; i += lanes) {
       hn::StoreU(hn::Sub(hn::Sub(hn::LoadU(d, x + i), shift), log_sum), d, y + i);
     }
     if (i < n) {
-      StorePart(hn::Sub(hn::Sub(LoadPart(d, x + i, n - i), shift), log_sum), d, y + i, n - i);
+      StoreRowEnd(hn::Sub(hn::Sub(LoadPart(d, x + i, n - i), shift), log_sum), y + i, n - i,
+                  is_in_place);
     }
   }
 }
