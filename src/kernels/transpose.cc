@@ -33,7 +33,9 @@ HWY_INLINE void TransposeRows(D d, V (&rows)[kRows]) {
 #pragma GCC unroll 4
   for (size_t stage = 1; stage < kRows; stage *= 2) {
     InterleaveHalves(d, rows, other);
-    std::copy_n(other, kRows, rows);
+    // As one copy the compiler would take rows through memory.
+#pragma GCC unroll 16
+    for (size_t k = 0; k < kRows; ++k) rows[k] = other[k];
   }
 }
 
