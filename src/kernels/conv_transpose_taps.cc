@@ -59,47 +59,56 @@ constexpr int64_t kMostUnrolled = 4, kLeastRow = 8;
 // What the products of a block take of the second-level cache.
 constexpr int64_t kBlockBytes = 256 << 10, kLeastPixels = 64;
 
-// Lines of one pixel rather than one line.
-ConvShape Upright(ConvShape s) {
-  if (s.in[1] != 1 || s.out[1] != 1 || s.kernel[1] != 1 || s.pad_begin[1] != 0) return s;
-  for (auto* field : {s.in, s.out, s.kernel, s.stride, s.dilation, s.pad_begin}) {
-    std::swap(field[1], field[2]);
-  }
+// Of two axes planes of one line, of one axis planes of one pixel.
+ConvShape AsPlanes(ConvShape s) {
+  const auto is_flat = [&](int axis) {
+    return s.in[axis] == 1 && s.out[axis] == 1 && s.kernel[axis] == 1 && s.pad_begin[axis] == 0;
+  };
+  const auto swap = [&](int a, int b) {
+    for (auto* field : {s.in, s.out, s.kernel, s.stride, s.dilation, s.pad_begin}) {
+      std::swap(field[a], field[b]);
+    }
+  };
+  if (is_flat(0)) swap(0, 1);
+  if (is_flat(0) && is_flat(1)) swap(0, 2);
   return s;
 }
 
-// Blocks of output lines, and how many input lines are multiplied at a time.
+// Blocks of output planes, and how many input planes are multiplied at a time.
 struct Cut {
   explicit Cut(const ConvShape& s)
       : columns(s.KernelSize() * s.cout),
         ld(Spread(columns)),
-        reach((s.kernel[1] - 1) * s.dilation[1] + 1) {
+        in(s.in[1] * s.in[2]),
+        out(s.out[1] * s.out[2]),
+        reach((s.kernel[0] - 1) * s.dilation[0] + 1) {
     const double flops = 2.0 * static_cast<double>(s.InPixels() * s.cin * columns);
     const double bytes = 4.0 * static_cast<double>(s.InPixels() * (s.cin + 2 * columns));
-    // Two blocks both multiply the lines that both see: an eighth of theirs at most.
-    const int64_t shared = std::max<int64_t>(reach - s.stride[1], 0);
+    // Two blocks both multiply the planes that both see: an eighth of theirs at most.
+    const int64_t shared = std::max<int64_t>(reach - s.stride[0], 0);
     const int64_t wanted = std::min(CeilDiv(WantedTasks(flops, bytes), s.batch),
-                                    CeilDiv(s.out[1], std::max<int64_t>(8 * shared, 1)));
-    blocks = std::clamp<int64_t>(wanted, 1, CeilDiv(s.out[1], s.stride[1]));
+                                    CeilDiv(s.out[0], std::max<int64_t>(8 * shared, 1)));
+    blocks = std::clamp<int64_t>(wanted, 1, CeilDiv(s.out[0], s.stride[0]));
     int64_t most = 0;
     for (int64_t i = 0; i < blocks; ++i) most = std::max(most, Begin(s, i + 1) - Begin(s, i));
-    const int64_t seen = (most + reach - 2) / s.stride[1] + 1;
+    const int64_t seen = (most + reach - 2) / s.stride[0] + 1;
     const int64_t pixels = std::max(kBlockBytes / (ld * 4), kLeastPixels);
-    lines = std::clamp<int64_t>(pixels / s.in[2], 1, std::min(seen, s.in[1]));
-    slot_bytes = AlignBytes(FloatBytes(lines * s.in[2] * ld));
+    planes = std::clamp<int64_t>(pixels / in, 1, std::min(seen, s.in[0]));
+    slot_bytes = AlignBytes(FloatBytes(planes * in * ld));
   }
 
-  // The first line of a block: one where that of another line of the input begins.
+  // The first plane of a block: one where that of another plane of the input begins.
   int64_t Begin(const ConvShape& s, int64_t block) const {
-    if (block == blocks) return s.out[1];
-    const int64_t line = CeilDiv(s.out[1], s.stride[1]) * block / blocks;
-    return std::clamp<int64_t>(line * s.stride[1] - s.pad_begin[1], 0, s.out[1]);
+    if (block == blocks) return s.out[0];
+    const int64_t plane = CeilDiv(s.out[0], s.stride[0]) * block / blocks;
+    return std::clamp<int64_t>(plane * s.stride[0] - s.pad_begin[0], 0, s.out[0]);
   }
 
   int64_t columns, ld;  // of the product
-  int64_t reach;        // lines of the result that a line of the input is added to
+  int64_t in, out;      // pixels of a plane
+  int64_t reach;        // planes of the result that one of the input is added to
   int64_t blocks;       // of an item
-  int64_t lines;
+  int64_t planes;
   size_t slot_bytes;
 };
 
@@ -134,52 +143,67 @@ void AddTaps(const float* products, int64_t ld, int64_t pixels, int64_t count, i
   for (int64_t i = high; i < pixels; ++i) add_edge(i);
 }
 
-// Adds to output line h of an item; `products` are those of its input lines [first, end).
-void AddToLine(const ConvShape& s, const Cut& cut, const float* products, int64_t first,
-               int64_t end, int64_t h, float* y) {
+// The input position that takes kernel position t to output position o, or -1.
+int64_t Source(const ConvShape& s, int axis, int64_t o, int64_t t) {
+  const int64_t down = o + s.pad_begin[axis] - t * s.dilation[axis];
+  if (down < 0 || down % s.stride[axis] != 0 || down / s.stride[axis] >= s.in[axis]) return -1;
+  return down / s.stride[axis];
+}
+
+// Adds to an output line the products of an input line with the taps of a line of the kernel.
+void AddLine(const ConvShape& s, const Cut& cut, const float* products, float* y) {
   // Taps that lie one behind the other in the result are added at once.
   const int64_t row = s.kernel[2] * s.cout;
-  const bool by_row = s.y_stride == s.cout && s.dilation[2] == 1 && row >= kLeastRow;
-  for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
-    const int64_t down = h + s.pad_begin[1] - kh * s.dilation[1];
-    if (down < 0 || down % s.stride[1] != 0) continue;
-    const int64_t line = down / s.stride[1];
-    if (line < first || line >= end) continue;
-    const float* const of_line = products + (line - first) * s.in[2] * cut.ld + kh * row;
-    if (by_row) {
-      AddTaps(of_line, cut.ld, s.in[2], row, s.stride[2] * s.cout, -s.pad_begin[2] * s.cout,
-              s.out[2] * s.cout, y);
-      continue;
+  if (s.y_stride == s.cout && s.dilation[2] == 1 && row >= kLeastRow) {
+    return AddTaps(products, cut.ld, s.in[2], row, s.stride[2] * s.cout, -s.pad_begin[2] * s.cout,
+                   s.out[2] * s.cout, y);
+  }
+  for (int64_t kw = 0; kw < s.kernel[2]; ++kw) {
+    // Input pixel i goes to output pixel i * stride + shift.
+    const int64_t shift = kw * s.dilation[2] - s.pad_begin[2];
+    const int64_t begin = shift >= 0 ? 0 : CeilDiv(-shift, s.stride[2]);
+    const int64_t pixels = std::min(s.in[2], CeilDiv(s.out[2] - shift, s.stride[2])) - begin;
+    const float* const from = products + begin * cut.ld + kw * s.cout;
+    float* const to = y + (begin * s.stride[2] + shift) * s.y_stride;
+    const int64_t step = s.stride[2] * s.y_stride;
+    if (s.cout <= kMostUnrolled) {
+      kAdds[s.cout - 1](from, cut.ld, to, step, pixels);
+    } else {
+      HWY_DYNAMIC_DISPATCH(AddRows)(from, cut.ld, to, step, pixels, s.cout);
     }
-    for (int64_t kw = 0; kw < s.kernel[2]; ++kw) {
-      // Input pixel i goes to output pixel i * stride + shift.
-      const int64_t shift = kw * s.dilation[2] - s.pad_begin[2];
-      const int64_t begin = shift >= 0 ? 0 : CeilDiv(-shift, s.stride[2]);
-      const int64_t pixels = std::min(s.in[2], CeilDiv(s.out[2] - shift, s.stride[2])) - begin;
-      const float* const from = of_line + begin * cut.ld + kw * s.cout;
-      float* const to = y + (begin * s.stride[2] + shift) * s.y_stride;
-      const int64_t step = s.stride[2] * s.y_stride;
-      if (s.cout <= kMostUnrolled) {
-        kAdds[s.cout - 1](from, cut.ld, to, step, pixels);
-      } else {
-        HWY_DYNAMIC_DISPATCH(AddRows)(from, cut.ld, to, step, pixels, s.cout);
+  }
+}
+
+// Adds to output plane d of an item; `products` are those of its input planes [first, end).
+void AddToPlane(const ConvShape& s, const Cut& cut, const float* products, int64_t first,
+                int64_t end, int64_t d, float* y) {
+  for (int64_t kd = 0; kd < s.kernel[0]; ++kd) {
+    const int64_t plane = Source(s, 0, d, kd);
+    if (plane < first || plane >= end) continue;
+    for (int64_t h = 0; h < s.out[1]; ++h) {
+      for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
+        const int64_t line = Source(s, 1, h, kh);
+        if (line < 0) continue;
+        const int64_t pixel = ((plane - first) * s.in[1] + line) * s.in[2];
+        const int64_t tap = (kd * s.kernel[1] + kh) * s.kernel[2];
+        AddLine(s, cut, products + pixel * cut.ld + tap * s.cout, y + h * s.out[2] * s.y_stride);
       }
     }
   }
 }
 
-// Lines of one pixel, whose taps lie one behind the other in the result: each input pixel adds all
+// Planes of one pixel, whose taps lie one behind the other in the result: each input pixel adds all
 // of its products at once.
-bool IsOneLine(const ConvShape& s) {
-  return s.in[2] == 1 && s.out[2] == 1 && s.kernel[2] == 1 && s.pad_begin[2] == 0 &&
-         s.dilation[1] == 1 && s.y_stride == s.cout;
+bool IsOneLine(const ConvShape& s, const Cut& cut) {
+  return cut.in == 1 && cut.out == 1 && s.kernel[1] == 1 && s.kernel[2] == 1 &&
+         s.pad_begin[1] == 0 && s.pad_begin[2] == 0 && s.dilation[0] == 1 && s.y_stride == s.cout;
 }
 
-// The products of an item's input lines [first, end).
+// The products of an item's input planes [first, end).
 void Multiply(const ConvShape& s, const Cut& cut, const float* x, const float* packed,
               int64_t first, int64_t end, float* products) {
   GemmBlockArgs args{};
-  args.rows = (end - first) * s.in[2];
+  args.rows = (end - first) * cut.in;
   args.lda = s.x_stride;
   args.b = packed;
   args.k_total = s.cin;
@@ -189,18 +213,18 @@ void Multiply(const ConvShape& s, const Cut& cut, const float* x, const float* p
   args.ldc = cut.ld;
   const int64_t depth = GemmDepth(s.cin);
   for (args.k0 = 0; args.k0 < s.cin; args.k0 += args.kc) {
-    args.a = x + first * s.in[2] * s.x_stride + args.k0;
+    args.a = x + first * cut.in * s.x_stride + args.k0;
     args.kc = std::min(depth, s.cin - args.k0);
     args.accumulate = args.k0 > 0;
     GemmBlock(args);
   }
 }
 
-// Lines [h0, h1) of the result of an item, `y` of the first one of the item.
-void Clear(const ConvShape& s, int64_t h0, int64_t h1, float* y) {
-  if (h0 >= h1) return;
+// Planes [d0, d1) of the result of an item, `y` of the first one of the item.
+void Clear(const ConvShape& s, int64_t d0, int64_t d1, float* y) {
+  if (d0 >= d1) return;
   const bool is_dense = s.y_stride == s.cout;
-  const int64_t first = h0 * s.out[2], pixels = (h1 - h0) * s.out[2];
+  const int64_t plane = s.out[1] * s.out[2], first = d0 * plane, pixels = (d1 - d0) * plane;
   for (int64_t i = 0; i < (is_dense ? 1 : pixels); ++i) {
     std::fill_n(y + (first + i) * s.y_stride, is_dense ? pixels * s.cout : s.cout, 0.0f);
   }
@@ -209,15 +233,14 @@ void Clear(const ConvShape& s, int64_t h0, int64_t h1, float* y) {
 }  // namespace
 
 bool Takes(const ConvShape& s) {
-  const bool is_flat = s.in[0] == 1 && s.out[0] == 1 && s.kernel[0] == 1 && s.pad_begin[0] == 0;
-  if (s.groups != 1 || !is_flat || s.KernelSize() == 1) return false;
+  if (s.groups != 1 || s.KernelSize() == 1) return false;
   const int64_t taps = CeilDiv(s.kernel[2], s.stride[2]);  // that a pixel of the result sees
   return s.cout <= kMostUnrolled || (s.cout < 16 && 2 * s.cin >= GemmPanelWidth()) ||
          s.in[2] < 8 * taps;
 }
 
 size_t PackedBytes(const ConvShape& s) {
-  return AlignBytes(GemmPackedBytes(s.cin, Cut(Upright(s)).columns));
+  return AlignBytes(GemmPackedBytes(s.cin, Cut(AsPlanes(s)).columns));
 }
 
 void Pack(const ConvShape& s, const ConvWeightRows& rows, float* packed, const Parallel& par) {
@@ -237,57 +260,57 @@ void Pack(const ConvShape& s, const ConvWeightRows& rows, float* packed, const P
 }
 
 size_t ScratchBytes(const ConvShape& s, int threads) {
-  return Cut(Upright(s)).slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(threads));
+  return Cut(AsPlanes(s)).slot_bytes * static_cast<size_t>(ScratchSlots::CountFor(threads));
 }
 
 void Run(const ConvShape& shape, const float* x, const float* packed, float* y,
          const Epilogue& epilogue, void* scratch, const Parallel& par) {
-  const ConvShape s = Upright(shape);
+  const ConvShape s = AsPlanes(shape);
   const Cut cut(s);
   const PreparedEpilogue prepared(epilogue, PreparedEpilogue::Tiles::kNone);
   ScratchSlots slots(scratch, cut.slot_bytes, ScratchSlots::CountFor(par.threads));
   par.For(s.batch * cut.blocks, [&](int64_t task) {
     const ScratchSlots::Lease lease(slots);
     const int64_t item = task / cut.blocks, block = task % cut.blocks;
-    const int64_t h0 = cut.Begin(s, block), h1 = cut.Begin(s, block + 1);
-    const int64_t stride = s.stride[1], pad = s.pad_begin[1];
-    const int64_t above = std::max<int64_t>(h0 + pad - cut.reach + 1, 0);
-    const int64_t first = std::min(CeilDiv(above, stride), s.in[1]);
-    const int64_t end = std::clamp((h1 - 1 + pad) / stride + 1, first, s.in[1]);
-    const int64_t first_pixel = item * s.out[1] * s.out[2];
+    const int64_t d0 = cut.Begin(s, block), d1 = cut.Begin(s, block + 1);
+    const int64_t stride = s.stride[0], pad = s.pad_begin[0];
+    const int64_t above = std::max<int64_t>(d0 + pad - cut.reach + 1, 0);
+    const int64_t first = std::min(CeilDiv(above, stride), s.in[0]);
+    const int64_t end = std::clamp((d1 - 1 + pad) / stride + 1, first, s.in[0]);
+    const int64_t first_pixel = item * s.out[0] * cut.out;
     float* const of_item = y + first_pixel * s.y_stride;
-    int64_t cleared = h0, done = h0;
+    int64_t cleared = d0, done = d0;
     const auto clear = [&](int64_t until) {
       Clear(s, cleared, until, of_item);
       cleared = std::max(cleared, until);
     };
     const auto finish = [&](int64_t until) {
       if (until <= done) return;
-      const int64_t pixel = done * s.out[2];
+      const int64_t pixel = done * cut.out;
       prepared.Apply(of_item + pixel * s.y_stride, s.y_stride, first_pixel + pixel,
-                     (until - done) * s.out[2], 0, s.cout);
+                     (until - done) * cut.out, 0, s.cout);
       done = until;
     };
-    for (int64_t line = first; line < end; line += cut.lines) {
-      const int64_t next = std::min(line + cut.lines, end);
+    for (int64_t plane = first; plane < end; plane += cut.planes) {
+      const int64_t next = std::min(plane + cut.planes, end);
       float* const products = lease.floats();
-      Multiply(s, cut, x + item * s.in[1] * s.in[2] * s.x_stride, packed, line, next, products);
-      // These reach [low, high); what follows reaches lines from next * stride - pad on.
-      const int64_t low = std::max(line * stride - pad, h0);
-      const int64_t high = std::min((next - 1) * stride - pad + cut.reach, h1);
+      Multiply(s, cut, x + item * s.in[0] * cut.in * s.x_stride, packed, plane, next, products);
+      // These reach [low, high); what follows reaches planes from next * stride - pad on.
+      const int64_t low = std::max(plane * stride - pad, d0);
+      const int64_t high = std::min((next - 1) * stride - pad + cut.reach, d1);
       clear(high);
-      if (IsOneLine(s)) {
-        AddTaps(products, cut.ld, next - line, cut.reach * s.cout, stride * s.cout,
-                (line * stride - pad - h0) * s.cout, (h1 - h0) * s.cout, of_item + h0 * s.cout);
+      if (IsOneLine(s, cut)) {
+        AddTaps(products, cut.ld, next - plane, cut.reach * s.cout, stride * s.cout,
+                (plane * stride - pad - d0) * s.cout, (d1 - d0) * s.cout, of_item + d0 * s.cout);
       } else {
-        for (int64_t h = low; h < high; ++h) {
-          AddToLine(s, cut, products, line, next, h, of_item + h * s.out[2] * s.y_stride);
+        for (int64_t d = low; d < high; ++d) {
+          AddToPlane(s, cut, products, plane, next, d, of_item + d * cut.out * s.y_stride);
         }
       }
-      if (next < end) finish(std::min(next * stride - pad, h1));
+      if (next < end) finish(std::min(next * stride - pad, d1));
     }
-    clear(h1);
-    finish(h1);
+    clear(d1);
+    finish(d1);
   });
 }
 

@@ -233,9 +233,20 @@ void TurnOperands(PatchMaker& maker, const Node& conv, int64_t spatial, std::vec
 Rewrite MakeProduct(Node& node, const Node& conv, Value* x, PassContext& context) {
   PatchMaker maker(context, node);
   maker.builder().SetOrigin(conv.origin);
-  std::vector<Val> inputs = {Flatten(maker.Wrap(conv.input(1)), 1),
-                             Reshape(maker.Wrap(x), {0, 0, -1})};
+  const Dims& sizes = *conv.input(1)->fact.shape;
+  const int64_t groups = conv.attributes.Int("group", 1), in = sizes[1].value(),
+                out = sizes[0].value() / groups;
+  const Val weights = maker.Wrap(conv.input(1));
+  std::vector<Val> inputs;
+  if (groups == 1) {
+    inputs = {Flatten(weights, 1), Reshape(maker.Wrap(x), {0, 0, -1})};
+  } else {
+    inputs = {Reshape(weights, {groups, out, in}), Reshape(maker.Wrap(x), {0, groups, in, -1})};
+  }
   TurnOperands(maker, conv, 1, &inputs);
+  for (size_t i = 2; groups > 1 && i < inputs.size(); ++i) {
+    if (!IsOne(inputs[i].value)) inputs[i] = Reshape(inputs[i], {groups, out, 1});
+  }
   Attributes attributes;
   if (const Expression* epilogue = conv.attributes.Expr("epilogue")) {
     attributes.Set("epilogue", *epilogue);
@@ -265,9 +276,10 @@ std::optional<std::string_view> RefusalOfFew(const Node& conv, const std::vector
     if (!HasFewTransposed(groups, conv, sizes)) return {};
     return TransposedRefusal(conv, sizes, groups.in);
   }
-  const bool is_line = std::count(sizes.begin() + 2, sizes.end(), 1) + 1 >= axes;
+  const auto ones = std::count(sizes.begin() + 2, sizes.end(), 1);
+  const bool is_line = ones + 1 >= axes && ones < axes;
   const Groups groups{count, sizes[1], sizes[0] / count};
-  if (IsPointwise(conv) || !HasFewChannels(groups, axes, is_line)) return {};
+  if (IsProductOfChannels(conv) || !HasFewChannels(groups, axes, is_line)) return {};
   // Vectors of a short line are not full either.
   const bool is_from_many = groups.count == 1 && groups.in > 8;
   if ((groups.out >= 8 || is_from_many) && conv.output()->fact.ranked()) {
@@ -322,7 +334,7 @@ Rewrite ConvPlanes(Node& node, PassContext& context) {
   std::vector<int64_t> sizes;
   if (!w->fact.ranked() || !core::KnownSizes(*w->fact.shape, &sizes)) return NoMatch{};
   const bool is_depthwise = sizes[1] == 1 && sizes[0] == conv.attributes.Int("group", 1);
-  const bool is_pointwise = IsProductOfChannels(conv);
+  const bool is_pointwise = !is_depthwise && IsPointwise(conv);
   const bool is_from_few = !is_pointwise && IsFromFewChannels(conv, sizes);
   if (!is_depthwise && !is_pointwise && !is_from_few) return NoMatch{};
   if (!HasOneUser(context.graph, y)) return CheckFailed{"the convolution has other users"};

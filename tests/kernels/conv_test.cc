@@ -374,10 +374,14 @@ TEST(ConvTranspose, ToFewChannels) {
       {{40, 3, 5, 1, 12, -2}},  // with gaps
       {{1, 3, 1, 1, 1, 1}, {70, 3, 1, 1, 1, 1}},
       {{60, 1, 2}, {3, 7, 1, 1, 3, 3}},
+      {{5, 3, 2, 1, 1, 0}, {4, 2, 2}, {6, 4, 2, 1, 1, 1}},
+      {{9, 3, 1, 2, 2, 1}, {1, 3, 1, 1, 1, 1}, {7, 1, 3}},
+      {{4, 3, 4, 1, 0, -1}, {5, 4, 4}, {1, 5, 1, 1, 2, 2}},
+      {{1, 3, 1, 1, 1, 1}, {6, 3, 2, 1, 1, 1}, {1, 3, 1, 1, 1, 1}},
   };
   for (const std::vector<Axis>& axes : cases) {
-    for (const int64_t cout : {1, 3, 4}) {
-      CheckTransposed(Transposed(Shape(2, 12, cout, axes), axes));
+    for (const int64_t cout : {1, 3, 4, 9}) {
+      CheckTransposed(Transposed(Shape(2, 16, cout, axes), axes));
       if (testing::Test::HasFatalFailure()) return;
     }
   }
