@@ -33,6 +33,7 @@ Rewrite FuseEpilogues(Node& node, PassContext& context);
 Rewrite MergeProducts(Node& node, PassContext& context);
 Rewrite SinkShuffles(Node& node, PassContext& context);
 Rewrite ConvPlanes(Node& node, PassContext& context);
+Rewrite KeepSelections(Node& node, PassContext& context);
 Rewrite PoolFewPlanes(Node& node, PassContext& context);
 Rewrite AbsorbTransposes(Node& node, PassContext& context);
 int WidenHalves(PassContext& context);

@@ -55,6 +55,8 @@ const std::vector<Pass>& Pipeline() {
       {"sink_shuffles", "shuffled channels, once a depthwise convolution has its whole epilogue",
        SinkShuffles},
       {"fold_shuffled_weights", "which are constants again", FoldConstants},
+      {"keep_selections", "filters of one weight give exact numbers, once all weights are known",
+       KeepSelections},
       {"conv_planes", "transposes that still stand around a convolution", ConvPlanes},
       {"pool_few_planes",
        "a pool of few channels; transposes that convolutions of planes have left", PoolFewPlanes},

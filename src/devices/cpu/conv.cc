@@ -195,8 +195,11 @@ BindResult Bind(const BindRequest& request) {
   ConvShape shape;
   if (std::string why = MakeShape(request, false, &shape); !why.empty()) return why;
   if (std::string_view why = ConvRefusal(kAlgorithm, shape); !why.empty()) return std::string(why);
-  if (IsWinograd(kAlgorithm) && !request.winograd) return "Winograd is turned off";
-  const ConvAlgorithm choice = ChooseConv(shape, request.winograd);
+  const bool winograd = request.winograd && request.node.attributes.Int("winograd", 1) != 0;
+  if (IsWinograd(kAlgorithm) && !winograd) {
+    return request.winograd ? "filters of one weight give exact numbers" : "Winograd is turned off";
+  }
+  const ConvAlgorithm choice = ChooseConv(shape, winograd);
   const bool wanted = request.wanted == Name(kAlgorithm);
   if (choice != kAlgorithm && kAlgorithm != ConvAlgorithm::kGemm && !wanted) {
     return Refuse("{} is expected to be faster", Name(choice));
