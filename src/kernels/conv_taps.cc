@@ -4,7 +4,6 @@
 // its weights are not read. A few columns at a time, so that sums and weights stay in the cache.
 
 #include <algorithm>
-#include <limits>
 
 #include "kernels/chains.h"
 #include "kernels/conv_internal.h"
@@ -127,28 +126,33 @@ void RunBlock(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, int
                  n1 - n0);
 }
 
-std::string_view Refusal(const ConvShape& s) {
-  if (s.KernelSize() == 1) return "its window is one pixel";
-  if (s.cin / s.groups < kLeastChannels || s.cout / s.groups < kLeastChannels) {
-    return "it has few channels";
-  }
-  return "";
-}
-
-double Cost(const ConvShape& s) {
+Pairs CountPairs(const ConvShape& s) {
   Pairs all{1, 1};
   for (int axis = 0; axis < 3; ++axis) {
     const Pairs pairs = CountPairs(s, axis);
     all = {all.seen * pairs.seen, all.taps * pairs.taps};
   }
-  if (4 * all.seen > 3 * s.OutPixels() / s.batch * s.KernelSize()) {
-    return std::numeric_limits<double>::infinity();
+  return all;
+}
+
+std::string_view Refusal(const ConvShape& s) {
+  if (s.KernelSize() == 1) return "its window is one pixel";
+  if (s.cin / s.groups < kLeastChannels || s.cout / s.groups < kLeastChannels) {
+    return "it has few channels";
   }
+  const int64_t all = s.OutPixels() / std::max<int64_t>(s.batch, 1) * s.KernelSize();
+  return 4 * CountPairs(s).seen > 3 * all ? "windows see little padding" : "";
+}
+
+double Cost(const ConvShape& s) {
+  const Pairs all = CountPairs(s);
   const auto of_tap = static_cast<double>(s.cin / s.groups * s.cout);
   const auto seen = static_cast<double>(s.batch * all.seen);
-  // Sums are loaded and stored for each kernel position.
+  // Sums are loaded and stored for each kernel position, of each line by a call.
+  const auto calls = static_cast<double>(s.groups * Cut(s).column_parts * all.taps * s.batch *
+                                         s.out[0] * s.out[1]);
   return 1.15 * ProductCost(seen * of_tap, static_cast<double>(4 * all.taps) * of_tap) +
-         seen * static_cast<double>(s.cout) * 8.0e-5;
+         seen * static_cast<double>(s.cout) * 8.0e-5 + calls * 0.03;
 }
 
 void Run(const ConvShape& s, const float* x, const float* packed, float* y,
@@ -177,7 +181,7 @@ const ConvMethod kConvTaps = {
     .pack_step = [](const ConvShape& s) { return kConvGemm.pack_step(s); },
     .scratch_bytes = [](const ConvShape&, int) { return size_t{0}; },
     .in_place = [](const ConvShape&) { return false; },
-    .collides = [](const ConvShape& s) { return s.stride[2] * s.x_stride % 1024 == 0; },
+    .collides = [](const ConvShape& s) { return kConvGemm.collides(s); },
     .run = Run,
 };
 

@@ -1,9 +1,7 @@
 #include "kernels/repeat.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
-#include <iterator>
 
 #include "base/round.h"
 #include "kernels/slices.h"
@@ -22,7 +20,7 @@ constexpr int64_t kTogether = 16 << 10;
 
 using Dim = StridedCopyPlan::Dim;
 
-// Where block number `i` is: of the outer dimensions' index i / blocks.
+// Of an index of the outer dimensions, in bytes.
 struct Place {
   int64_t in = 0, out = 0;
 };
@@ -34,6 +32,31 @@ Place PlaceOf(const RepeatPlan& plan, int64_t index) {
     index /= dim->size;
   }
   return place;
+}
+
+// Dimensions [first, end) repeat what lies inside of them, a block of `elements`.
+struct Repeated {
+  size_t first, end;
+  int64_t times, elements;
+};
+
+// The block inside of the dimensions from `first` on that repeat; false if its elements do not lie
+// dense, or its copies in even steps, or if copying it as it is would be slower.
+bool FindBlock(const std::vector<Dim>& dims, int element_bytes, Repeated* found) {
+  auto& [first, end, times, elements] = *found;
+  times = elements = 1;
+  for (end = first; end < dims.size() && dims[end].in_stride == 0; ++end) {
+    if (end > first && dims[end - 1].out_stride != dims[end].out_stride * dims[end].size) break;
+    times *= dims[end].size;
+  }
+  if (end == first || end == dims.size() || dims[end - 1].out_stride < 0) return false;
+  bool is_row = true;
+  for (size_t i = dims.size(); i-- > end; elements *= dims[i].size) {
+    if (dims[i].out_stride != elements) return false;
+    is_row = is_row && dims[i].in_stride == elements;
+  }
+  const int64_t bytes = elements * element_bytes;
+  return !(is_row && bytes >= kLongRow) && bytes <= kMostBlock && bytes * times >= kLeastCopied;
 }
 
 // Further blocks behind the one at `first`.
@@ -64,39 +87,22 @@ RepeatPlan PrepareRepeat(std::span<const int64_t> dims, std::span<const int64_t>
     bytes *= dims[i];
     if (dims[i] != 1) all.push_back({dims[i], in_strides[i], out_strides[i]});
   }
-  // The outermost dimensions that repeat a block small enough, whose elements lie dense.
-  size_t first = 0, end = 0;
-  for (; bytes > 0 && first < all.size(); ++first) {
-    if (all[first].in_stride != 0 || all[first].out_stride < 0) continue;
-    int64_t repeats = 1;
-    for (end = first; end < all.size() && all[end].in_stride == 0; ++end) repeats *= all[end].size;
-    int64_t elements = 1;
-    bool is_dense = end < all.size(), is_row = true;
-    for (size_t i = all.size(); i-- > end;) {
-      is_dense = is_dense && all[i].out_stride == elements;
-      is_row = is_row && all[i].in_stride == elements;
-      elements *= all[i].size;
+  // The outermost ones that repeat a block small enough.
+  Repeated found{};
+  while (found.first < all.size() && !FindBlock(all, element_bytes, &found)) ++found.first;
+  size_t inside = 0;
+  if (bytes > 0 && found.first < all.size()) {
+    plan.blocks = found.times;
+    plan.block_bytes = found.elements * element_bytes;
+    plan.block_step = all[found.end - 1].out_stride * element_bytes;
+    for (size_t i = 0; i < found.first; ++i) {
+      plan.outer.push_back(
+          {all[i].size, all[i].in_stride * element_bytes, all[i].out_stride * element_bytes});
     }
-    for (size_t i = first; i + 1 < end; ++i) {
-      is_dense = is_dense && all[i].out_stride == all[i + 1].out_stride * all[i + 1].size;
-    }
-    const int64_t size = elements * element_bytes;
-    const bool is_long_row = is_row && size >= kLongRow;
-    if (is_dense && !is_long_row && size <= kMostBlock && size * repeats >= kLeastCopied) {
-      plan.blocks = repeats;
-      plan.block_bytes = size;
-      plan.block_step = all[end - 1].out_stride * element_bytes;
-      break;
-    }
-    first = end - 1;
-  }
-  const size_t begin = plan.blocks > 1 ? end : 0;
-  for (size_t i = 0; plan.blocks > 1 && i < first; ++i) {
-    plan.outer.push_back(
-        {all[i].size, all[i].in_stride * element_bytes, all[i].out_stride * element_bytes});
+    inside = found.end;
   }
   std::vector<int64_t> sizes, from, to;
-  for (size_t i = begin; i < all.size(); ++i) {
+  for (size_t i = inside; i < all.size(); ++i) {
     sizes.push_back(all[i].size);
     from.push_back(all[i].in_stride);
     to.push_back(all[i].out_stride);

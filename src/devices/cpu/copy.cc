@@ -216,6 +216,7 @@ bool JoinLast(PadPlan* plan) {
   axis.count *= last.count;
   plan->axes.pop_back();
   plan->in_strides.pop_back();
+  plan->in_strides.back() = 1;
   return true;
 }
 
