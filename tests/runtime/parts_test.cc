@@ -409,6 +409,20 @@ output v
 }
 
 // Products write their rows apart, and read such as A, as B and in what they add.
+// Sweeps over many short rows are faster with copies around them: those of boxes.
+TEST(Parts, ShortRowsOfSweeps) {
+  Check(R"(graph g
+input x: float[8400,4]
+const s: float[1] = {0.5}
+a, b = split(x) {axis=1}
+c = sub(a, b)
+d = mul(b, s)
+y = concat(c, d) {axis=1}
+output y
+)",
+        2);
+}
+
 TEST(Parts, OfProducts) {
   Check(R"(graph g
 input x: float[3,h,6]

@@ -97,6 +97,9 @@ def table() -> Iterator[Case]:
     yield from rows("Tile", "f32", [X(1, 64, 10, 10), C([1, 1, 3, 3])], [X(65536, 3), C([1, 3])])
     yield from rows("Expand", SIZES, [X(1024, 1), C([1024, 1024])], [X(1024), C([1024, 1024])])
     yield from rows("Expand", "f32", [X(), C([1024, 1024])], [X(64, 1, 64), C([64, 64, 64])])
+    yield from rows("Expand", SIZES, [X(34, 1, 10, 1), C([119, 34, 6, 10, 4])])
+    yield from rows("Pad", "f32 u8", [X(64, 30, 57), C([0, 10, 0, 0, 10, 0])], mode="constant")
+    yield from rows("Transpose", "f32", [X(8, 5, 100, 100)], perm=(0, 2, 3, 1))
     for mode in ("DCR", "CRD"):
         yield from rows("DepthToSpace", "f32 u8", [IMAGE], blocksize=2, mode=mode)
     yield from rows("SpaceToDepth", "f32", [IMAGE], blocksize=2)

@@ -134,6 +134,13 @@ def table() -> Iterator[Case]:
     yield from rows("Conv", "f32", [X(4, 192, 17, 17), W(192, 192, 1, 7)], pads=[0, 3, 0, 3])
     yield from rows("Conv", "f32", [X(4, 192, 17, 17), W(192, 192, 7, 1)], pads=[3, 0, 3, 0])
     yield from rows("Conv", "f32", [X(1, 32, 12800), W(32, 32, 11)], pads=[25, 25], dilations=[5])
+    # Of segmentation, whose windows mostly see padding; maps of a few pixels do so too.
+    far = {"dilations": [18, 18], "pads": [18] * 4}
+    yield from rows("Conv", "f32", [X(1, 960, 32, 32), W(256, 960, 3, 3)], **far)
+    yield from rows("Conv", "f32", [X(1, 512, 2, 2), W(1024, 512, 4, 4)], **half)
+    yield from rows("Conv", "f32", [X(1, 3, 100, 100), W(16, 3, 3, 3)], **dilated)
+    yield from rows("Conv", "f32", [X(1, 48, 112, 112), W(16, 3, 1, 1)], group=16)
+    yield from rows("Conv", "f32", [X(1, 384, 28, 28), W(96, 48, 1, 1)], group=8)
     yield from rows("Conv", "f32", [X(1, 32, 16, 32, 32), W(32, 32, 3, 3, 3)], pads=[1] * 6)
     yield from rows("Conv", "f32", [X(1, 64, 8, 32, 32), W(64, 64, 3, 1, 1)], pads=[1, 0, 0] * 2)
     yield from rows("Conv", "f32", [X(1, 3, 16, 112, 112), W(64, 3, 3, 7, 7)], strides=[1, 2, 2])
@@ -169,6 +176,11 @@ def table() -> Iterator[Case]:
     yield from rows("ConvTranspose", "f32", [X(1, 21, 10, 10), W(21, 1, 64, 64)], **bilinear)
     steps = {"strides": [2, 2, 2], "pads": [1] * 6}
     yield from rows("ConvTranspose", "f32", [X(1, 8, 24, 24, 24), W(8, 1, 4, 4, 4)], **steps)
+    blocks = {"strides": [4, 4, 4]}
+    yield from rows("ConvTranspose", "f32", [X(1, 16, 12, 12, 12), W(16, 1, 4, 4, 4)], **blocks)
+    yield from rows("ConvTranspose", "f32", [X(1, 64, 28, 28), W(64, 8, 8, 8)], strides=[8, 8])
+    yield from rows("ConvTranspose", "f32", [X(1, 64, 200), W(64, 64, 31)])
+    yield from rows("ConvTranspose", "f32", [X(1, 512, 4, 4), W(512, 256, 4, 4)], **up)
     for text, shapes in (
         ("ij,jk->ik", [X(256, 256), X(256, 256)]),
         ("bij,bjk->bik", [X(8, 128, 128), X(8, 128, 128)]),

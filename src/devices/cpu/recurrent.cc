@@ -204,6 +204,18 @@ void PackGiven(const RecurrentOptions& options, const StepArgs& args,
                 to, args.parallel);
 }
 
+// Whether states stay small whatever is given: of others, rounding grows from step to step, and
+// what weights are not known to be trained is left to the reference, which rounds less.
+bool StaysSmall(const RecurrentOptions& options) {
+  constexpr Kind kSmall[] = {Kind::kSigmoid,     Kind::kTanh,     Kind::kRelu,
+                             Kind::kHardSigmoid, Kind::kSoftsign, Kind::kScaledTanh};
+  return std::ranges::all_of(options.activations, [&](const auto& of_direction) {
+    return std::ranges::all_of(of_direction, [&](const RecurrentActivation& activation) {
+      return std::ranges::find(kSmall, activation.kind) != std::end(kSmall);
+    });
+  });
+}
+
 void CheckLengths(const int32_t* lengths, int64_t batch, int64_t steps) {
   for (int64_t i = 0; i < batch; ++i) {
     if (lengths[i] < 0 || lengths[i] > steps) {
@@ -221,6 +233,9 @@ BindResult BindSteps(const BindRequest& request) {
   RecurrentOptions options;
   if (std::string why = ReadOptions(request, &options); !why.empty()) return why;
   if (std::string why = WeightsRefusal(request); !why.empty()) return why;
+  if (!AreConstant(request) && !StaysSmall(options)) {
+    return Refuse("weights are not constant, and states may grow");
+  }
   if (x.size() == 0) return Refuse("no elements");
   const int64_t steps = x.dims[0], batch = x.dims[1];
   const size_t outputs = request.outputs.size();
