@@ -58,6 +58,9 @@ namespace {
 constexpr int64_t kMostUnrolled = 4, kLeastRow = 8;
 // What the products of a block take of the second-level cache.
 constexpr int64_t kBlockBytes = 256 << 10, kLeastPixels = 64;
+// Maps of up to so many pixels have too few lines for threads: they share columns, in
+// kernels/conv_transpose.cc.
+constexpr int64_t kSmallMap = 64;
 
 // Of two axes planes of one line, of one axis planes of one pixel.
 ConvShape AsPlanes(ConvShape s) {
@@ -236,7 +239,7 @@ bool Takes(const ConvShape& s) {
   if (s.groups != 1 || s.KernelSize() == 1) return false;
   const int64_t taps = CeilDiv(s.kernel[2], s.stride[2]);  // that a pixel of the result sees
   return s.cout <= kMostUnrolled || (s.cout < 16 && 2 * s.cin >= GemmPanelWidth()) ||
-         s.in[2] < 8 * taps;
+         (s.in[2] < 8 * taps && s.InPixels() > kSmallMap);
 }
 
 size_t PackedBytes(const ConvShape& s) {
