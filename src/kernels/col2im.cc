@@ -9,10 +9,10 @@
 
 #include <algorithm>
 
+#include "kernels/add_row-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
 
 // The blocks [first, last) whose position t lies in the image.
 struct Inside {
@@ -27,24 +27,9 @@ struct Inside {
   }
 };
 
-template <class D>
-HWY_INLINE int64_t AddVectors(D d, const float* from, int64_t c, int64_t count, float* to) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (; c + lanes <= count; c += lanes) {
-    hn::StoreU(hn::Add(hn::LoadU(d, to + c), hn::LoadU(d, from + c)), d, to + c);
-  }
-  return c;
-}
-
-void AddRow(const float* from, int64_t count, int64_t stride, float* to) {
-  int64_t c = 0;
-  if (stride == 1) {
-    c = AddVectors(hn::ScalableTag<float>(), from, c, count, to);
-    c = AddVectors(hn::CappedTag<float, 8>(), from, c, count, to);
-    c = AddVectors(hn::CappedTag<float, 4>(), from, c, count, to);
-    c = AddVectors(hn::CappedTag<float, 2>(), from, c, count, to);
-  }
-  for (; c < count; ++c) to[c * stride] += from[c];
+void AddSteps(const float* from, int64_t count, int64_t stride, float* to) {
+  if (stride == 1) return AddRow(from, count, to);
+  for (int64_t c = 0; c < count; ++c) to[c * stride] += from[c];
 }
 
 void AddBlocks(const Col2ImAxis& rows, const Col2ImAxis& columns, const float* x, float* image) {
@@ -55,8 +40,8 @@ void AddBlocks(const Col2ImAxis& rows, const Col2ImAxis& columns, const float* x
     const int64_t count = across.last - across.first;
     for (int64_t r = down.first; r < down.last; ++r) {
       const int64_t at = (down.at + (r - down.first) * rows.stride) * columns.size + across.at;
-      AddRow(x + (t * rows.count + r) * columns.count + across.first, count, columns.stride,
-             image + at);
+      AddSteps(x + (t * rows.count + r) * columns.count + across.first, count, columns.stride,
+               image + at);
     }
   }
 }

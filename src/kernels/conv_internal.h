@@ -150,6 +150,16 @@ void AddProducts(const float* x, int64_t x_step, const float* w, float* y, int64
                  int64_t pixels, int64_t channels, bool accumulate);
 }  // namespace conv_depthwise
 
+// Of a transposed convolution: the input position along an axis that kernel position t takes to
+// output position o, or -1.
+inline int64_t TransposedSource(const ConvShape& s, int axis, int64_t o, int64_t t) {
+  const int64_t scaled = o + s.pad_begin[axis] - t * s.dilation[axis];
+  if (scaled < 0 || scaled % s.stride[axis] != 0) return -1;
+  return scaled / s.stride[axis] < s.in[axis] ? scaled / s.stride[axis] : -1;
+}
+// Of inputs of up to so many pixels, of large weights, threads share columns and not lines.
+inline constexpr int64_t kSmallTransposed = 64;
+
 namespace conv_transpose_taps {
 bool Takes(const ConvShape& shape);
 size_t PackedBytes(const ConvShape& shape);

@@ -17,7 +17,6 @@ namespace sardonyx {
 namespace {
 
 constexpr int64_t kChunkBytes = 384 << 10;
-constexpr int64_t kSmallMap = 64;  // pixels of the input
 
 struct Cut {
   bool depthwise;               // all channels are done as one group
@@ -50,7 +49,7 @@ Cut CutTranspose(const ConvShape& s) {
   cut.units = cut.whole ? cut.lines : cut.lines * s.stride[2];
   const double flops = 2.0 * static_cast<double>(s.InPixels()) *
                        static_cast<double>(s.KernelSize() * cut.channels * s.cout);
-  cut.at_once = !cut.depthwise && !cut.by_line && s.InPixels() <= kSmallMap;
+  cut.at_once = !cut.depthwise && !cut.by_line && s.InPixels() <= kSmallTransposed;
   if (cut.at_once) {
     const int64_t parts = std::clamp<int64_t>(WantedTasks(flops, 0) / cut.groups, 1, panels);
     cut.column_step = CeilDiv(panels, parts) * panel;
@@ -67,13 +66,6 @@ Cut CutTranspose(const ConvShape& s) {
 int64_t MatrixFloats(const Cut& cut) {
   if (cut.depthwise) return cut.n;
   return static_cast<int64_t>(GemmPackedBytes(cut.channels, cut.n) / sizeof(float));
-}
-
-// The input position that kernel position t takes to output position o, or -1.
-int64_t Source(int64_t o, int64_t t, int64_t stride, int64_t dilation, int64_t pad, int64_t size) {
-  const int64_t scaled = o + pad - t * dilation;
-  if (scaled < 0 || scaled % stride != 0 || scaled / stride >= size) return -1;
-  return scaled / stride;
 }
 
 // Lines in the order of their remainder modulo the stride, so that neighbours use the same weights.
@@ -128,10 +120,10 @@ void RunLine(const ConvShape& s, const Cut& cut, int64_t group, int64_t n0, int6
     args.c = y + pixel * s.y_stride + group * cut.n;
     args.ldc = s.stride[2] * s.y_stride;
     for (int64_t kd = 0; kd < s.kernel[0]; ++kd) {
-      const int64_t d = Source(line.d, kd, s.stride[0], s.dilation[0], s.pad_begin[0], s.in[0]);
+      const int64_t d = TransposedSource(s, 0, line.d, kd);
       if (d < 0) continue;
       for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
-        const int64_t h = Source(line.h, kh, s.stride[1], s.dilation[1], s.pad_begin[1], s.in[1]);
+        const int64_t h = TransposedSource(s, 1, line.h, kh);
         if (h < 0) continue;
         for (int64_t kw = 0; kw < s.kernel[2]; ++kw) {
           int64_t first;

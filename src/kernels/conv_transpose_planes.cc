@@ -15,6 +15,7 @@
 
 #include "base/round.h"
 #include "kernels/chains.h"
+#include "kernels/conv_internal.h"
 #include "kernels/gemm_epilogue.h"
 #include "kernels/line_copy-inl.h"
 #include "kernels/slices.h"
@@ -97,20 +98,12 @@ using Tag = hn::ScalableTag<float>;
 constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(Tag()));
 constexpr int64_t kSlack = 4 * kLanes;
 
-// The input position along an axis that tap number `tap` takes to position `o` of the output, or
-// -1.
-HWY_INLINE int64_t InputOf(const ConvShape& s, int axis, int64_t o, int64_t tap) {
-  const int64_t scaled = o + s.pad_begin[axis] - tap * s.dilation[axis];
-  if (scaled < 0 || scaled % s.stride[axis] != 0) return -1;
-  return scaled / s.stride[axis] < s.in[axis] ? scaled / s.stride[axis] : -1;
-}
-
 // The planes that `lines` see.
 int64_t SeePlanes(const ConvShape& s, const TransposedLines& lines, SeenInput* planes) {
   const int64_t channels = s.cin / s.groups, taps = s.kernel[1] * s.kernel[2];
   int64_t count = 0;
   for (int64_t kd = 0; kd < s.kernel[0]; ++kd) {
-    const int64_t depth = InputOf(s, 0, lines.depth, kd);
+    const int64_t depth = TransposedSource(s, 0, lines.depth, kd);
     for (int64_t c = 0; depth >= 0 && c < channels; ++c) {
       planes[count++] = {lines.x + (c * s.in[0] + depth) * s.in[1] * s.in[2],
                          c * (s.cout / s.groups) * s.KernelSize() + kd * taps};
@@ -218,7 +211,7 @@ void Lines(const ConvShape& s, const PhaseTaps& taps, const TransposedLines& lin
     for (int64_t row = lines.begin; row < lines.end; ++row) {
       int64_t seen_count = 0;
       for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
-        const int64_t h = InputOf(s, 1, row, kh);
+        const int64_t h = TransposedSource(s, 1, row, kh);
         for (int64_t i = 0; h >= 0 && i < plane_count; ++i) {
           seen[seen_count++] = {copied + (i * (bottom - top) + h - top) * needed,
                                 planes[i].w + kh * s.kernel[2]};

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/add_row-inl.h"
 #include "kernels/conv_internal.h"
 #include "kernels/gemm.h"
 #include "kernels/scratch_slots.h"
@@ -21,26 +22,11 @@ HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
-
-template <class D>
-HWY_INLINE int64_t AddVectors(D d, const float* from, int64_t i, int64_t count, float* to) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (; i + lanes <= count; i += lanes) {
-    hn::StoreU(hn::Add(hn::LoadU(d, to + i), hn::LoadU(d, from + i)), d, to + i);
-  }
-  return i;
-}
-
 // Adds `count` floats of each of some rows, which may overlap in `to`.
 void AddRows(const float* from, int64_t from_step, float* to, int64_t to_step, int64_t rows,
              int64_t count) {
   for (; rows > 0; --rows, from += from_step, to += to_step) {
-    int64_t i = AddVectors(hn::ScalableTag<float>(), from, 0, count, to);
-    i = AddVectors(hn::CappedTag<float, 8>(), from, i, count, to);
-    i = AddVectors(hn::CappedTag<float, 4>(), from, i, count, to);
-    i = AddVectors(hn::CappedTag<float, 2>(), from, i, count, to);
-    if (i < count) to[i] += from[i];
+    AddRow(from, count, to);
   }
 }
 
@@ -58,9 +44,6 @@ namespace {
 constexpr int64_t kMostUnrolled = 4, kLeastRow = 8;
 // What the products of a block take of the second-level cache.
 constexpr int64_t kBlockBytes = 256 << 10, kLeastPixels = 64;
-// Maps of up to so many pixels have too few lines for threads: they share columns, in
-// kernels/conv_transpose.cc.
-constexpr int64_t kSmallMap = 64;
 
 // Of two axes planes of one line, of one axis planes of one pixel.
 ConvShape AsPlanes(ConvShape s) {
@@ -146,13 +129,6 @@ void AddTaps(const float* products, int64_t ld, int64_t pixels, int64_t count, i
   for (int64_t i = high; i < pixels; ++i) add_edge(i);
 }
 
-// The input position that takes kernel position t to output position o, or -1.
-int64_t Source(const ConvShape& s, int axis, int64_t o, int64_t t) {
-  const int64_t down = o + s.pad_begin[axis] - t * s.dilation[axis];
-  if (down < 0 || down % s.stride[axis] != 0 || down / s.stride[axis] >= s.in[axis]) return -1;
-  return down / s.stride[axis];
-}
-
 // Adds to an output line the products of an input line with the taps of a line of the kernel.
 void AddLine(const ConvShape& s, const Cut& cut, const float* products, float* y) {
   // Taps that lie one behind the other in the result are added at once.
@@ -181,11 +157,11 @@ void AddLine(const ConvShape& s, const Cut& cut, const float* products, float* y
 void AddToPlane(const ConvShape& s, const Cut& cut, const float* products, int64_t first,
                 int64_t end, int64_t d, float* y) {
   for (int64_t kd = 0; kd < s.kernel[0]; ++kd) {
-    const int64_t plane = Source(s, 0, d, kd);
+    const int64_t plane = TransposedSource(s, 0, d, kd);
     if (plane < first || plane >= end) continue;
     for (int64_t h = 0; h < s.out[1]; ++h) {
       for (int64_t kh = 0; kh < s.kernel[1]; ++kh) {
-        const int64_t line = Source(s, 1, h, kh);
+        const int64_t line = TransposedSource(s, 1, h, kh);
         if (line < 0) continue;
         const int64_t pixel = ((plane - first) * s.in[1] + line) * s.in[2];
         const int64_t tap = (kd * s.kernel[1] + kh) * s.kernel[2];
@@ -239,7 +215,7 @@ bool Takes(const ConvShape& s) {
   if (s.groups != 1 || s.KernelSize() == 1) return false;
   const int64_t taps = CeilDiv(s.kernel[2], s.stride[2]);  // that a pixel of the result sees
   return s.cout <= kMostUnrolled || (s.cout < 16 && 2 * s.cin >= GemmPanelWidth()) ||
-         (s.in[2] < 8 * taps && s.InPixels() > kSmallMap);
+         (s.in[2] < 8 * taps && s.InPixels() > kSmallTransposed);
 }
 
 size_t PackedBytes(const ConvShape& s) {
