@@ -110,6 +110,11 @@ Part Locate(const Context& x, int64_t index, AttentionRow* rows) {
     AttentionRow& row = rows[i - begin];
     row = {s.keys, -std::numeric_limits<float>::infinity(), 0.0f, nullptr};
     if (s.causal) row.end = std::clamp<int64_t>(i + s.ahead + 1, 0, s.keys);
+    if (mask.counts != nullptr) {
+      const int64_t(&stride)[3] = mask.count_stride;
+      row.end = std::clamp<int64_t>(
+          mask.counts[item * stride[0] + head * stride[1] + i * stride[2]], 0, row.end);
+    }
     if (!masked) continue;
     const int64_t offset = item * mask.stride[0] + head * mask.stride[1] + i * mask.stride[2];
     row.mask = mask.seen != nullptr ? static_cast<const void*>(mask.seen + offset)
@@ -279,7 +284,7 @@ void JoinGroups(AttentionShape* shape, AttentionMask* mask) {
   s.causal = false;
   s.queries = s.group;
   s.heads /= s.group;
-  for (int64_t* stride : {s.q_stride, s.y_stride, mask->stride}) {
+  for (int64_t* stride : {s.q_stride, s.y_stride, mask->stride, mask->count_stride}) {
     stride[2] = stride[1];
     stride[1] *= s.group;
   }

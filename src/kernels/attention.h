@@ -40,6 +40,9 @@ struct AttentionMask {
   const float* terms = nullptr;
   const uint8_t* seen = nullptr;
   int64_t stride[4] = {};
+  // Query i sees keys before counts[...] alone; strides as those of the terms, but for keys.
+  const int64_t* counts = nullptr;
+  int64_t count_stride[3] = {};
 };
 
 // Bytes of scratch, 64-byte aligned.

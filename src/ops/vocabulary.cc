@@ -129,6 +129,11 @@ Val ScatterElements(Val x, Val indices, Val updates, int64_t axis) {
                          {{"axis", axis}, {"reduction", std::string("none")}});
 }
 
+Val WriteRows(Val x, Val rows, Val start, int64_t axis, Val size) {
+  return x.builder->Make(core::write_rows, {x, rows, start, size},
+                         {{"axis", axis}, {"circular", int64_t{0}}});
+}
+
 Val Repeat(Val x, int64_t axis, Val count) {
   const int64_t position = x.Axis(axis), rank = x.rank();
   const Val before = ShapeOf(x, 0, position), after = ShapeOf(x, position + 1, rank);

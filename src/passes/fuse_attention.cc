@@ -1,6 +1,7 @@
 // s = matmul(q * a, transpose(k)) * b + mask
 // y = matmul(softmax(s), v)              ->   y = attention(q, k, v, mask) {scale = a * b}
 //
+// (a mask that hides all keys from some position on becomes the number of seen ones: seen_keys),
 // and its forms: y and the weights transposed; factors on either side, in any number; several
 // masks; soft caps; NaN or blind queries replaced by zeros; keys repeated for the heads that share
 // them. Of bfloat16, whose scores and weights are rounded, the forms in which all roundings stay
@@ -12,7 +13,7 @@
 #include <limits>
 #include <numeric>
 
-#include "passes/passes.h"
+#include "passes/seen_keys.h"
 
 namespace sardonyx::passes {
 namespace {
@@ -284,11 +285,48 @@ Value* SeenOf(const Mask& mask) {
              : nullptr;
 }
 
+Val Hide(Val seen, DType type, double hidden = kHidden) {
+  Builder& b = *seen.builder;
+  return Where(seen, b.Scalar(type, 0), b.Scalar(type, hidden));
+}
+
 Val Terms(const Mask& mask, DType type, PatchMaker& maker) {
   const Val value = maker.Wrap(mask.value);
-  if (!mask.is_condition) return value;
-  Builder& b = maker.builder();
-  return Where(value, b.Scalar(type, 0), b.Scalar(type, mask.hidden));
+  return mask.is_condition ? Hide(value, type, mask.hidden) : value;
+}
+
+template <typename Join>
+Val Joined(const std::vector<Val>& values, Join&& join) {
+  Val all;
+  for (const Val value : values) all = all ? join(all, value) : value;
+  return all;
+}
+
+// Inputs of attention that say the same as the masks: mask and seen keys, as far as there are such.
+std::vector<Val> MaskInputs(const std::vector<Mask>& masks, Dim keys, DType type,
+                            PatchMaker& maker) {
+  if (masks.empty()) return {};
+  MaskParts parts;
+  for (const Mask& mask : masks) {
+    if (!mask.is_condition) {
+      PartMask(mask.value, keys, maker, &parts);
+    } else if (mask.hidden == kHidden) {
+      PartCondition(mask.value, keys, maker, &parts);
+    } else {
+      parts.terms.push_back(Terms(mask, type, maker));
+    }
+  }
+  if (parts.counts.empty()) {
+    Value* const seen = masks.size() == 1 ? SeenOf(masks[0]) : nullptr;
+    if (seen != nullptr) return {maker.Wrap(seen)};
+    std::vector<Val> terms;
+    for (const Mask& mask : masks) terms.push_back(Terms(mask, type, maker));
+    return {Joined(terms, [](Val a, Val b) { return a + b; })};
+  }
+  const Val condition = Joined(parts.conditions, [](Val a, Val b) { return And(a, b); });
+  Val mask = Joined(parts.terms, [](Val a, Val b) { return a + b; });
+  if (condition) mask = mask ? mask + Hide(condition, type) : condition;
+  return {mask, Joined(parts.counts, [](Val a, Val b) { return Min(a, b); })};
 }
 
 // Whether nothing but products with weights reads the elements of the value, moved or not.
@@ -370,7 +408,7 @@ Rewrite FuseAttention(Node& node, PassContext& context) {
   if (product.attributes.Int("trans_b") == 0) k.SwapLast();
   if (is_turned ? !transposes("trans_a") : transposes("trans_b")) v.SwapLast();
   if (v.factor != 1) return CheckFailed{"the values are scaled"};
-  constexpr int kHeads = 3;
+  constexpr int kHeads = 3, kRows = 2;
   if (k.repeated != v.repeated || !(k.dim(kHeads) == v.dim(kHeads)) ||
       !(k.repeated || q.dim(kHeads) == k.dim(kHeads))) {
     return CheckFailed{"queries, keys and values have different heads"};
@@ -378,16 +416,8 @@ Rewrite FuseAttention(Node& node, PassContext& context) {
 
   PatchMaker maker(context, node);
   std::vector<Val> inputs = {q.Make(maker), k.Make(maker), v.Make(maker)};
-  Value* const seen = scores.masks.size() == 1 ? SeenOf(scores.masks[0]) : nullptr;
-  if (seen != nullptr) {
-    inputs.push_back(maker.Wrap(seen));
-  } else if (!scores.masks.empty()) {
-    Val mask = Terms(scores.masks[0], type, maker);
-    for (size_t i = 1; i < scores.masks.size(); ++i) {
-      mask = mask + Terms(scores.masks[i], type, maker);
-    }
-    inputs.push_back(mask);
-  }
+  const std::vector<Val> masks = MaskInputs(scores.masks, k.dim(kRows), type, maker);
+  inputs.insert(inputs.end(), masks.begin(), masks.end());
   Attributes attributes{{"scale", scores.scale * q.factor * k.factor}};
   if (scores.softcap > 0) attributes.Set("softcap", scores.softcap);
   if (!scores.zeros.empty()) attributes.Set("zeros", scores.zeros);

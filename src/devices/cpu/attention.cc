@@ -89,13 +89,14 @@ std::string ReadLayout(const BindRequest& request, AttentionShape* shape,
   return "";
 }
 
-// The strides of a mask over scores of these dimensions; false if it cannot be read by such.
-bool PlaceMask(const Operand& operand, const std::vector<int64_t>& scores, AttentionMask* mask) {
+// The strides of a mask over scores of these dimensions, those of the batch as one; false if it
+// cannot be read by such.
+bool PlaceMask(const Operand& operand, const std::vector<int64_t>& scores, int64_t* stride) {
   const std::vector<int64_t> strides = BroadcastStrides(operand.dims, scores);
   const std::vector<int64_t> batch(scores.begin(), scores.end() - 3);
   const std::vector<int64_t> leading(strides.begin(), strides.end() - 3);
-  std::copy(strides.end() - 3, strides.end(), mask->stride + 1);
-  return MergeBatch(batch, batch, leading, &mask->stride[0]);
+  std::copy(strides.end() - 3, strides.end(), stride + 1);
+  return MergeBatch(batch, batch, leading, stride);
 }
 
 BindResult BindAttention(const BindRequest& request) {
@@ -109,10 +110,13 @@ BindResult BindAttention(const BindRequest& request) {
   std::vector<int64_t> scores;
   if (std::string why = ReadLayout(request, &shape, &scores); !why.empty()) return why;
   AttentionMask mask;
-  const bool masked = request.has(3);
-  if (masked && !PlaceMask(request.inputs[3], scores, &mask)) {
+  const bool masked = request.has(3), counted = request.has(4);
+  int64_t count_stride[4] = {};
+  if ((masked && !PlaceMask(request.inputs[3], scores, mask.stride)) ||
+      (counted && !PlaceMask(request.inputs[4], scores, count_stride))) {
     return Refuse("batch dimensions of the mask do not merge");
   }
+  std::copy_n(count_stride, 3, mask.count_stride);
   const std::string_view causal = attributes.String("causal"), zeros = attributes.String("zeros");
   shape.scale = static_cast<float>(attributes.Float("scale", 1));
   shape.softcap = static_cast<float>(attributes.Float("softcap"));
@@ -127,10 +131,11 @@ BindResult BindAttention(const BindRequest& request) {
   bound.scratch_bytes = static_cast<int64_t>(AttentionScratchBytes(shape, request.threads));
   bound.apart = bound.apart_axes = 0b111;
   const bool bytes = masked && request.inputs[3].dtype == DType::kBool;
-  bound.run = [shape, mask, masked, bytes](const StepArgs& args) {
+  bound.run = [=](const StepArgs& args) {
     AttentionMask given = mask;
     if (masked && bytes) given.seen = static_cast<const uint8_t*>(args.in[3]);
     if (masked && !bytes) given.terms = static_cast<const float*>(args.in[3]);
+    if (counted) given.counts = static_cast<const int64_t*>(args.in[4]);
     Attention(shape, static_cast<const float*>(args.in[0]), static_cast<const float*>(args.in[1]),
               static_cast<const float*>(args.in[2]), given, static_cast<float*>(args.out[0]),
               args.scratch, args.parallel);

@@ -61,6 +61,7 @@ class Cpu : public Device {
               {&core::gather_nd, GatherNdList()},
               {&core::scatter_elements, ScatterElementsList()},
               {&core::scatter_nd, ScatterNdList()},
+              {&core::write_rows, WriteRowsList()},
               {&core::tree_ensemble, TreeEnsembleList()},
               {&core::lookup, LookupList()},
               {&core::dft, DftList()},

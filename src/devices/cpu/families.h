@@ -56,6 +56,7 @@ std::span<const Implementation> GatherElementsList();
 std::span<const Implementation> GatherNdList();
 std::span<const Implementation> ScatterElementsList();
 std::span<const Implementation> ScatterNdList();
+std::span<const Implementation> WriteRowsList();
 std::span<const Implementation> TreeEnsembleList();
 std::span<const Implementation> LookupList();
 std::span<const Implementation> DftList();

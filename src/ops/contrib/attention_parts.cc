@@ -105,8 +105,7 @@ Cached Append(Lowering& op, Val past, Val rows, Val filled, Val beams) {
   }
   filled = WholeNumber(filled);
   const Val total = filled + SizeOf(rows, 2);
-  const Val positions = AlongAxis(Positions(SizeOf(rows, 2)) + filled, 4, 2);
-  const Val all = ScatterElements(past, Expand(positions, ShapeOf(rows)), rows, 2);
+  const Val all = WriteRows(past, rows, filled, 2);
   // Attention to float32 does not read rows that nobody sees, and the size of the buffer is known
   // where how much of it is filled is not. Products of other types, or those that scores are asked
   // of (the fourth output), must not meet what the rest holds.

@@ -129,14 +129,7 @@ Place PlaceOf(Lowering& op, Val batch, Val length) {
 
 // The past, which may be a buffer that is longer than what it holds, with new rows in their places.
 Val Fill(Val past, Val rows, const Place& place) {
-  if (!past) return rows;
-  Builder& b = *past.builder;
-  const Val missing = Max(place.total - SizeOf(past, 2), 0.0);
-  const Val longer = b.Make(
-      core::pad, {past, Concat({b.Ints({0}), missing}, 0), b.Scalar(past.dtype(), 0), b.Ints({2})},
-      {{"mode", std::string("constant")}});
-  const Val positions = AlongAxis(place.start, 4, 0) + AlongAxis(Positions(SizeOf(rows, 2)), 4, 2);
-  return ScatterElements(longer, Expand(positions, ShapeOf(rows)), rows, 2);
+  return past ? WriteRows(past, rows, place.start, 2, place.total) : rows;
 }
 
 // [batch or 1, sequence]. Position ids of a prompt count from the first of them.

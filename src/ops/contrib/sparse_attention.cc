@@ -73,6 +73,7 @@ Val OfHeads(Lowering& op, Val matrices, int64_t heads) {
 struct Place {
   Val total;      // [1]: length of the longest sequence, these tokens included
   Val end;        // [batch,1]: length of each
+  Val start;      // [batch]: how many tokens come before
   Val positions;  // [batch, tokens]
 };
 
@@ -80,7 +81,8 @@ Place PlaceOf(Lowering& op, Val length) {
   const Val total = Reshape(Cast(op.in(kTotal), DType::kInt64), std::vector<int64_t>{1});
   const Val end = Reshape(Cast(op.in(kLengths), DType::kInt64), std::vector<int64_t>{-1, 1});
   const Val zero = op.builder().Scalar(DType::kInt64, 0);
-  return {total, end, Where(Equal(length, total), zero, end - length) + Positions(length)};
+  const Val start = Where(Equal(length, total), zero, end - length);
+  return {total, end, Squeeze(start, {1}), start + Positions(length)};
 }
 
 // Which of the first rows of a cache each query sees, [batch, heads or 1, tokens, rows]; no more
@@ -133,11 +135,8 @@ Outputs LowerSparseAttention(Lowering& op) {
   const Val length = SizeOf(q, 2);
   const Place place = PlaceOf(op, length);
   if (op.Int("do_rotary") != 0) Rotate(op, op.in(kCosine), op.in(kSine), place.positions, {&q, &k});
-  const Val at = Unsqueeze(place.positions, {1, 3});
-  const auto fill = [&](Val past, Val rows) {
-    return ScatterElements(past, Expand(at, ShapeOf(rows)), rows, 2);
-  };
-  const Val present_key = fill(op.in(kPastKey), k), present_value = fill(op.in(kPastValue), v);
+  const Val present_key = WriteRows(op.in(kPastKey), k, place.start, 2);
+  const Val present_value = WriteRows(op.in(kPastValue), v, place.start, 2);
   const Val seen = Visible(op, place, heads, op.in(kPastKey).size(2));
   // Rows that nobody sees may hold anything. Attention to float32 does not read them; products of
   // other types must not meet a NaN.

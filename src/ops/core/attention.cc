@@ -3,7 +3,8 @@
 // and so do queries over keys of a single head. A group of heads of q shares a head of k and v:
 // head h reads head h / (heads of q / heads of k). perm_y permutes the result. A mask broadcasts to
 // the scores [..., heads, queries, keys] and is added to them; a boolean one tells which keys are
-// seen. causal "first": query i sees keys up to i; "last": up to i + keys - queries.
+// seen. `seen` [..., heads, queries, 1] broadcasts likewise and tells how many keys are, from the
+// first on. causal "first": query i sees keys up to i; "last": up to i + keys - queries.
 // zeros: which queries give zeros: none; "blind", whose scores are all -infinity; "nan", these and
 // others whose weights are no numbers. Scores and weights of bfloat16 are rounded as those of a
 // graph of nodes: products, what factor and mask make of them, weights. `rounding` bfloat16: such
@@ -37,13 +38,12 @@ Dim Same(InferContext& context, Dim a, Dim b, std::string_view what) {
   return a.known() ? a : b;
 }
 
-void CheckMask(InferContext& context, const Dims& scores) {
-  const DType type = context.dtype(3);
-  if (type != DType::kBool && type != context.dtype(0)) {
-    context.Fail("a mask of {} for scores of {}", Name(type), Name(context.dtype(0)));
-  }
-  if (!context.ranked(3)) return;
-  const Dims& mask = context.shape(3);
+constexpr size_t kMask = 3, kSeen = 4;
+
+// The mask, or the keys that are seen, whose last axis is 1.
+void CheckMask(InferContext& context, size_t input, const Dims& scores) {
+  if (!context.ranked(input)) return;
+  const Dims& mask = context.shape(input);
   bool fits = mask.size() <= scores.size();
   for (size_t i = 1; fits && i <= mask.size(); ++i) {
     const Dim dim = mask.end()[-static_cast<int64_t>(i)];
@@ -86,7 +86,21 @@ void InferAttention(InferContext& context) {
       Dims(q.begin(), q.end() - kHeads),
       context.Broadcast(Dims(k.begin(), k.end() - kHeads), Dims(v.begin(), v.end() - kHeads)));
   scores.insert(scores.end(), {heads, q.end()[-kRows], keys});
-  if (context.has(3)) CheckMask(context, scores);
+  if (context.has(kMask)) {
+    const DType mask = context.dtype(kMask);
+    if (mask != DType::kBool && mask != type) {
+      context.Fail("a mask of {} for scores of {}", Name(mask), Name(type));
+    }
+    CheckMask(context, kMask, scores);
+  }
+  if (context.has(kSeen)) {
+    if (context.dtype(kSeen) != DType::kInt64) {
+      context.Fail("attention counts seen keys in int64, not {}", Name(context.dtype(kSeen)));
+    }
+    Dims counts = scores;
+    counts.back() = 1;
+    CheckMask(context, kSeen, counts);
+  }
   Dims y = scores;
   y.back() = v.back();
   const auto& perm = context.attributes().Ints("perm_y");
@@ -136,22 +150,27 @@ struct Scoring {
         cap(context.attributes().Float("softcap", 0)),
         rounds(context.input(0).dtype() == DType::kBFloat16 ||
                context.attributes().Int("rounding") == static_cast<int64_t>(DType::kBFloat16)),
-        mask_strides(scores.size()) {
+        mask_strides(scores.size()),
+        seen_strides(scores.size()) {
     const std::string_view causal = context.attributes().String("causal");
     const int64_t keys = scores.back();
     ahead = causal.empty() ? keys : causal == "last" ? keys - queries : 0;
-    if (!context.has(3)) return;
-    mask = ConvertedTo(context.input(3), DType::kFloat64);
-    mask_strides = BroadcastStrides(context.input(3).dims(), scores);
-    mask_tells = context.input(3).dtype() == DType::kBool;
+    if (context.has(kSeen)) {
+      seen = context.input(kSeen);
+      seen_strides = BroadcastStrides(seen.dims(), scores);
+    }
+    if (!context.has(kMask)) return;
+    mask = ConvertedTo(context.input(kMask), DType::kFloat64);
+    mask_strides = BroadcastStrides(context.input(kMask).dims(), scores);
+    mask_tells = context.input(kMask).dtype() == DType::kBool;
   }
 
   double Round(double value) const {
     return rounds ? static_cast<double>(BFloat16(static_cast<float>(value))) : value;
   }
 
-  // Of query i and key j of a head whose mask begins at mask_at.
-  double Score(double product, int64_t mask_at, int64_t i, int64_t j) const {
+  // Of query i and key j of a head whose mask and seen keys begin at mask_at and seen_at.
+  double Score(double product, int64_t mask_at, int64_t seen_at, int64_t i, int64_t j) const {
     double score = Round(Round(product) * scale);
     if (cap > 0) score = Round(std::tanh(score / cap) * cap);
     if (mask.defined()) {
@@ -159,7 +178,9 @@ struct Scoring {
           mask.data<double>()[mask_at + i * mask_strides.end()[-kRows] + j * mask_strides.back()];
       score = mask_tells ? (term != 0 ? score : kHidden) : Round(score + term);
     }
-    return j > i + ahead ? kHidden : score;
+    const bool unseen =
+        seen.defined() && j >= seen.data<int64_t>()[seen_at + i * seen_strides.end()[-kRows]];
+    return unseen || j > i + ahead ? kHidden : score;
   }
 
   double scale, cap;
@@ -168,6 +189,8 @@ struct Scoring {
   Tensor mask;
   Walk::Strides mask_strides;
   bool mask_tells = false;  // which keys are seen, rather than what is added
+  Tensor seen;              // how many keys are
+  Walk::Strides seen_strides;
 };
 
 double Dot(const double* a, int64_t a_stride, const double* b, int64_t b_stride, int64_t size) {
@@ -225,7 +248,8 @@ void ComputeAttention(ComputeContext& context) {
                  {strides_of(q.HeadStrides(leading), q.Stride(kHeads)),
                   strides_of(k.HeadStrides(leading), 0), strides_of(v.HeadStrides(leading), 0),
                   strides_of(y_strides, y_strides.end()[-kHeads]),
-                  strides_of(scoring.mask_strides, scoring.mask_strides.end()[-kHeads])});
+                  strides_of(scoring.mask_strides, scoring.mask_strides.end()[-kHeads]),
+                  strides_of(scoring.seen_strides, scoring.seen_strides.end()[-kHeads])});
        !walk.done(); walk.Next()) {
     const int64_t shared = walk.index().back() / group;
     const double* keys_at = k.data() + walk[1] + shared * k.Stride(kHeads);
@@ -235,7 +259,7 @@ void ComputeAttention(ComputeContext& context) {
       for (int64_t j = 0; j < keys; ++j) {
         const double product = Dot(query, q.Stride(kFeatures), keys_at + j * k.Stride(kRows),
                                    k.Stride(kFeatures), q.Size(kFeatures));
-        row[j] = scoring.Score(product, walk[4], i, j);
+        row[j] = scoring.Score(product, walk[4], walk[5], i, j);
       }
       double sum = Exponentials(zeros, &row);
       if (scoring.rounds && sum != 0) {
@@ -256,6 +280,6 @@ void ComputeAttention(ComputeContext& context) {
 }  // namespace
 
 const CoreOp attention = {
-    .name = "attention", .inputs = "tttt?", .infer = InferAttention, .reference = ComputeAttention};
+    .name = "attention", .inputs = "tttt?t?", .infer = InferAttention, .reference = ComputeAttention};
 
 }  // namespace sardonyx::core

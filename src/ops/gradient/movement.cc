@@ -114,6 +114,23 @@ void ScatterNdBackward(Backward& node) {
   }
 }
 
+void WriteRowsBackward(Backward& node) {
+  const Val g = node.grad(), rows = node.in(1);
+  const int64_t axis = node.attributes().Int("axis");
+  if (node.wants(0)) {
+    const Val kept = node.b.Make(core::write_rows, {g, node.Zeros(rows), node.in(2)},
+                                 node.attributes());
+    node.Add(0, node.b.Make(core::slice, {kept, node.b.Ints({0}), SizeOf(node.in(0), axis),
+                                          node.b.Ints({axis}), Val{}}));
+  }
+  if (!node.wants(1)) return;
+  const int rank = rows.rank(), along = rows.Axis(axis);
+  Val at = AlongAxis(Positions(SizeOf(rows, axis)), rank, along);
+  if (node.in(2)) at = at + AlongAxis(Reshape(node.in(2), std::vector<int64_t>{-1}), rank, 0);
+  if (node.attributes().Int("circular") != 0) at = Mod(at, SizeOf(g, axis));
+  node.Add(1, GatherElements(g, Expand(at, ShapeOf(rows)), axis));
+}
+
 void OneHotBackward(Backward& node) {
   const Val g = node.grad();
   const Val zero = node.b.Scalar(g.dtype(), 0), one = node.b.Scalar(g.dtype(), 1);
@@ -162,6 +179,7 @@ std::span<const GradientRule> MovementRules() {
       {&core::one_hot, OneHotBackward},
       {&core::scatter_elements, ScatterElementsBackward},
       {&core::scatter_nd, ScatterNdBackward},
+      {&core::write_rows, WriteRowsBackward},
       {&core::eye_like, Nothing},
       {&core::bernoulli, Nothing},
   };

@@ -1,0 +1,23 @@
+#pragma once
+// What masks of attention say, in parts of which some are cheaper than what makes the mask.
+
+#include <vector>
+
+#include "passes/passes.h"
+
+namespace sardonyx::passes {
+
+// A query sees the first `counts` keys (int64 [...,1], each of these), and of them those for which
+// the conditions hold; terms are added to their scores.
+struct MaskParts {
+  std::vector<Val> counts, conditions, terms;
+};
+
+// Adds the parts of a mask over the scores of so many keys that is added to them, or of a condition
+// for being seen. Numbers of keys are found where positions 0, 1, ... are compared with a bound:
+//
+//   where(and(less(range(0, keys, 1), end), less_equal(range(0, keys, 1), i)), 0, -infinity)
+void PartMask(Value* mask, Dim keys, PatchMaker& maker, MaskParts* parts);
+void PartCondition(Value* condition, Dim keys, PatchMaker& maker, MaskParts* parts);
+
+}  // namespace sardonyx::passes
