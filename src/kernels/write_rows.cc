@@ -36,8 +36,8 @@ void WriteRows(const WriteRowsShape& s, const void* x, const void* rows, const i
                void* y, const Parallel& par) {
   const int64_t all = s.items * s.lines * s.length;
   const int64_t moved = x == y ? s.items * s.lines * s.count : all;
-  const int64_t tasks =
-      std::min(all, TaskCount(5e-5 * static_cast<double>(moved) * static_cast<double>(s.row_bytes)));
+  const int64_t tasks = std::min(
+      all, TaskCount(5e-5 * static_cast<double>(moved) * static_cast<double>(s.row_bytes)));
   par.For(tasks, [&](int64_t task) {
     const int64_t end = all * (task + 1) / tasks;
     for (int64_t row = all * task / tasks, next; row < end; row = next) {

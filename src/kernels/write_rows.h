@@ -8,9 +8,9 @@
 namespace sardonyx {
 
 struct WriteRowsShape {
-  int64_t items = 1, lines = 1;    // of rows: `lines` for each item
-  int64_t own = 0, length = 0;     // rows of a line of x, and of y: as many or more
-  int64_t count = 0;               // rows that are written to each line, at most `length`
+  int64_t items = 1, lines = 1;  // of rows: `lines` for each item
+  int64_t own = 0, length = 0;   // rows of a line of x, and of y: as many or more
+  int64_t count = 0;             // rows that are written to each line, at most `length`
   int64_t row_bytes = 0;
 };
 

@@ -120,8 +120,8 @@ Val SizeOf(Val x, int64_t axis);                 // int64 [1]: one dimension
 Val Positions(Val count);                        // int64 [count]: 0, 1, ..., count - 1
 Val GatherElements(Val x, Val indices, int64_t axis);
 Val ScatterElements(Val x, Val indices, Val updates, int64_t axis);
-// x, lengthened by zeros to `size` along the axis if that is more, with rows written from `start` on
-// (int64 [1], or one for each item of axis 0).
+// x, lengthened by zeros to `size` along the axis if that is more, with rows written from `start`
+// on (int64 [1], or one for each item of axis 0).
 Val WriteRows(Val x, Val rows, Val start, int64_t axis, Val size = {});
 // Each slice along `axis` `count` times in a row: [a,b] -> [a,a,b,b].
 Val Repeat(Val x, int64_t axis, Val count);

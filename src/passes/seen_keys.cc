@@ -46,7 +46,8 @@ void PartCondition(Value* condition, Dim keys, PatchMaker& maker, MaskParts* par
     return;
   }
   const bool less = Is(condition, Fn::kLess), less_equal = Is(condition, Fn::kLessEqual);
-  const bool greater = Is(condition, Fn::kGreater), greater_equal = Is(condition, Fn::kGreaterEqual);
+  const bool greater = Is(condition, Fn::kGreater),
+             greater_equal = Is(condition, Fn::kGreaterEqual);
   if (less || less_equal || greater || greater_equal) {
     const size_t left = less || less_equal ? 0 : 1;
     Value* const positions = condition->producer->input(left);

@@ -16,7 +16,7 @@ struct MaskParts {
 // Adds the parts of a mask over the scores of so many keys that is added to them, or of a condition
 // for being seen. Numbers of keys are found where positions 0, 1, ... are compared with a bound:
 //
-//   where(and(less(range(0, keys, 1), end), less_equal(range(0, keys, 1), i)), 0, -infinity)
+//   where(and(lt(range(0, keys, 1), end), le(range(0, keys, 1), i)), 0, -infinity)
 void PartMask(Value* mask, Dim keys, PatchMaker& maker, MaskParts* parts);
 void PartCondition(Value* condition, Dim keys, PatchMaker& maker, MaskParts* parts);
 

@@ -112,7 +112,12 @@ class PlanMaker {
       plan_->key.push_back(static_cast<int64_t>(input_dims_[i].size()));
       plan_->key.insert(plan_->key.end(), input_dims_[i].begin(), input_dims_[i].end());
       const int id = static_cast<int>(i);
-      if (fact.type.is_tensor()) fact.shape.emplace(input_dims_[i].begin(), input_dims_[i].end());
+      if (fact.type.is_tensor()) {
+        fact.shape.emplace();
+        for (const int64_t size : input_dims_[i]) {
+          fact.shape->push_back(size == kAnySize ? symbols_.Fresh() : Dim(size));
+        }
+      }
       SetFact(id, std::move(fact));
       PlannedValue& value = memo_.values[id];
       if (value.is_static) {

@@ -81,6 +81,9 @@ struct Step {
   std::vector<int> releases;             // dynamic values that no later step reads
 };
 
+// A dimension of an input that a plan does not depend on.
+inline constexpr int64_t kAnySize = -1;
+
 struct Plan {
   std::vector<int64_t> key;  // dimensions of all inputs, each list preceded by its rank
   std::vector<Step> steps;
@@ -130,7 +133,8 @@ struct PlanMemo {
   std::vector<ConstantId> constant_ids;
 };
 
-// Throws sardonyx::Error, naming the node, where shapes do not fit.
+// Throws sardonyx::Error, naming the node, where shapes do not fit. Some dimensions may be
+// kAnySize; what depends on them is left to the runs.
 std::shared_ptr<Plan> MakePlan(Program& program, PlanMemo& memo,
                                const std::vector<std::vector<int64_t>>& input_dims);
 

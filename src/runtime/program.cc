@@ -14,6 +14,25 @@ namespace {
 constexpr size_t kMaxStates = 16;    // runs at once that keep their arena for the next
 constexpr size_t kMaxDeferred = 64;  // lowered forms of deferred nodes
 
+bool AreFor(std::span<const int64_t> planned, std::span<const int64_t> dims) {
+  return std::equal(planned.begin(), planned.end(), dims.begin(), dims.end(),
+                    [](int64_t a, int64_t b) { return a == b || a == kAnySize; });
+}
+
+// Where two keys differ; nothing if it is in a rank.
+std::vector<size_t> Differences(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  std::vector<size_t> places;
+  if (a.size() != b.size()) return {};
+  for (size_t begin = 0, end; begin < a.size(); begin = end) {
+    if (a[begin] != b[begin]) return {};
+    end = begin + 1 + static_cast<size_t>(a[begin]);
+    for (size_t i = begin + 1; i < end; ++i) {
+      if (a[i] != b[i]) places.push_back(i);
+    }
+  }
+  return places;
+}
+
 // Whether the plan is for inputs of these shapes.
 bool IsFor(const Plan& plan, std::span<const Datum> inputs) {
   size_t at = 0;
@@ -21,8 +40,7 @@ bool IsFor(const Plan& plan, std::span<const Datum> inputs) {
     const Tensor* tensor = input.tensor();
     const size_t rank = tensor != nullptr ? tensor->dims().size() : 0;
     if (at + 1 + rank > plan.key.size() || plan.key[at] != static_cast<int64_t>(rank)) return false;
-    if (rank > 0 &&
-        !std::equal(tensor->dims().begin(), tensor->dims().end(), plan.key.begin() + at + 1)) {
+    if (rank > 0 && !AreFor(std::span(plan.key).subspan(at + 1, rank), tensor->dims())) {
       return false;
     }
     at += 1 + rank;
@@ -188,6 +206,7 @@ std::shared_ptr<const Plan> Program::PlanFor(const std::vector<std::vector<int64
     made->part = make_rows(made->piece);
     if (const int64_t rest = input_dims[0][0] % made->piece) made->rest = make_rows(rest);
   }
+  if (auto any = PlanForAnySize(*made, input_dims)) made = std::move(any);
   plan = std::move(made);
   std::lock_guard lock(mutex_);
   plans_.insert(plans_.begin(), plan);
@@ -195,10 +214,53 @@ std::shared_ptr<const Plan> Program::PlanFor(const std::vector<std::vector<int64
   return plan;
 }
 
+std::shared_ptr<Plan> Program::PlanForAnySize(const Plan& plan,
+                                              std::vector<std::vector<int64_t>> input_dims) {
+  constexpr size_t kMostTried = 8;
+  std::vector<size_t> places;
+  {
+    std::lock_guard lock(mutex_);
+    if (plans_.size() < 2) return nullptr;
+    places = Differences(plan.key, plans_[0]->key);
+    if (places.empty() || places != Differences(plans_[0]->key, plans_[1]->key)) return nullptr;
+  }
+  if (plan.piece > 0 || loosened_.size() >= kMostTried || !loosened_.insert(places).second) {
+    return nullptr;
+  }
+  std::unordered_set<const Node*> left;
+  for (const Step& step : plan.steps) {
+    if (step.kind == Step::Kind::kDynamic || step.kind == Step::Kind::kControl) {
+      left.insert(step.node);
+    }
+  }
+  size_t place = 0;
+  for (size_t input = 0; input < input_dims.size(); ++input) {
+    ++place;  // of the rank
+    for (int64_t& dim : input_dims[input]) {
+      if (!std::ranges::binary_search(places, place++)) continue;
+      dim = kAnySize;
+      for (const Node* user : graph_->inputs[input]->users) {
+        if (!left.contains(user)) return nullptr;
+      }
+    }
+  }
+  try {
+    std::shared_ptr<Plan> any = MakePlan(*this, memo_, input_dims);
+    const bool has_same_steps = std::ranges::equal(
+        plan.steps, any->steps,
+        [](const Step& a, const Step& b) { return a.node == b.node && a.kind == b.kind; });
+    return has_same_steps ? any : nullptr;
+  } catch (const Error&) {  // the sizes must be known
+    return nullptr;
+  } catch (const ConstantDropped&) {  // a step that packed it is left to the runs
+    return nullptr;
+  }
+}
+
 std::shared_ptr<const Plan> Program::FindPlan(const std::vector<int64_t>& key) {
   std::lock_guard lock(mutex_);
   auto it = std::find_if(plans_.begin(), plans_.end(),
-                         [&](const auto& plan) { return plan->key == key; });
+                         [&](const auto& plan) { return AreFor(plan->key, key); });
   if (it == plans_.end()) return nullptr;
   std::rotate(plans_.begin(), it, it + 1);
   return plans_.front();

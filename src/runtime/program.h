@@ -120,6 +120,11 @@ class Program {
   int64_t FindPiece(const Plan& plan, const std::vector<std::vector<int64_t>>& input_dims);
   std::vector<Datum> RunPieces(std::span<const Datum> inputs, const Plan& plan,
                                const RunOptions& options);
+  // The plan for any size of those dimensions in which this one and its two predecessors differ, if
+  // it has the same steps as this one: what depends on them was left to the runs in any case, as
+  // the growing caches of a decoder may be. Else null.
+  std::shared_ptr<Plan> PlanForAnySize(const Plan& plan,
+                                       std::vector<std::vector<int64_t>> input_dims);
   std::shared_ptr<const Plan> FindPlan(const std::vector<int64_t>& key);
   std::shared_ptr<const Plan> PlanOf(std::span<const Datum> inputs);
   static std::vector<Value*> Number(const Graph& graph);
@@ -143,6 +148,7 @@ class Program {
 
   std::mutex plan_mutex_;                           // one plan is made at a time
   PlanMemo memo_;                                   // guarded by it
+  std::set<std::vector<size_t>> loosened_;          // as well: places in keys that were tried
   std::optional<BatchInputs> batch_;                // set under it, once, before a plan needs it
   mutable std::mutex mutex_;                        // of what follows
   std::vector<std::shared_ptr<const Plan>> plans_;  // most recently used first

@@ -21,7 +21,8 @@ struct Case {
   MaskKind mask_kind = MaskKind::kNone;
   int64_t hidden = 0;  // a key of the mask in so many is hidden; 0: none
   float hidden_term = -kInfinity;
-  bool behind = false;  // keys are hidden behind some that are seen as they are
+  bool behind = false;   // keys are hidden behind some that are seen as they are
+  bool counted = false;  // as many are seen as another number says, of each item and query
 };
 
 AttentionShape Shape(int64_t batch, int64_t heads, int64_t group, int64_t queries, int64_t keys,
@@ -52,6 +53,7 @@ AttentionShape Shape(int64_t batch, int64_t heads, int64_t group, int64_t querie
 struct Operands {
   std::vector<float> q, k, v, terms;
   std::vector<uint8_t> seen;
+  std::vector<int64_t> counts;
   AttentionMask mask;
 };
 
@@ -61,6 +63,15 @@ Operands Make(const Case& c) {
   o.q = test::RandomFloats(s.batch * s.queries * s.heads * s.size, 1, -3, 3);
   o.k = test::RandomFloats(s.batch * s.heads / s.group * s.keys * s.size, 2, -3, 3);
   o.v = test::RandomFloats(s.batch * s.heads / s.group * s.keys * s.width, 3);
+  if (c.counted) {
+    std::mt19937 random(6);
+    for (int64_t i = 0; i < s.batch * s.queries; ++i) {
+      o.counts.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(s.keys + 4)) - 1);
+    }
+    o.mask.counts = o.counts.data();
+    o.mask.count_stride[0] = s.queries;
+    o.mask.count_stride[2] = 1;
+  }
   if (c.mask_kind == MaskKind::kNone) return o;
   const bool per_batch = c.mask_kind == MaskKind::kPerBatch;
   const bool rows_alone = c.mask_kind == MaskKind::kRowTerms;
@@ -120,6 +131,7 @@ std::vector<double> Expected(const AttentionShape& s, const Operands& o) {
           if (o.mask.terms != nullptr) score = round(score + o.mask.terms[at]);
           if (o.mask.seen != nullptr && o.mask.seen[at] == 0) score = -kInfinity;
           if (s.causal && j > i + s.ahead) score = -kInfinity;
+          if (!o.counts.empty() && j >= o.counts[b * s.queries + i]) score = -kInfinity;
           row[j] = score;
           max = std::max(max, score);
         }
@@ -318,6 +330,25 @@ TEST(Attention, QueriesThatSeeNothing) {
           c.shape.zero_blind = zeros == 1;
           c.shape.zero_nan = zeros == 2;
           Check(c);
+        }
+      }
+    }
+  });
+}
+
+TEST(Attention, CountedKeys) {
+  test::ForEachTarget([] {
+    for (const int64_t queries : {1, 3, 45}) {
+      for (const int64_t keys : {1, 19, 700}) {
+        for (const MaskKind kind : {MaskKind::kNone, MaskKind::kTerms, MaskKind::kBytes}) {
+          for (const int64_t group : {1, 2}) {
+            Case c{Shape(3, 4, group, queries, keys, 16, 8), kind, 3};
+            c.counted = true;
+            Check(c);
+            c.shape.causal = c.shape.zero_blind = true;
+            c.shape.ahead = keys / 2;
+            Check(c);
+          }
         }
       }
     }

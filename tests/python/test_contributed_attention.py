@@ -243,6 +243,36 @@ def test_a_buffer_is_a_past_with_room(op, masked):
         np.testing.assert_allclose(other[..., :total, :] if other.ndim > 3 else other, one, 1e-5)
 
 
+@pytest.mark.parametrize("window", [-1, 3])
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_a_cache_that_grows_by_tokens(dtype, window):
+    rng = np.random.default_rng(6)
+    length, given = 24, {"num_heads": 4, "kv_num_heads": 2, "local_window_size": window}
+    q, k, v = (rng.uniform(-1, 1, (1, length, w)).astype(dtype) for w in (32, 16, 16))
+    past = [np.zeros((1, 2, 0, 8), dtype)] * 2
+
+    def inputs(begin, end, past):
+        tokens = [x[:, begin:end] for x in (q, k, v)]
+        return [*tokens, *past, np.array([end - 1], np.int32), np.array(end, np.int32)]
+
+    built, _ = one_node(
+        "GroupQueryAttention", inputs(0, 1, past), given, outputs=3, named=True, dtype=dtype
+    )
+    for name in built.graph.node[0].output[1:]:
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        built.graph.output.append(helper.make_tensor_value_info(name, kind, None))
+    session = sardonyx.load(built)
+    named = [info.name for info in built.graph.input]
+    whole = session.run(dict(zip(named, inputs(0, length, past), strict=True)))
+    for step in range(length):
+        found = session.run(dict(zip(named, inputs(step, step + 1, past), strict=True)))
+        past = [found["y1"], found["y2"]]
+        wanted = whole["y0"][:, step : step + 1]
+        np.testing.assert_allclose(found["y0"], wanted, atol=1e-5 if dtype == np.float32 else 2e-3)
+        for name in ("y1", "y2"):
+            np.testing.assert_array_equal(found[name], whole[name][:, :, : step + 1])
+
+
 @pytest.mark.parametrize("beams", [None, BEAMS])
 @pytest.mark.parametrize("outputs", [3, 4])
 @pytest.mark.parametrize("dtype", [np.float32, np.float16])

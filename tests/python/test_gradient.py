@@ -137,6 +137,9 @@ CASES = [
     ("GatherND", [X, np.array([[0, 1], [0, 1], [1, 2]])], {}, 1),
     ("ScatterElements", [X, np.array([[0, 1]]), uniform(1, 2, seed=1)], {}, None),
     ("ScatterND", [X, np.array([[1]]), uniform(1, 3, seed=1)], {"reduction": "add"}, None),
+    ("TensorScatter", [uniform(2, 4, 3), uniform(2, 2, 3, seed=1), ints(1, 0)], {}, 2),
+    ("TensorScatter", [uniform(2, 2, 4, 3), uniform(2, 2, 3, 3, seed=1), ints(2, 3)],
+     {"mode": "circular"}, 2),
     ("Tile", [X, ints(2, 3)], {}, 1),
     ("Pad", [X, ints(1, -1, 0, 2), np.array(0.5)], {}, 1),
     ("Pad", [X, ints(1, 2, 1, 0)], {"mode": "reflect"}, 1),
@@ -168,7 +171,7 @@ def test_central_differences(case, symbolic):
     op, values, attributes, count = case
     positions = [0, 2] if count is None else range(count)
     float64 = [i for i in positions if values[i].dtype == np.float64]
-    opset = {"RMSNormalization": 23, "CumProd": 26}.get(op, 22)
+    opset = {"RMSNormalization": 23, "TensorScatter": 24, "CumProd": 26}.get(op, 22)
     if "output_shape" in attributes:
         symbolic = False  # refused: the pads follow from the sizes
     names = [f"x{i}" for i in range(len(values))]

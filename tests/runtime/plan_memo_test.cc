@@ -88,6 +88,44 @@ TEST(PlanMemo, AfterAnError) {
   }
 }
 
+// What depends on the past is left to the runs in any case, for its new length is a number: one
+// plan serves all lengths.
+TEST(PlanMemo, OnePlanForSizesThatItLeavesToTheRuns) {
+  const std::string text = R"(graph g
+input x: float[1,1,8]
+input past: float[1,p,8]
+input total: int64[1]
+const w: float[8,8] = random
+const one: int64[1] = {1}
+q = matmul(x, w)
+start = sub(total, one)
+all = write_rows(past, q, start, total) {axis=1, circular=0}
+y = attention(q, all, all) {scale=0.5}
+z = relu(y)
+output z
+output all
+)";
+  const auto serves = MakeProgram(text, 1, 16);
+  // What is planned depends on the past as well.
+  const auto depends = MakeProgram(text + "twice = add(past, past)\noutput twice\n", 1, 16);
+  std::mt19937 random(5);
+  for (int run = 0; run < 12; ++run) {
+    const int64_t past = run % 5 == 0 ? 30 - run : 3 + run;
+    const std::vector<Datum> inputs = {RandomTensor(DType::kFloat32, {1, 1, 8}, random),
+                                       RandomTensor(DType::kFloat32, {1, past, 8}, random),
+                                       MakeVector<int64_t>({past + 1 - run % 3})};
+    for (const auto& program : {serves.get(), depends.get()}) {
+      ExpectSameAll(program->Run(inputs), Evaluate(program->graph(), inputs));
+    }
+  }
+  EXPECT_EQ(serves->plan_count(), 3u);
+  EXPECT_EQ(depends->plan_count(), 12u);
+  const std::vector<Datum> wrong = {RandomTensor(DType::kFloat32, {1, 1, 8}, random),
+                                    RandomTensor(DType::kFloat32, {1, 4, 7}, random),
+                                    MakeVector<int64_t>({5})};
+  EXPECT_THROW(serves->Run(wrong), Error);
+}
+
 // A constant of a plan that a kernel refers to is the plan's even after the next plan has another.
 TEST(PlanMemo, PlansThatAreKeptStayWhole) {
   const auto program = MakeProgram(R"(graph g

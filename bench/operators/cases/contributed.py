@@ -44,6 +44,14 @@ def table() -> Iterator[Case]:
     lengths = [C([255], "i32"), C(256, "i32")]
     heads = dict(num_heads=8, kv_num_heads=2)
     yield from rows("GroupQueryAttention", "f32", [*cache, *lengths], domain=MS, outputs=3, **heads)
+    grown = [X(1, 1, 512), X(1, 1, 128), X(1, 1, 128), X(1, 2, 1024, 64), X(1, 2, 1024, 64)]
+    for total in (1025, 700):  # a cache that grows, and one that has room
+        lengths = [C([total - 1], "i32"), C(total, "i32")]
+        theirs = dict(exact=total > 1024)  # fills what is behind the tokens with zeros
+        inputs = [*grown, *lengths]
+        yield from rows(
+            "GroupQueryAttention", "f32", inputs, domain=MS, outputs=3, **theirs, **heads
+        )
     yield from rows("Inverse", "f32", [X(1000, 8, 8)], [X(64, 64)], domain=MS, exact=False)
     yield from rows("Trilu", "f32", [X(1024, 1024)], domain=MS)
     yield from rows("ExpandDims", "f32", [X(1024, 1024), C(0, "i32")], domain=MS)

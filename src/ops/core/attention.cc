@@ -279,7 +279,9 @@ void ComputeAttention(ComputeContext& context) {
 
 }  // namespace
 
-const CoreOp attention = {
-    .name = "attention", .inputs = "tttt?t?", .infer = InferAttention, .reference = ComputeAttention};
+const CoreOp attention = {.name = "attention",
+                          .inputs = "tttt?t?",
+                          .infer = InferAttention,
+                          .reference = ComputeAttention};
 
 }  // namespace sardonyx::core

@@ -44,8 +44,8 @@ void InferWriteRows(InferContext& context) {
     fits = along || !shape[i].known() || !rows[i].known() || shape[i] == rows[i];
   }
   if (fits) shape[axis] = LengthOf(context, shape[axis]);
-  if (!fits || (rows[axis].known() && shape[axis].known() &&
-                rows[axis].value() > shape[axis].value())) {
+  if (!fits ||
+      (rows[axis].known() && shape[axis].known() && rows[axis].value() > shape[axis].value())) {
     context.Fail("rows {} do not fit into {} along axis {}", context.Print(rows),
                  context.Print(context.shape(0)), axis);
   }
@@ -78,8 +78,8 @@ void ComputeWriteRows(ComputeContext& context) {
   strides[axis] = 0;
   Walk walk(rows.dims(), {strides});
   CopyElements(rows, y, rows.size(), [&](int64_t i) {
-    const int64_t first = WrittenFrom(starts[starts.size() == 1 ? 0 : walk.index()[0]], count, length,
-                                      circular);
+    const int64_t first =
+        WrittenFrom(starts[starts.size() == 1 ? 0 : walk.index()[0]], count, length, circular);
     const int64_t target = walk[0] + (first + walk.index()[axis]) % length * step;
     walk.Next();
     return std::pair<int64_t, int64_t>(i, target);

@@ -118,8 +118,8 @@ void WriteRowsBackward(Backward& node) {
   const Val g = node.grad(), rows = node.in(1);
   const int64_t axis = node.attributes().Int("axis");
   if (node.wants(0)) {
-    const Val kept = node.b.Make(core::write_rows, {g, node.Zeros(rows), node.in(2)},
-                                 node.attributes());
+    const Val kept =
+        node.b.Make(core::write_rows, {g, node.Zeros(rows), node.in(2)}, node.attributes());
     node.Add(0, node.b.Make(core::slice, {kept, node.b.Ints({0}), SizeOf(node.in(0), axis),
                                           node.b.Ints({axis}), Val{}}));
   }
