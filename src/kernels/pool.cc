@@ -303,7 +303,8 @@ HWY_INLINE bool PoolRowByWalk(const PoolShape& shape, const float* x, float* y, 
                           return true;
                         };
   return walk(std::integer_sequence<int, 2, 1>()) || walk(std::integer_sequence<int, 3, 1>()) ||
-         walk(std::integer_sequence<int, 5, 1>()) || walk(std::integer_sequence<int, 3, 2>());
+         walk(std::integer_sequence<int, 5, 1>()) || walk(std::integer_sequence<int, 2, 2>()) ||
+         walk(std::integer_sequence<int, 3, 2>());
 }
 
 template <bool kMax>
