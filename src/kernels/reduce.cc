@@ -447,10 +447,19 @@ void ReduceTwoAxes(ReduceKind kind, const float* x, float* y, const ReduceShape&
 }  // namespace
 
 template <>
-void Reduce<float>(ReduceKind kind, const float* x, float* y, const ReduceShape& shape,
+void Reduce<float>(ReduceKind kind, const float* x, float* y, const ReduceShape& given,
                    const Parallel& par) {
+  const ReduceShape shape = WithoutSingles(given);
   const auto [outer, n, inner, n2] = shape;
-  if (n * n2 > 0 && inner == 1) {
+  if (AreSetsTurned<float>(shape)) {
+    ReduceTurnedSets(x, y, shape, par, [kind](const float* columns, float* to, const auto& some) {
+      Reduce<float>(kind, columns, to, some, Parallel{});
+    });
+  } else if (n * n2 > 0 && inner == 1 && outer > 1) {
+    ReduceLastAxis(kind, x, y, outer, n * n2, par);
+  } else if (n * n2 == 1) {
+    ReduceMiddleAxis(kind, x, y, 1, 1, inner, par);
+  } else if (n * n2 > 0 && inner == 1) {
     ReduceLastAxis(kind, x, y, outer, n * n2, par);
   } else if (n * n2 > 0 && n2 == 1) {
     ReduceMiddleAxis(kind, x, y, outer, n, inner, par);

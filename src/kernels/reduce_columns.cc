@@ -175,7 +175,12 @@ HWY_INLINE void Columns(const float* x, float* y, int64_t n, int64_t inner, int6
     ColumnBlock<kKind, 4>(x + c, y + c, n, inner, 0);
   }
   for (; c + lanes <= count; c += lanes) ColumnBlock<kKind, 1>(x + c, y + c, n, inner, 0);
-  if (c < count) ColumnBlock<kKind, 1>(x + c, y + c, n, inner, count - c);
+  if (c == count) return;
+  if (count >= lanes) {  // the last vector has some of them again
+    ColumnBlock<kKind, 1>(x + count - lanes, y + count - lanes, n, inner, 0);
+  } else {
+    ColumnBlock<kKind, 1>(x, y, n, inner, count);
+  }
 }
 
 void DivideAll(float* y, int64_t count, float divisor) {

@@ -8,10 +8,12 @@
 
 #include <algorithm>
 
+// Before what is to be inlined: functions of other options are not.
+#include "kernels/tile_loop.h"
+
 #include "kernels/reduce_typed.h"
 #include "kernels/row_math-inl.h"
 #include "kernels/softmax.h"
-#include "kernels/tile_loop.h"
 #include "kernels/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -115,6 +117,12 @@ HWY_INLINE A Row(const T* x, int64_t n) {
       i = n;
     }
   }
+  if constexpr (kKind == ReduceKind::kMax || kKind == ReduceKind::kMin) {
+    if (i < n && n >= lanes) {  // the last ones, some of them again
+      a1 = Join<kKind>(d, a1, LoadAs(d, x + n - lanes));
+      i = n;
+    }
+  }
   constexpr ReduceKind kPlain = Plain(kKind);
   a0 = Join<kPlain>(d, Join<kPlain>(d, a0, a1), Join<kPlain>(d, a2, a3));
   A total = JoinLanes<kPlain>(d, a0);
@@ -122,9 +130,46 @@ HWY_INLINE A Row(const T* x, int64_t n) {
   return total;
 }
 
+// Of as many rows as a vector has lanes, each of a few vectors: lanes are joined in pairs, and
+// pairs of pairs, which leaves a row a lane.
+template <ReduceKind kKind, typename T>
+HWY_INLINE void RowsJoined(const T* x, T* y, int64_t n, int64_t step) {
+  const hn::ScalableTag<T> d;
+  constexpr int kLanes = static_cast<int>(hn::MaxLanes(hn::ScalableTag<T>()));
+  constexpr ReduceKind kPlain = Plain(kKind);
+  hn::Vec<decltype(d)> rows[kLanes];
+#pragma GCC unroll 16
+  for (int r = 0; r < kLanes; ++r) {
+    const T* const row = x + r * step;
+    auto acc = hn::Set(d, StartReduce<T, T>(kKind));
+    int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) acc = Join<kKind>(d, acc, hn::LoadU(d, row + i));
+    if (i < n) {
+      acc = Join<kKind>(d, acc, LoadPart(d, row + i, n - i, StartReduce<T, T>(kKind)));
+    }
+    rows[r] = acc;
+  }
+#pragma GCC unroll 4
+  for (int count = kLanes / 2; count > 0; count /= 2) {
+#pragma GCC unroll 8
+    for (int i = 0; i < count; ++i) {
+      rows[i] = Join<kPlain>(d, hn::ConcatEven(d, rows[2 * i + 1], rows[2 * i]),
+                             hn::ConcatOdd(d, rows[2 * i + 1], rows[2 * i]));
+    }
+  }
+  hn::StoreU(rows[0], d, y);
+}
+
 template <ReduceKind kKind, typename T, typename A>
 void Rows(const T* x, A* y, int64_t n, int64_t step, int64_t rows) {
-  for (int64_t row = 0; row < rows; ++row) y[row] = Row<kKind, T, A>(x + row * step, n);
+  int64_t row = 0;
+  if constexpr (std::is_same_v<T, A> && sizeof(T) >= 4) {
+    const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<T>()));
+    for (; n <= 8 * lanes && row + lanes <= rows; row += lanes) {
+      RowsJoined<kKind>(x + row * step, y + row, n, step);
+    }
+  }
+  for (; row < rows; ++row) y[row] = Row<kKind, T, A>(x + row * step, n);
 }
 
 // kVectors vectors of adjacent columns of x [n, inner].
@@ -175,14 +220,16 @@ template <ReduceKind kKind, typename T, typename A>
 void Columns(const T* x, A* y, int64_t n, int64_t inner, int64_t count) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<A>()));
   int64_t c = 0;
-  if (count > 8 * lanes) {
+  if (count > 8 * lanes && n >= 8) {
     c = count / lanes * lanes;
     WideColumns<kKind>(x, y, n, inner, c);
-  } else if (count == 8 * lanes) {
-    c = count;
-    ColumnBlock<kKind, 8>(x, y, n, inner);
   }
+  for (; c + 8 * lanes <= count; c += 8 * lanes) ColumnBlock<kKind, 8>(x + c, y + c, n, inner);
   for (; c + lanes <= count; c += lanes) ColumnBlock<kKind, 1>(x + c, y + c, n, inner);
+  if (c < count && count >= lanes) {  // the last vector has some of them again
+    c = count;
+    ColumnBlock<kKind, 1>(x + c - lanes, y + c - lanes, n, inner);
+  }
   for (; c < count; ++c) {
     A total = StartReduce<A, A>(kKind);
     for (int64_t i = 0; i < n; ++i) {
@@ -356,6 +403,24 @@ TypedReduction<T> LoopsOf() {
   return std::get<TypedReduction<T>>(all);
 }
 
+// Whether results are made of what was accumulated, which must not have wrapped.
+bool IsFinished(ReduceKind kind) {
+  return kind == ReduceKind::kMean || kind == ReduceKind::kL2 || kind == ReduceKind::kLogSum;
+}
+
+template <typename A, typename Y>
+void FinishAll(ReduceKind kind, const A* totals, Y* y, int64_t count, int64_t n) {
+  const auto each = [&](auto known) {
+    for (int64_t i = 0; i < count; ++i) y[i] = FinishReduce<Y>(known(), totals[i], n);
+  };
+  switch (kind) {
+    case ReduceKind::kMean: return each([] { return ReduceKind::kMean; });
+    case ReduceKind::kL2: return each([] { return ReduceKind::kL2; });
+    case ReduceKind::kLogSum: return each([] { return ReduceKind::kLogSum; });
+    default: return each([] { return ReduceKind::kSum; });
+  }
+}
+
 // Results of `kind` from what was accumulated as `accumulated`; false if the shape has no loops.
 template <typename T, typename A, typename Y>
 bool RunLoops(const ReduceLoops<T, A>& loops, ReduceKind kind, ReduceKind accumulated, const T* x,
@@ -376,7 +441,7 @@ bool RunLoops(const ReduceLoops<T, A>& loops, ReduceKind kind, ReduceKind accumu
     while (inner == 1 && i < end) {
       const int64_t length = n * n2, count = std::min(kRows, end - i);
       loops.rows(x + i * length, totals, length, length, count);
-      for (int64_t k = 0; k < count; ++k) y[i + k] = FinishReduce<Y>(kind, totals[k], length);
+      FinishAll(kind, totals, y + i, count, length);
       i += count;
     }
     for (; i < end; ++i) {
@@ -394,29 +459,57 @@ bool RunLoops(const ReduceLoops<T, A>& loops, ReduceKind kind, ReduceKind accumu
         continue;
       }
       const int64_t first = i % blocks * columns, count = std::min(columns, inner - first);
+      const T* const from = x + i / blocks * n * inner + first;
+      Y* const to = y + i / blocks * inner + first;
+      if constexpr (std::is_same_v<A, Y>) {
+        if (kind == accumulated) {
+          loops.columns(from, to, n, inner, count);
+          continue;
+        }
+      }
       A sums[kMostColumns];
-      loops.columns(x + i / blocks * n * inner + first, sums, n, inner, count);
-      Y* to = y + i / blocks * inner + first;
-      for (int64_t c = 0; c < count; ++c) to[c] = FinishReduce<Y>(kind, sums[c], n);
+      loops.columns(from, sums, n, inner, count);
+      FinishAll(kind, sums, to, count, n);
     }
   });
   return true;
 }
 
-}  // namespace
+// Of integers, in double, some columns of a set at a time; false if these are too long, or of two
+// groups of axes.
+constexpr int64_t kDoubles = 4096;
+template <typename T>
+bool LogSumExpOfIntegers(const T* x, T* y, const ReduceShape& shape, const Parallel& par) {
+  const int64_t inner = shape.inner, n = shape.reduced * shape.reduced2;
+  if (n == 0 || n > kDoubles || (shape.reduced2 > 1 && inner > 1)) return false;
+  const int64_t most = std::min(inner, kDoubles / n), parts = CeilDiv(inner, most);
+  const Slices slices = Slice(shape.outer * parts, most * n * 4);
+  par.For(slices.tasks, [&](int64_t task) {
+    double from[kDoubles], to[kDoubles];
+    for (int64_t i = slices.Begin(task); i < slices.End(task, shape.outer * parts); ++i) {
+      const int64_t set = i / parts, first = i % parts * most;
+      const int64_t count = std::min(most, inner - first);
+      for (int64_t k = 0; k < n; ++k) {
+        const T* const row = x + (set * n + k) * inner + first;
+        for (int64_t c = 0; c < count; ++c) from[k * count + c] = static_cast<double>(row[c]);
+      }
+      LogSumExp(from, to, 1, n, count, Parallel{});
+      for (int64_t c = 0; c < count; ++c) y[set * inner + first + c] = static_cast<T>(to[c]);
+    }
+  });
+  return true;
+}
 
 template <typename T>
-void Reduce(ReduceKind kind, const T* x, T* y, const ReduceShape& shape, const Parallel& par) {
-  const TypedReduction<T> loops = LoopsOf<T>();
-  const bool whole = kind == ReduceKind::kMean || kind == ReduceKind::kL2 ||
-                     kind == ReduceKind::kLogSum || kind == ReduceKind::kLogSumExp;
+void ReduceBy(const TypedReduction<T>& loops, ReduceKind kind, const T* x, T* y,
+              const ReduceShape& shape, const Parallel& par) {
   const ReduceKind accumulated = kind == ReduceKind::kMean || kind == ReduceKind::kLogSum
                                      ? ReduceKind::kSum
                                  : kind == ReduceKind::kL2 ? ReduceKind::kSumSquare
                                                            : kind;
   if (kind != ReduceKind::kLogSumExp) {
     // Narrow sums count in wrapped form alone.
-    if (!whole || sizeof(T) == 8) {
+    if (!IsFinished(kind) || sizeof(T) == 8) {
       if (RunLoops(loops.same(accumulated), kind, accumulated, x, y, shape, par)) return;
     } else if (loops.wide != nullptr) {
       if (RunLoops(loops.wide(accumulated), kind, accumulated, x, y, shape, par)) return;
@@ -426,8 +519,38 @@ void Reduce(ReduceKind kind, const T* x, T* y, const ReduceShape& shape, const P
     if (n * n2 > 0 && (inner == 1 || n2 == 1)) {
       return LogSumExp(x, y, outer, n * n2, inner, par);
     }
+  } else if constexpr (std::is_integral_v<T>) {
+    if (LogSumExpOfIntegers(x, y, shape, par)) return;
   }
   ReduceElements(kind, x, y, shape, par);
+}
+
+}  // namespace
+
+template <typename T>
+void Reduce(ReduceKind kind, const T* x, T* y, const ReduceShape& given, const Parallel& par) {
+  const TypedReduction<T> loops = LoopsOf<T>();
+  const ReduceShape shape = WithoutSingles(given);
+  const int64_t n = shape.reduced * shape.reduced2;
+  if (AreSetsTurned<T>(shape)) {
+    return ReduceTurnedSets(x, y, shape, par, [&](const T* columns, T* to, const auto& some) {
+      ReduceBy(loops, kind, columns, to, some, Parallel{});
+    });
+  }
+  // Rows of wide elements are joined as fast where they are, unless they are to be made wider, as
+  // longer ones are of narrow elements.
+  const bool gains = kind == ReduceKind::kLogSumExp || (sizeof(T) < 8 && IsFinished(kind)) ||
+                     (sizeof(T) < 4 && n * static_cast<int64_t>(sizeof(T)) < 64);
+  if (gains && shape.inner == 1 && n > 1 && AreTurned<T>(shape.outer, n)) {
+    const Slices slices = Slice(shape.outer, n / 2 + 4);
+    return par.For(slices.tasks, [&](int64_t task) {
+      const int64_t first = slices.Begin(task), rows = slices.End(task, shape.outer) - first;
+      ForTurnedRows(x + first * n, rows, n, [&](const T* columns, int64_t row, int64_t count) {
+        ReduceBy(loops, kind, columns, y + first + row, ReduceShape{1, n, count, 1}, Parallel{});
+      });
+    });
+  }
+  ReduceBy(loops, kind, x, y, shape, par);
 }
 
 template <typename T>
@@ -463,7 +586,13 @@ void ArgReduceColumns(const TypedReduction<T>& loops, bool largest, bool select_
 // Columns of which a vector has room for several rows: so many rows beside each other count as one.
 template <typename T>
 constexpr int64_t kRowsBeside = 64 / static_cast<int64_t>(sizeof(T));
-constexpr int64_t kFewColumns = 8;
+constexpr int64_t kFewColumns = 15;
+
+template <typename T>
+bool AreFewColumns(int64_t n, int64_t columns) {
+  const int64_t most = std::clamp<int64_t>(kRowsBeside<T> - 1, 8, kFewColumns);
+  return columns <= most && n >= 4 * kRowsBeside<T>;
+}
 
 // As ArgReduceColumns, of all columns, kFewColumns at most.
 template <typename T>
@@ -494,6 +623,14 @@ template <typename T>
 void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t outer, int64_t n,
                int64_t inner, const Parallel& par) {
   const TypedReduction<T> loops = LoopsOf<T>();
+  if (const ReduceShape shape{outer, n, inner, 1}; AreSetsTurned<T>(shape)) {
+    return ReduceTurnedSets(x, y, shape, par, [&](const T* turned, int64_t* to, const auto& some) {
+      for (int64_t c = 0; c < some.inner; c += kMostColumns) {
+        ArgReduceColumns(loops, largest, select_last, turned + c, to + c, n, some.inner,
+                         std::min(kMostColumns, some.inner - c));
+      }
+    });
+  }
   const int64_t columns = ColumnsOfTask(outer, inner), blocks = CeilDiv(inner, columns);
   const Slices slices = Slice(outer * blocks, n * std::min(inner, columns) / 4 + 4);
   par.For(slices.tasks, [&](int64_t task) {
@@ -509,7 +646,7 @@ void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t o
       const auto find = largest ? loops.largest_of_rows : loops.smallest_of_rows;
       return find(x + first * n, y + first, rows, n, select_last);
     }
-    if (inner <= kFewColumns && n >= 4 * kRowsBeside<T>) {
+    if (AreFewColumns<T>(n, inner)) {
       for (int64_t i = slices.Begin(task); i < slices.End(task, outer); ++i) {
         const T* const from = x + i * n * inner;
         ArgReduceFewColumns(loops, largest, select_last, from, y + i * inner, n, inner);

@@ -94,7 +94,11 @@ TEST(Reduce, FloatAgreesWithDouble) {
       CheckFloat({2, n, 3, 1});
       CheckFloat({2, n, 3, 5});
       CheckFloat({2, 5, 3, n});
+      CheckFloat({70, n, 3, 1});  // many sets of few results
+      CheckFloat({9, n, 15, 1});
     }
+    CheckFloat({9, 1, 5, 1});
+    CheckFloat({4, 3, 23, 1});
     CheckFloat({40, 300, 1, 1});
     CheckFloat({1, 49, 1281, 1});
     for (const int64_t outer : {1, 2}) CheckFloat({outer, 541, 1281, 1});  // larger than caches
@@ -199,9 +203,19 @@ using Types = testing::Types<double, int8_t, uint8_t, int16_t, uint16_t, int32_t
                              uint64_t>;
 TYPED_TEST_SUITE(ReduceTyped, Types);
 
-TYPED_TEST(ReduceTyped, AgreesWithDouble) {
-  for (const ReduceShape shape :
-       {ReduceShape{3, 3, 1, 1}, {2, 3, 5, 1}, {2, 2, 3, 2}, {1, 19, 1101, 1}}) {
+template <typename TypeParam>
+void CheckTyped() {
+  std::vector<ReduceShape> shapes = {{3, 3, 1, 1},     {2, 3, 5, 1}, {2, 2, 3, 2},
+                                     {1, 19, 1101, 1}, {9, 1, 5, 1}, {2, 3, 700, 1}};
+  for (const int64_t n : {1, 2, 3, 7, 8, 9, 16, 19}) {
+    shapes.push_back({37, n, 1, 1});  // short rows
+    shapes.push_back({70, n, 3, 1});  // sets of few results
+    shapes.push_back({9, n, 13, 1});
+    shapes.push_back({2, n, 41, 1});
+  }
+  for (const ReduceShape& shape : shapes) {
+    SCOPED_TRACE(testing::Message() << shape.outer << " x " << shape.reduced << " x " << shape.inner
+                                    << " x " << shape.reduced2);
     std::vector<TypeParam> x(shape.outer * shape.reduced * shape.inner * shape.reduced2);
     for (size_t i = 0; i < x.size(); ++i) {
       x[i] = static_cast<TypeParam>(1 + i * 7 % 5);
@@ -222,6 +236,28 @@ TYPED_TEST(ReduceTyped, AgreesWithDouble) {
       });
     }
   }
+}
+
+TYPED_TEST(ReduceTyped, AgreesWithDouble) {
+  test::ForEachTarget([] { CheckTyped<TypeParam>(); });
+}
+
+// Longer rows than a vector, and such of which the last one is not whole.
+TYPED_TEST(ReduceTyped, LargestOfLongerRows) {
+  test::ForEachTarget([] {
+    for (const int64_t n : {63, 64, 65, 96, 100, 127, 200, 1000}) {
+      const ReduceShape shape{21, n, 1, 1};
+      std::vector<TypeParam> x(shape.outer * n), most(shape.outer), least(shape.outer);
+      for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<TypeParam>(i * 40503 % 101);
+      Reduce(ReduceKind::kMax, x.data(), most.data(), shape, test::Threads(2));
+      Reduce(ReduceKind::kMin, x.data(), least.data(), shape, test::Threads(2));
+      ForEachOutput(x, shape, [&](int64_t i, const std::vector<double>& values) {
+        const auto [min, max] = std::minmax_element(values.begin(), values.end());
+        ASSERT_EQ(static_cast<double>(most[i]), *max) << n;
+        ASSERT_EQ(static_cast<double>(least[i]), *min) << n;
+      });
+    }
+  });
 }
 
 template <typename T>
@@ -313,6 +349,10 @@ template <typename... T>
 void CheckPlacesOfTypes() {
   for (const int64_t n : {1, 2, 9, 127, 128, 129, 300}) {
     for (const int64_t inner : {2, 5, 8, 63, 64, 70, 200}) (CheckPlaces<T>(2, n, inner), ...);
+    for (const int64_t inner : {12, 15}) (CheckPlaces<T>(2, n, inner), ...);
+  }
+  for (const int64_t n : {2, 9, 33}) {  // many sets of few columns
+    for (const int64_t inner : {2, 5, 13, 31, 63}) (CheckPlaces<T>(70, n, inner), ...);
   }
   (CheckPlaces<T>(1, 130, 1301), ...);
   (CheckPlaces<T>(1, 33000, 3), ...);
