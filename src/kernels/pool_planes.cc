@@ -467,15 +467,15 @@ constexpr int64_t kBesideFloats = 32768, kLeastBeside = 16, kMostBeside = 64;
 
 int64_t PixelsOf(const std::array<int64_t, 3>& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
-// Measured against rows of planes (Zen 4): lines of 130 are as fast, maxima at steps of 1 from
-// 16x16 on, means from 30x30; windows that overlap less, or in volumes, later than planes fit here.
+// Measured against rows of planes (Zen 4): lines of 130 are as fast, maxima at steps of 1 from 16x16
+// on; the others later than planes fit here, but where all lie in the same sets of a cache.
 bool RunsBeside(const PoolShape& shape, PlanePool kind, DType type) {
-  const bool overlaps = shape.stride[1] == 1 && shape.stride[2] == 1 && shape.kernel[0] == 1;
-  const int64_t most = shape.in[0] * shape.in[1] == 1 ? 128
-                       : !overlaps                    ? kBesideFloats / kLeastBeside
-                       : kind == PlanePool::kMax      ? 200
-                                                      : 800;
-  return type == DType::kFloat32 && shape.batch >= kLeastBeside && PixelsOf(shape.in) <= most &&
+  constexpr int64_t kMost = kBesideFloats / kLeastBeside, kSets = 1024;
+  const bool is_line = shape.in[0] * shape.in[1] == 1;
+  const bool is_fast = kind == PlanePool::kMax && shape.stride[1] == 1 && shape.stride[2] == 1 &&
+                       shape.kernel[0] == 1;
+  const int64_t most = is_line ? 128 : is_fast ? 200 : kMost, in = PixelsOf(shape.in);
+  return type == DType::kFloat32 && shape.batch >= kLeastBeside && in <= most && in % kSets != 0 &&
          PixelsOf(shape.out) <= most;
 }
 
