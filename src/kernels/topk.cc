@@ -251,7 +251,7 @@ struct Cut {
     const int64_t most_turned =
         s.inner == 1 ? std::min(kMostTurned, kMostTurnedForEach * s.k) : 8 * kMostTurned;
     turns = few && s.inner < kFewLines && s.outer >= kTopKLines && s.n * s.inner <= most_turned;
-    columns = turns || (few && s.inner > 1);
+    columns = turns || (few && s.inner >= kFewLines);
     sorts_all = !columns && s.k >= kLeastSorted && s.n <= kMostSortedForEach * s.k;
     keys = sorts_all ? 2 * s.n : Capacity(s);
     // Lines of one outer index lie side by side; lines that are turned lie one behind the other.
@@ -270,7 +270,7 @@ struct Cut {
   // the time, 3,000 of 8,192 0.32.
   static constexpr int64_t kLeastSorted = 256, kMostSortedForEach = 4;
   // So few lines side by side leave most lanes empty: those of several outer indices fill them
-  // (Zen 4, 64 x 512 x 3, the best 2: 0.3 of the time).
+  // (Zen 4, 64 x 512 x 3, the best 2: 0.3 of the time); or each is taken alone.
   static constexpr int64_t kFewLines = 8;
   bool turns, columns;  // lines are turned to columns, and are taken a lane each
   bool sorts_all;
@@ -282,7 +282,7 @@ template <typename U>
 int64_t SlotBytes(const TopKShape& shape) {
   const Cut<U> cut(shape);
   const int64_t keys = cut.keys * static_cast<int64_t>(sizeof(Key<U>));
-  const int64_t lines = cut.turns ? kTopKLines * shape.inner : 1;
+  const int64_t lines = cut.turns ? kTopKLines * shape.inner : cut.columns ? 1 : cut.lines;
   return AlignBytes(keys + lines * shape.n * static_cast<int64_t>(sizeof(U)));
 }
 
@@ -330,15 +330,16 @@ void Run(const TopKShape& shape, const U* x, U* values, int64_t* indices, void* 
         }
         continue;
       }
+      if (inner > 1) TransposeMatrix(from, inner, ordered, n, count, n, sizeof(U));
+      loops.order(inner == 1 ? from : ordered, n, count, n, shape.order, flip, ordered);
       for (int64_t c = 0; c < count; ++c) {
-        inner == 1 ? loops.order(from, n, 1, n, shape.order, flip, ordered)
-                   : loops.order(from + c, inner, n, 1, shape.order, flip, ordered);
+        const U* const own = ordered + c * n;
         if (cut.sorts_all) {
-          SortAll(ordered, n, keys, keys + n);
+          SortAll(own, n, keys, keys + n);
         } else if (k <= kTopKFew) {
-          SelectFew(loops, ordered, n, k, keys);
+          SelectFew(loops, own, n, k, keys);
         } else {
-          SelectMany(loops, ordered, n, k, cut.keys, keys);
+          SelectMany(loops, own, n, k, cut.keys, keys);
         }
         for (int64_t i = 0; i < k; ++i) set(i, c, PlaceOf<U>(keys[i]));
       }
