@@ -1,6 +1,7 @@
 #include "kernels/conv_planes.h"
 
 #include "kernels/conv_planes_blocks.h"
+#include "kernels/conv_planes_pointwise.h"
 #include "kernels/targets.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -503,6 +504,7 @@ void ConvPlanes(const ConvShape& shape, const float* x, const float* weights, fl
   const ConvShape s = Flattened(shape);
   if (s.batch * s.cout * s.out[0] * s.out[1] * s.out[2] == 0) return;
   const PreparedEpilogue prepared(epilogue, PreparedEpilogue::Tiles::kPlanes);
+  if (IsPointwisePlanes(s)) return PointwisePlanes(s, x, weights, y, prepared, par);
   const PlaneBlocks blocks(s, HWY_DYNAMIC_DISPATCH(LanesOf)());
   const int64_t line = s.out[2], plane = s.out[1] * line, out = s.out[0] * plane;
   const int64_t channels = s.cin / s.groups, all = s.cout / s.groups;

@@ -467,8 +467,8 @@ constexpr int64_t kBesideFloats = 32768, kLeastBeside = 16, kMostBeside = 64;
 
 int64_t PixelsOf(const std::array<int64_t, 3>& sizes) { return sizes[0] * sizes[1] * sizes[2]; }
 
-// Measured against rows of planes (Zen 4): lines of 130 are as fast, maxima at steps of 1 from 16x16
-// on; the others later than planes fit here, but where all lie in the same sets of a cache.
+// Measured against rows of planes (Zen 4): lines of 130 are as fast, maxima at steps of 1 from
+// 16x16 on; the others later than planes fit here, but where all lie in the same sets of a cache.
 bool RunsBeside(const PoolShape& shape, PlanePool kind, DType type) {
   constexpr int64_t kMost = kBesideFloats / kLeastBeside, kSets = 1024;
   const bool is_line = shape.in[0] * shape.in[1] == 1;

@@ -105,6 +105,22 @@ TEST(ConvPlanes, ManyResults) {
   Check(1, 2, 9, 1, {{40, 1, 1, 1, 0, 0}, {0, 3, 1, 1, 1, 1}});  // of nothing
 }
 
+// Planes read where they lie: fewer pixels than a vector, blocks of them, some results at a time.
+TEST(ConvPlanes, SinglePixels) {
+  for (const int64_t width : {1, 3, 8, 15, 16, 17, 33, 63, 130}) {
+    for (const int64_t results : {1, 2, 3, 5, 8, 13}) {
+      Check(2, 3, results, 1, {{3, 1, 1, 1, 0, 0}, {width, 1, 1, 1, 0, 0}});
+    }
+  }
+  Check(1, 1, 2, 1, {{1, 1, 1, 1, 0, 0}, {9001, 1, 1, 1, 0, 0}});
+  Check(1, 48, 70, 1, {{31, 1, 1, 1, 0, 0}, {33, 1, 1, 1, 0, 0}});
+  Check(2, 60, 33, 3, {{31, 1, 1, 1, 0, 0}, {33, 1, 1, 1, 0, 0}});
+  Check(3, 40, 80, 20, {{9, 1, 1, 1, 0, 0}, {7, 1, 1, 1, 0, 0}});
+  Check(1, 384, 10, 1, {{12, 1, 1, 1, 0, 0}, {12, 1, 1, 1, 0, 0}});
+  Check(1, 900, 4, 1, {{5, 1, 1, 1, 0, 0}, {40, 1, 1, 1, 0, 0}});  // longer than a chain
+  Check(1, 6, 4, 2, {{5, 1, 1, 1, 0, 0}, {7, 1, 1, 1, 0, 0}, {9, 1, 1, 1, 0, 0}});
+}
+
 TEST(ConvPlanes, ThreeAxes) {
   const Axis small{6, 3, 1, 1, 1, 1}, row{19, 3, 1, 1, 1, 1}, column{35, 3, 1, 1, 1, 1};
   Check(1, 70, 3, 1, {small, row, column});
