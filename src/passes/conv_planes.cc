@@ -41,7 +41,8 @@ struct Groups {
 };
 
 // Whether vectors of channels would have little to do: kernels of channels last have some for
-// groups of whole vectors, and, if there are enough of them, of 1, 2 and 4 channels. Measured in
+// groups of whole vectors (but of few products, and where windows reach far into the padding, they
+// take 1.05 to 3 times as long), and, if there are enough of them, of 1, 2 and 4. Measured in
 // networks of channels last (Zen 4, AVX-512 and AVX2): groups of 3 to 12 channels take 0.1 to 0.8
 // of the time, from up to 15 to up to 30 channels 0.35 to 0.95, of 20 twice as long; lines of many
 // such groups 1.05 to 1.3; one group of up to 8 channels takes 0.5 to 0.9. To more,
@@ -49,7 +50,7 @@ struct Groups {
 // forms of few channels know nothing. From 32 channels or more to up to 4, as networks that make
 // pictures end, it takes 0.2 to 0.8, from fewer and of lines to up to 2, 0.5 to 0.95: a panel has 8
 // columns at least.
-bool HasFewChannels(const Groups& groups, int64_t axes, bool is_line) {
+bool HasFewChannels(const Groups& groups, int64_t axes, bool is_line, bool reaches_far) {
   const int64_t in = groups.in, out = groups.out, products = in * out, all = groups.count * in;
   if (groups.count == 1) {
     if (out <= (is_line || in < 32 ? 2 : 4)) return true;
@@ -59,7 +60,16 @@ bool HasFewChannels(const Groups& groups, int64_t axes, bool is_line) {
   if (in == 1 && (out == 1 || out == 2 || out == 4)) return false;
   if (in == out && (in == 2 || in == 4) && all >= 16 && all % 4 == 0) return false;
   const bool pays = axes > 1 || products <= 16 || groups.count * out <= 128;
-  return out % 8 != 0 && in <= 16 && out <= 30 && pays;
+  const bool fills_vectors = out % 8 == 0 && products > 32 && !reaches_far;
+  return !fills_vectors && in <= 16 && out <= 30 && pays;
+}
+
+// Whether more than one window of a line lies in the padding with part of it, at either end.
+bool ReachesFar(const Node& conv) {
+  const std::vector<int64_t>& strides = conv.attributes.Ints("strides");
+  const std::vector<int64_t>& pads = conv.attributes.Ints("pads");
+  const int64_t stride = strides.empty() ? 1 : strides.back();
+  return !pads.empty() && std::max(pads[pads.size() / 2 - 1], pads.back()) > stride;
 }
 
 // The same of a transposed convolution, whose kernels of channels last are for whole vectors, for
@@ -276,7 +286,9 @@ std::optional<std::string_view> RefusalOfFew(const Node& conv, const std::vector
   const auto ones = std::count(sizes.begin() + 2, sizes.end(), 1);
   const bool is_line = ones + 1 >= axes && ones < axes;
   const Groups groups{count, sizes[1], sizes[0] / count};
-  if (IsProductOfChannels(conv) || !HasFewChannels(groups, axes, is_line)) return {};
+  if (IsProductOfChannels(conv) || !HasFewChannels(groups, axes, is_line, ReachesFar(conv))) {
+    return {};
+  }
   // Vectors of a short line are not full either.
   const bool is_from_many = groups.count == 1 && groups.in > 8;
   if ((groups.out >= 8 || is_from_many) && conv.output()->fact.ranked()) {
