@@ -110,10 +110,15 @@ Part Locate(const Context& x, int64_t index, AttentionRow* rows) {
     AttentionRow& row = rows[i - begin];
     row = {s.keys, -std::numeric_limits<float>::infinity(), 0.0f, nullptr};
     if (s.causal) row.end = std::clamp<int64_t>(i + s.ahead + 1, 0, s.keys);
+    const auto of_row = [&](const int64_t(&stride)[3]) {
+      return item * stride[0] + head * stride[1] + i * stride[2];
+    };
     if (mask.counts != nullptr) {
-      const int64_t(&stride)[3] = mask.count_stride;
-      row.end = std::clamp<int64_t>(
-          mask.counts[item * stride[0] + head * stride[1] + i * stride[2]], 0, row.end);
+      row.end = std::clamp<int64_t>(mask.counts[of_row(mask.count_stride)], 0, row.end);
+    }
+    if (mask.sinks != nullptr) {
+      row.max = mask.sinks[of_row(mask.sink_stride)];
+      row.sum = 1;
     }
     if (!masked) continue;
     const int64_t offset = item * mask.stride[0] + head * mask.stride[1] + i * mask.stride[2];
@@ -284,7 +289,8 @@ void JoinGroups(AttentionShape* shape, AttentionMask* mask) {
   s.causal = false;
   s.queries = s.group;
   s.heads /= s.group;
-  for (int64_t* stride : {s.q_stride, s.y_stride, mask->stride, mask->count_stride}) {
+  for (int64_t* stride :
+       {s.q_stride, s.y_stride, mask->stride, mask->count_stride, mask->sink_stride}) {
     stride[2] = stride[1];
     stride[1] *= s.group;
   }

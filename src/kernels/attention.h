@@ -43,6 +43,9 @@ struct AttentionMask {
   // Query i sees keys before counts[...] alone; strides as those of the terms, but for keys.
   const int64_t* counts = nullptr;
   int64_t count_stride[3] = {};
+  // The score of a further key, whose values are 0; strides as of counts.
+  const float* sinks = nullptr;
+  int64_t sink_stride[3] = {};
 };
 
 // Bytes of scratch, 64-byte aligned.

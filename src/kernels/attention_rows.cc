@@ -232,7 +232,8 @@ void Finish(const AttentionRow* rows, int64_t row_count, bool zero_blind, bool z
             DType rounding, float* y, int64_t y_ld, int64_t width) {
   for (int64_t r = 0; r < row_count; ++r, y += y_ld) {
     const float sum = rows[r].sum;
-    if ((zero_blind && sum == 0) || (zero_nan && (sum == 0 || std::isnan(sum)))) {
+    const bool is_sink = rows[r].end == 0 && sum != 0;  // all that it sees
+    if (is_sink || (zero_blind && sum == 0) || (zero_nan && (sum == 0 || std::isnan(sum)))) {
       std::fill(y, y + width, 0.0f);
     } else {
       Multiply(y, width, sum == 0 ? std::numeric_limits<float>::quiet_NaN() : 1.0f / sum, rounding);

@@ -213,6 +213,46 @@ Value* Weights(Value* value, const Graph& graph, Scores* scores) {
   return value;
 }
 
+// The softmax of scores beside a sink, of which the sink's weights are left away again:
+//
+//   slice(softmax(concat(scores, expand(sink))), 0 to -1)
+//
+// Null if it is none. What the scores' largest is subtracted from are the same weights.
+Value* WithSink(const Value* weights, Value** scores, Value** sink) {
+  if (!IsFrom(weights, core::slice) || !weights->fact.ranked()) return nullptr;
+  const Node& slice = *weights->producer;
+  const int64_t last = weights->fact.rank() - 1;
+  const auto is = [&](size_t i, double number) {
+    return slice.input(i) != nullptr && IsConstantOf(slice.input(i), number);
+  };
+  if (!is(1, 0) || !is(2, -1) || !(is(3, static_cast<double>(last)) || is(3, -1)) ||
+      slice.input(1)->fact.constant.size() != 1 || (slice.input(4) != nullptr && !is(4, 1)) ||
+      !IsFrom(slice.input(0), core::softmax)) {
+    return nullptr;
+  }
+  Value* all = slice.input(0)->producer->input(0);
+  if (Is(all, Fn::kSub) && IsFrom(all->producer->input(1), core::reduce)) {
+    const Node& reduce = *all->producer->input(1)->producer;
+    const auto& axes = reduce.attributes.Ints("axes");
+    if (reduce.attributes.String("kind") != "max" || reduce.input(0) != all->producer->input(0) ||
+        reduce.attributes.Int("keepdims") == 0 || axes.size() != 1 ||
+        (axes[0] != -1 && axes[0] != last)) {
+      return nullptr;
+    }
+    all = reduce.input(0);
+  }
+  if (!IsFrom(all, core::concat) || all->producer->inputs.size() != 2) return nullptr;
+  const Node& concat = *all->producer;
+  const int64_t axis = concat.attributes.Int("axis");
+  Value* const row = concat.input(1);
+  if ((axis != -1 && axis != last) || !row->fact.ranked() || !((*row->fact.shape)[last] == 1)) {
+    return nullptr;
+  }
+  *scores = concat.input(0);
+  *sink = IsFrom(row, core::expand) ? row->producer->input(0) : row;
+  return slice.input(0);
+}
+
 // tanh(x / c) * c: x.
 Value* Uncapped(const Value* value, double* cap) {
   double after = 1, before = 1;
@@ -360,6 +400,14 @@ Rewrite FuseAttention(Node& node, PassContext& context) {
   if (node.op != &core::matmul || !IsProduct(node.output())) return NoMatch{};
   Scores scores;
   Value* weights = Weights(node.input(0), context.graph, &scores);
+  Value *sink = nullptr, *beside_sink = nullptr;
+  if (Value* const all = WithSink(node.input(0), &beside_sink, &sink)) {
+    if (!HasOneUser(context.graph, node.input(0))) {
+      return CheckFailed{"the weights are also used otherwise"};
+    }
+    weights = all;
+    scores = Scores();
+  }
   // Or y^T = v^T * weights^T.
   const bool is_turned = !IsFrom(weights, core::softmax);
   const auto transposes = [&](const char* name) { return node.attributes.Int(name) != 0; };
@@ -378,14 +426,16 @@ Rewrite FuseAttention(Node& node, PassContext& context) {
       (axis != -1 && axis != weights->fact.rank() - 1)) {
     return NoMatch{};
   }
-  if (!Walk(softmax.input(0), context.graph, &scores)) return NoMatch{};
+  if (!Walk(sink != nullptr ? beside_sink : softmax.input(0), context.graph, &scores)) {
+    return NoMatch{};
+  }
   const DType type = node.input(0)->fact.type.dtype;
   const bool rounds = type == DType::kBFloat16;
   const bool is_exact = type == DType::kFloat32 ||
                         (type == DType::kFloat16 && IsForWeights(node.output(), context.graph));
   if (!is_exact && !rounds) return CheckFailed{"the scores are to be rounded to their type"};
-  if (rounds && (scores.softcap > 0 || scores.masks.size() > 1)) {
-    return CheckFailed{"scores are rounded between several masks, or around a cap"};
+  if (rounds && (scores.softcap > 0 || scores.masks.size() > 1 || sink != nullptr)) {
+    return CheckFailed{"scores are rounded between several masks, around a cap or a sink"};
   }
   if (scores.zeros != "nan" && !HasOneUser(context.graph, weights)) {
     return CheckFailed{"the weights are also used otherwise"};
@@ -418,6 +468,10 @@ Rewrite FuseAttention(Node& node, PassContext& context) {
   std::vector<Val> inputs = {q.Make(maker), k.Make(maker), v.Make(maker)};
   const std::vector<Val> masks = MaskInputs(scores.masks, k.dim(kRows), type, maker);
   inputs.insert(inputs.end(), masks.begin(), masks.end());
+  if (sink != nullptr) {
+    inputs.resize(5);
+    inputs.push_back(maker.Wrap(sink));
+  }
   Attributes attributes{{"scale", scores.scale * q.factor * k.factor}};
   if (scores.softcap > 0) attributes.Set("softcap", scores.softcap);
   if (!scores.zeros.empty()) attributes.Set("zeros", scores.zeros);

@@ -110,13 +110,15 @@ BindResult BindAttention(const BindRequest& request) {
   std::vector<int64_t> scores;
   if (std::string why = ReadLayout(request, &shape, &scores); !why.empty()) return why;
   AttentionMask mask;
-  const bool masked = request.has(3), counted = request.has(4);
-  int64_t count_stride[4] = {};
+  const bool masked = request.has(3), counted = request.has(4), sunk = request.has(5);
+  int64_t count_stride[4] = {}, sink_stride[4] = {};
   if ((masked && !PlaceMask(request.inputs[3], scores, mask.stride)) ||
-      (counted && !PlaceMask(request.inputs[4], scores, count_stride))) {
+      (counted && !PlaceMask(request.inputs[4], scores, count_stride)) ||
+      (sunk && !PlaceMask(request.inputs[5], scores, sink_stride))) {
     return Refuse("batch dimensions of the mask do not merge");
   }
   std::copy_n(count_stride, 3, mask.count_stride);
+  std::copy_n(sink_stride, 3, mask.sink_stride);
   const std::string_view causal = attributes.String("causal"), zeros = attributes.String("zeros");
   shape.scale = static_cast<float>(attributes.Float("scale", 1));
   shape.softcap = static_cast<float>(attributes.Float("softcap"));
@@ -136,6 +138,7 @@ BindResult BindAttention(const BindRequest& request) {
     if (masked && bytes) given.seen = static_cast<const uint8_t*>(args.in[3]);
     if (masked && !bytes) given.terms = static_cast<const float*>(args.in[3]);
     if (counted) given.counts = static_cast<const int64_t*>(args.in[4]);
+    if (sunk) given.sinks = static_cast<const float*>(args.in[5]);
     Attention(shape, static_cast<const float*>(args.in[0]), static_cast<const float*>(args.in[1]),
               static_cast<const float*>(args.in[2]), given, static_cast<float*>(args.out[0]),
               args.scratch, args.parallel);

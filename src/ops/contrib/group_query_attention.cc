@@ -152,10 +152,9 @@ Memory WholeMemory(Lowering& op, Val k, Val v, const Place& place) {
   Memory memory;
   memory.keys = memory.present_key = Fill(op.in(kPastKey), k, place);
   memory.values = memory.present_value = Fill(op.in(kPastValue), v, place);
-  // Attention to float32 does not read rows that nobody sees (see Append). One with a sink, or of
-  // which the scores are asked, is made of products.
-  const bool reads_all = k.dtype() != DType::kFloat32 || op.has(kBias) || op.has(kSink) ||
-                         op.Int("smooth_softmax") == 1 || op.wants(kScores);
+  // Attention to float32 does not read rows that nobody sees (see Append). One of which the scores
+  // are asked is made of products.
+  const bool reads_all = k.dtype() != DType::kFloat32 || op.has(kBias) || op.wants(kScores);
   if (op.has(kPastKey) && reads_all) {
     Builder& b = op.builder();
     for (Val* rows : {&memory.keys, &memory.values}) {

@@ -4,7 +4,8 @@
 // head h reads head h / (heads of q / heads of k). perm_y permutes the result. A mask broadcasts to
 // the scores [..., heads, queries, keys] and is added to them; a boolean one tells which keys are
 // seen. `seen` [..., heads, queries, 1] broadcasts likewise and tells how many keys are, from the
-// first on. causal "first": query i sees keys up to i; "last": up to i + keys - queries.
+// first on. causal "first": query i sees keys up to i; "last": up to i + keys - queries. `sink`
+// [..., heads, queries, 1] broadcasts likewise: the score of a further key, whose values are 0.
 // zeros: which queries give zeros: none; "blind", whose scores are all -infinity; "nan", these and
 // others whose weights are no numbers. Scores and weights of bfloat16 are rounded as those of a
 // graph of nodes: products, what factor and mask make of them, weights. `rounding` bfloat16: such
@@ -38,9 +39,9 @@ Dim Same(InferContext& context, Dim a, Dim b, std::string_view what) {
   return a.known() ? a : b;
 }
 
-constexpr size_t kMask = 3, kSeen = 4;
+constexpr size_t kMask = 3, kSeen = 4, kSink = 5;
 
-// The mask, or the keys that are seen, whose last axis is 1.
+// The mask, or what is alike for all keys, whose last axis is 1.
 void CheckMask(InferContext& context, size_t input, const Dims& scores) {
   if (!context.ranked(input)) return;
   const Dims& mask = context.shape(input);
@@ -93,13 +94,16 @@ void InferAttention(InferContext& context) {
     }
     CheckMask(context, kMask, scores);
   }
-  if (context.has(kSeen)) {
-    if (context.dtype(kSeen) != DType::kInt64) {
-      context.Fail("attention counts seen keys in int64, not {}", Name(context.dtype(kSeen)));
-    }
-    Dims counts = scores;
-    counts.back() = 1;
-    CheckMask(context, kSeen, counts);
+  if (context.has(kSeen) && context.dtype(kSeen) != DType::kInt64) {
+    context.Fail("attention counts seen keys in int64, not {}", Name(context.dtype(kSeen)));
+  }
+  if (context.has(kSink) && context.dtype(kSink) != type) {
+    context.Fail("a sink of {} for scores of {}", Name(context.dtype(kSink)), Name(type));
+  }
+  Dims rows = scores;
+  rows.back() = 1;
+  for (const size_t input : {kSeen, kSink}) {
+    if (context.has(input)) CheckMask(context, input, rows);
   }
   Dims y = scores;
   y.back() = v.back();
@@ -151,13 +155,18 @@ struct Scoring {
         rounds(context.input(0).dtype() == DType::kBFloat16 ||
                context.attributes().Int("rounding") == static_cast<int64_t>(DType::kBFloat16)),
         mask_strides(scores.size()),
-        seen_strides(scores.size()) {
+        seen_strides(scores.size()),
+        sink_strides(scores.size()) {
     const std::string_view causal = context.attributes().String("causal");
     const int64_t keys = scores.back();
     ahead = causal.empty() ? keys : causal == "last" ? keys - queries : 0;
     if (context.has(kSeen)) {
       seen = context.input(kSeen);
       seen_strides = BroadcastStrides(seen.dims(), scores);
+    }
+    if (context.has(kSink)) {
+      sink = ConvertedTo(context.input(kSink), DType::kFloat64);
+      sink_strides = BroadcastStrides(sink.dims(), scores);
     }
     if (!context.has(kMask)) return;
     mask = ConvertedTo(context.input(kMask), DType::kFloat64);
@@ -191,6 +200,8 @@ struct Scoring {
   bool mask_tells = false;  // which keys are seen, rather than what is added
   Tensor seen;              // how many keys are
   Walk::Strides seen_strides;
+  Tensor sink;
+  Walk::Strides sink_strides;
 };
 
 double Dot(const double* a, int64_t a_stride, const double* b, int64_t b_stride, int64_t size) {
@@ -199,15 +210,17 @@ double Dot(const double* a, int64_t a_stride, const double* b, int64_t b_stride,
   return sum;
 }
 
-// Turns scores into their exponentials; the sum of these, 0 where the query gives zeros.
-double Exponentials(std::string_view zeros, std::vector<double>* row) {
-  double largest = kHidden, sum = 0;
-  bool sees = false;
+// Turns scores into their exponentials; the sum of these and that of the sink, 0 where the query
+// gives zeros.
+double Exponentials(std::string_view zeros, double sink, std::vector<double>* row) {
+  double largest = sink, sum = 0;
+  bool sees = sink != kHidden;
   for (double score : *row) {
     sees = sees || score != kHidden;
     largest = std::max(largest, score);
   }
   for (double& score : *row) sum += score = std::exp(score - largest);
+  if (sink != kHidden) sum += std::exp(sink - largest);
   const bool blind = zeros == "nan" ? std::isnan(sum) : zeros == "blind" && !sees;
   return blind ? 0 : sum;
 }
@@ -249,7 +262,8 @@ void ComputeAttention(ComputeContext& context) {
                   strides_of(k.HeadStrides(leading), 0), strides_of(v.HeadStrides(leading), 0),
                   strides_of(y_strides, y_strides.end()[-kHeads]),
                   strides_of(scoring.mask_strides, scoring.mask_strides.end()[-kHeads]),
-                  strides_of(scoring.seen_strides, scoring.seen_strides.end()[-kHeads])});
+                  strides_of(scoring.seen_strides, scoring.seen_strides.end()[-kHeads]),
+                  strides_of(scoring.sink_strides, scoring.sink_strides.end()[-kHeads])});
        !walk.done(); walk.Next()) {
     const int64_t shared = walk.index().back() / group;
     const double* keys_at = k.data() + walk[1] + shared * k.Stride(kHeads);
@@ -261,7 +275,11 @@ void ComputeAttention(ComputeContext& context) {
                                    k.Stride(kFeatures), q.Size(kFeatures));
         row[j] = scoring.Score(product, walk[4], walk[5], i, j);
       }
-      double sum = Exponentials(zeros, &row);
+      const double sink =
+          scoring.sink.defined()
+              ? scoring.sink.data<double>()[walk[6] + i * scoring.sink_strides.end()[-kRows]]
+              : kHidden;
+      double sum = Exponentials(zeros, sink, &row);
       if (scoring.rounds && sum != 0) {
         for (double& weight : row) weight = scoring.Round(weight / sum);
         sum = 1;
@@ -280,7 +298,7 @@ void ComputeAttention(ComputeContext& context) {
 }  // namespace
 
 const CoreOp attention = {.name = "attention",
-                          .inputs = "tttt?t?",
+                          .inputs = "tttt?t?t?",
                           .infer = InferAttention,
                           .reference = ComputeAttention};
 
