@@ -108,7 +108,7 @@ Part Locate(const Context& x, int64_t index, AttentionRow* rows) {
   const bool masked = mask.terms != nullptr || mask.seen != nullptr;
   for (int64_t i = begin; i < end; ++i) {
     AttentionRow& row = rows[i - begin];
-    row = {s.keys, -std::numeric_limits<float>::infinity(), 0.0f, nullptr};
+    row = {0, s.keys, -std::numeric_limits<float>::infinity(), 0.0f, nullptr};
     if (s.causal) row.end = std::clamp<int64_t>(i + s.ahead + 1, 0, s.keys);
     const auto of_row = [&](const int64_t(&stride)[3]) {
       return item * stride[0] + head * stride[1] + i * stride[2];
@@ -120,22 +120,34 @@ Part Locate(const Context& x, int64_t index, AttentionRow* rows) {
       row.max = mask.sinks[of_row(mask.sink_stride)];
       row.sum = 1;
     }
+    if (mask.firsts != nullptr) {
+      row.begin = std::clamp<int64_t>(mask.firsts[of_row(mask.first_stride)], 0, row.end);
+    }
     if (!masked) continue;
     const int64_t offset = item * mask.stride[0] + head * mask.stride[1] + i * mask.stride[2];
     row.mask = mask.seen != nullptr ? static_cast<const void*>(mask.seen + offset)
                                     : static_cast<const void*>(mask.terms + offset);
     const SeenKeys seen = KeysSeen(row.mask, mask.seen != nullptr, mask.stride[3], row.end);
-    row.end = seen.end;
+    row.end = std::max(row.begin, seen.end);
     if (seen.alike) row.mask = nullptr;
   }
   return {x.q + at(s.q_stride, head, begin), x.k + at(s.k_stride, shared, 0),
           x.v + at(s.v_stride, shared, 0), x.y + at(s.y_stride, head, begin), end - begin};
 }
 
-int64_t LongestRow(const AttentionRow* rows, int64_t count) {
-  int64_t end = 0;
-  for (int64_t i = 0; i < count; ++i) end = std::max(end, rows[i].end);
-  return end;
+// Keys that some of the rows see, from a multiple of 16 on: [begin, end).
+struct KeyRange {
+  int64_t begin, end;
+};
+KeyRange KeysOf(const AttentionRow* rows, int64_t count) {
+  constexpr int64_t kAligned = 16;
+  KeyRange range{std::numeric_limits<int64_t>::max(), 0};
+  for (int64_t i = 0; i < count; ++i) {
+    if (rows[i].begin == rows[i].end) continue;
+    range.begin = std::min(range.begin, rows[i].begin / kAligned * kAligned);
+    range.end = std::max(range.end, rows[i].end);
+  }
+  return {std::min(range.begin, range.end), range.end};
 }
 
 AttentionBlock BlockOf(const Context& x, AttentionRow* rows, int64_t count, int64_t first,
@@ -163,17 +175,18 @@ void RunFew(const Context& x, int64_t index, float* scratch) {
   AttentionRow rows[kGemvRows];
   const Part part = Locate(x, index, rows);
   float* const products = scratch + x.cut.scores;
-  const int64_t end = LongestRow(rows, part.rows);
-  for (int64_t first = 0; first < end; first += x.cut.keys) {
+  const auto [begin, end] = KeysOf(rows, part.rows);
+  for (int64_t first = begin; first < end; first += x.cut.keys) {
     const int64_t keys = std::min(x.cut.keys, end - first);
+    const bool is_later = first > begin;
     GemvBlock(part.rows, 0, keys, s.size, part.q, s.q_stride[2], part.k + first * s.k_stride[2],
               s.k_stride[2], true, scratch, x.cut.scores_ld);
-    SoftenBlock(BlockOf(x, rows, part.rows, first, keys, scratch, first > 0 ? part.y : nullptr));
-    float* const out = first > 0 ? products : part.y;
-    const int64_t out_ld = first > 0 ? s.width : s.y_stride[2];
+    SoftenBlock(BlockOf(x, rows, part.rows, first, keys, scratch, is_later ? part.y : nullptr));
+    float* const out = is_later ? products : part.y;
+    const int64_t out_ld = is_later ? s.width : s.y_stride[2];
     GemvBlock(part.rows, 0, s.width, keys, scratch, x.cut.scores_ld, part.v + first * s.v_stride[2],
               s.v_stride[2], false, out, out_ld);
-    if (first == 0) continue;
+    if (!is_later) continue;
     for (int64_t r = 0; r < part.rows; ++r) {
       float* const y = part.y + r * s.y_stride[2];
       for (int64_t e = 0; e < s.width; ++e) y[e] += products[r * s.width + e];
@@ -188,8 +201,9 @@ void RunMany(const Context& x, int64_t index, float* scratch) {
   const Part part = Locate(x, index, rows);
   float* const packed_keys = scratch + x.cut.scores;
   float* const packed_values = packed_keys + x.cut.packed_keys;
-  const int64_t panel = GemmPanelWidth(), end = LongestRow(rows, part.rows);
-  for (int64_t first = 0; first < end; first += x.cut.keys) {
+  const int64_t panel = GemmPanelWidth();
+  const auto [begin, end] = KeysOf(rows, part.rows);
+  for (int64_t first = begin; first < end; first += x.cut.keys) {
     const int64_t keys = std::min(x.cut.keys, end - first);
     const float* const k = part.k + (s.k_transposed ? first : first * s.k_stride[2]);
     PackPanels(s.size, keys, k, s.k_stride[2], !s.k_transposed, 0, keys, packed_keys);
@@ -197,8 +211,11 @@ void RunMany(const Context& x, int64_t index, float* scratch) {
                packed_values);
     for (int64_t row = 0; row < part.rows; row += x.cut.group) {
       const int64_t count = std::min(x.cut.group, part.rows - row);
-      const int64_t seen = std::min(keys, LongestRow(rows + row, count) - first);
-      if (seen <= 0) continue;
+      const KeyRange own = KeysOf(rows + row, count);
+      const int64_t unseen = std::max<int64_t>(own.begin - first, 0);
+      const int64_t seen = std::min(keys, own.end - first);
+      if (seen <= unseen) continue;
+      const bool is_later = own.begin < first;
       float* const y = part.y + row * s.y_stride[2];
       GemmBlockArgs args{};
       args.rows = count;
@@ -207,20 +224,23 @@ void RunMany(const Context& x, int64_t index, float* scratch) {
       args.b = args.next = packed_keys;
       args.k_total = args.kc = s.size;
       args.n_total = keys;
+      args.n0 = unseen / panel * panel;
       args.n1 = std::min(keys, RoundUp(seen, panel));
       args.c = scratch;
       args.ldc = x.cut.scores_ld;
       GemmBlock(args);
-      SoftenBlock(BlockOf(x, rows + row, count, first, seen, scratch, first > 0 ? y : nullptr));
-      args.a = scratch;
+      SoftenBlock(BlockOf(x, rows + row, count, first, seen, scratch, is_later ? y : nullptr));
+      args.a = scratch + unseen;
       args.lda = x.cut.scores_ld;
       args.b = args.next = packed_values;
       args.k_total = keys;
-      args.kc = seen;
+      args.k0 = unseen;
+      args.kc = seen - unseen;
+      args.n0 = 0;
       args.n_total = args.n1 = s.width;
       args.c = y;
       args.ldc = s.y_stride[2];
-      args.accumulate = first > 0;
+      args.accumulate = is_later;
       GemmBlock(args);
     }
   }
@@ -237,7 +257,7 @@ bool RunPairs(const Context& x, int64_t index, float* scratch) {
   uint32_t* const packed_keys = scores + x.cut.scores;
   uint32_t* const packed_values = packed_keys + x.cut.packed_keys;
   uint32_t* const queries = packed_values + x.cut.packed_values;
-  const int64_t panel = GemmPanelWidth(), keys = LongestRow(rows, part.rows);
+  const int64_t panel = GemmPanelWidth(), keys = KeysOf(rows, part.rows).end;
   const int64_t queries_ld = Bf16RowWords(s.size);
   // Values do not need their place yet.
   if (!Bf16PackPanels(part.k, s.k_stride[2], !s.k_transposed, s.size, keys, packed_values,
@@ -247,7 +267,7 @@ bool RunPairs(const Context& x, int64_t index, float* scratch) {
   }
   for (int64_t row = 0; row < part.rows; row += x.cut.group) {
     const int64_t count = std::min(x.cut.group, part.rows - row);
-    const int64_t seen = LongestRow(rows + row, count);
+    const int64_t seen = KeysOf(rows + row, count).end;
     if (!Bf16PackRows(part.q + row * s.q_stride[2], s.q_stride[2], count, s.size, queries,
                       queries_ld)) {
       return false;
@@ -289,8 +309,8 @@ void JoinGroups(AttentionShape* shape, AttentionMask* mask) {
   s.causal = false;
   s.queries = s.group;
   s.heads /= s.group;
-  for (int64_t* stride :
-       {s.q_stride, s.y_stride, mask->stride, mask->count_stride, mask->sink_stride}) {
+  for (int64_t* stride : {s.q_stride, s.y_stride, mask->stride, mask->count_stride,
+                          mask->first_stride, mask->sink_stride}) {
     stride[2] = stride[1];
     stride[1] *= s.group;
   }

@@ -40,9 +40,12 @@ struct AttentionMask {
   const float* terms = nullptr;
   const uint8_t* seen = nullptr;
   int64_t stride[4] = {};
-  // Query i sees keys before counts[...] alone; strides as those of the terms, but for keys.
+  // Query i sees keys [firsts[...], counts[...]) alone; strides as those of the terms, but for
+  // keys.
   const int64_t* counts = nullptr;
   int64_t count_stride[3] = {};
+  const int64_t* firsts = nullptr;
+  int64_t first_stride[3] = {};
   // The score of a further key, whose values are 0; strides as of counts.
   const float* sinks = nullptr;
   int64_t sink_stride[3] = {};

@@ -63,8 +63,10 @@ HWY_INLINE float RowMax(const float* x, int64_t n) {
   return MaxLane(d, hn::Max(m0, m1));
 }
 
-// Applies scale, cap and mask, each with its rounding; returns the largest score, as RowMax does.
-HWY_INLINE float Score(const AttentionBlock& block, const AttentionRow& row, float* x, int64_t n) {
+// Applies scale, cap and mask to the scores of n keys from `first` on, each with its rounding;
+// returns the largest score, as RowMax does.
+HWY_INLINE float Score(const AttentionBlock& block, const AttentionRow& row, int64_t first,
+                       float* x, int64_t n) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const V scale = hn::Set(d, block.scale), hidden = hn::Set(d, kHidden);
@@ -89,14 +91,14 @@ HWY_INLINE float Score(const AttentionBlock& block, const AttentionRow& row, flo
   } else if (block.mask_is_bytes) {
     pass([&](V s, int64_t i) {
       if (block.mask_step == 0) return *seen != 0 ? s : hidden;
-      return hn::IfThenElse(LoadSeen(seen + block.first + i, n - i), s, hidden);
+      return hn::IfThenElse(LoadSeen(seen + first + i, n - i), s, hidden);
     });
   } else if (block.mask_step == 0) {
     const V term = hn::Set(d, *terms);
     pass([&](V s, int64_t) { return round(hn::Add(s, term)); });
   } else {
     pass([&](V s, int64_t i) {
-      return round(hn::Add(s, LoadSome(terms + block.first + i, n - i, 0.0f)));
+      return round(hn::Add(s, LoadSome(terms + first + i, n - i, 0.0f)));
     });
   }
   return MaxLane(d, max);
@@ -172,9 +174,13 @@ struct SoftRow {
 // Scores of row r, and their largest.
 HWY_INLINE SoftRow ScoreRow(const AttentionBlock& block, int64_t r) {
   AttentionRow& row = block.rows[r];
-  float* const x = block.scores + r * block.scores_ld;
-  const int64_t n = std::clamp<int64_t>(row.end - block.first, 0, block.keys);
-  std::fill(x + n, x + block.keys, 0.0f);
+  float* const all = block.scores + r * block.scores_ld;
+  const int64_t end = std::clamp<int64_t>(row.end - block.first, 0, block.keys);
+  const int64_t begin = std::clamp<int64_t>(row.begin - block.first, 0, end), n = end - begin;
+  std::fill(all, all + begin, 0.0f);
+  std::fill(all + end, all + block.keys, 0.0f);
+  float* const x = all + begin;
+  const int64_t first = block.first + begin;
   // Products that are scaled alone need no sweep of their own.
   const bool plain = !(block.softcap > 0) && block.scale > 0 && block.rounding == DType::kFloat32;
   const bool bare = plain && row.mask == nullptr;
@@ -182,8 +188,8 @@ HWY_INLINE SoftRow ScoreRow(const AttentionBlock& block, int64_t r) {
   const float largest =
       n == 0 ? kHidden
       : bare ? RowMax(x, n) * block.scale
-      : adds ? AddTerms(x, static_cast<const float*>(row.mask) + block.first, n, block.scale)
-             : Score(block, row, x, n);
+      : adds ? AddTerms(x, static_cast<const float*>(row.mask) + first, n, block.scale)
+             : Score(block, row, first, x, n);
   return {row, x, n, bare, std::max(row.max, largest)};
 }
 
@@ -232,7 +238,7 @@ void Finish(const AttentionRow* rows, int64_t row_count, bool zero_blind, bool z
             DType rounding, float* y, int64_t y_ld, int64_t width) {
   for (int64_t r = 0; r < row_count; ++r, y += y_ld) {
     const float sum = rows[r].sum;
-    const bool is_sink = rows[r].end == 0 && sum != 0;  // all that it sees
+    const bool is_sink = rows[r].begin == rows[r].end && sum != 0;  // all that it sees
     if (is_sink || (zero_blind && sum == 0) || (zero_nan && (sum == 0 || std::isnan(sum)))) {
       std::fill(y, y + width, 0.0f);
     } else {

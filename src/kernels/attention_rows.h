@@ -10,14 +10,14 @@ namespace sardonyx {
 
 // One row of scores and what is known of its softmax so far.
 struct AttentionRow {
-  int64_t end;       // keys that it sees at most
-  float max, sum;    // of the scores so far; of their exponentials, relative to max
-  const void* mask;  // its terms or bytes, of key 0; or null
+  int64_t begin, end;  // keys that it sees at most; begin <= end
+  float max, sum;      // of the scores so far; of their exponentials, relative to max
+  const void* mask;    // its terms or bytes, of key 0; or null
 };
 
-// Turns scores [rows, keys] of keys [first, first + keys) into e^(score - max), those beyond a
-// row's end into 0, and multiplies what y holds of earlier blocks by the change of max. If they are
-// rounded, a block has all keys, and scores become weights whose sum counts as 1.
+// Turns scores [rows, keys] of keys [first, first + keys) into e^(score - max), those outside of a
+// row's keys into 0, and multiplies what y holds of earlier blocks by the change of max. If they
+// are rounded, a block has all keys, and scores become weights whose sum counts as 1.
 struct AttentionBlock {
   AttentionRow* rows;
   int64_t row_count;

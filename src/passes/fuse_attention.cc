@@ -1,7 +1,7 @@
 // s = matmul(q * a, transpose(k)) * b + mask
 // y = matmul(softmax(s), v)              ->   y = attention(q, k, v, mask) {scale = a * b}
 //
-// (a mask that hides all keys from some position on becomes the number of seen ones: seen_keys),
+// (what a mask hides before and behind some position is told by numbers: seen_keys),
 // and its forms: y and the weights transposed; factors on either side, in any number; several
 // masks; soft caps; NaN or blind queries replaced by zeros; keys repeated for the heads that share
 // them. Of bfloat16, whose scores and weights are rounded, the forms in which all roundings stay
@@ -342,7 +342,8 @@ Val Joined(const std::vector<Val>& values, Join&& join) {
   return all;
 }
 
-// Inputs of attention that say the same as the masks: mask and seen keys, as far as there are such.
+// Inputs of attention that say the same as the masks: mask, end and begin of the seen keys, as far
+// as there are such.
 std::vector<Val> MaskInputs(const std::vector<Mask>& masks, Dim keys, DType type,
                             PatchMaker& maker) {
   if (masks.empty()) return {};
@@ -356,7 +357,7 @@ std::vector<Val> MaskInputs(const std::vector<Mask>& masks, Dim keys, DType type
       parts.terms.push_back(Terms(mask, type, maker));
     }
   }
-  if (parts.counts.empty()) {
+  if (parts.ends.empty() && parts.begins.empty()) {
     Value* const seen = masks.size() == 1 ? SeenOf(masks[0]) : nullptr;
     if (seen != nullptr) return {maker.Wrap(seen)};
     std::vector<Val> terms;
@@ -366,7 +367,8 @@ std::vector<Val> MaskInputs(const std::vector<Mask>& masks, Dim keys, DType type
   const Val condition = Joined(parts.conditions, [](Val a, Val b) { return And(a, b); });
   Val mask = Joined(parts.terms, [](Val a, Val b) { return a + b; });
   if (condition) mask = mask ? mask + Hide(condition, type) : condition;
-  return {mask, Joined(parts.counts, [](Val a, Val b) { return Min(a, b); })};
+  return {mask, Joined(parts.ends, [](Val a, Val b) { return Min(a, b); }),
+          Joined(parts.begins, [](Val a, Val b) { return Max(a, b); })};
 }
 
 // Whether nothing but products with weights reads the elements of the value, moved or not.
@@ -469,7 +471,7 @@ Rewrite FuseAttention(Node& node, PassContext& context) {
   const std::vector<Val> masks = MaskInputs(scores.masks, k.dim(kRows), type, maker);
   inputs.insert(inputs.end(), masks.begin(), masks.end());
   if (sink != nullptr) {
-    inputs.resize(5);
+    inputs.resize(6);
     inputs.push_back(maker.Wrap(sink));
   }
   Attributes attributes{{"scale", scores.scale * q.factor * k.factor}};

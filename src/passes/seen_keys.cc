@@ -49,12 +49,15 @@ void PartCondition(Value* condition, Dim keys, PatchMaker& maker, MaskParts* par
   const bool greater = Is(condition, Fn::kGreater),
              greater_equal = Is(condition, Fn::kGreaterEqual);
   if (less || less_equal || greater || greater_equal) {
-    const size_t left = less || less_equal ? 0 : 1;
-    Value* const positions = condition->producer->input(left);
-    Value* const bound = condition->producer->input(1 - left);
-    if (IsPositions(positions, keys) && IsBound(bound)) {
-      const Val first_unseen = maker.Wrap(bound);
-      parts->counts.push_back(less || greater ? first_unseen : first_unseen + 1.0);
+    for (const size_t at : {0, 1}) {
+      Value* const positions = condition->producer->input(at);
+      Value* const bound = condition->producer->input(1 - at);
+      if (!IsPositions(positions, keys) || !IsBound(bound)) continue;
+      // position < bound, position <= bound: seen before it, or with it.
+      const bool is_end = (less || less_equal) == (at == 0);
+      const bool next = is_end ? less_equal || greater_equal : less || greater;
+      const Val key = maker.Wrap(bound);
+      (is_end ? parts->ends : parts->begins).push_back(next ? key + 1.0 : key);
       return;
     }
   }

@@ -7,14 +7,14 @@
 
 namespace sardonyx::passes {
 
-// A query sees the first `counts` keys (int64 [...,1], each of these), and of them those for which
-// the conditions hold; terms are added to their scores.
+// A query sees keys before all `ends` and from all `begins` on (int64 [...,1]) for which the
+// conditions hold; terms are added to their scores.
 struct MaskParts {
-  std::vector<Val> counts, conditions, terms;
+  std::vector<Val> ends, begins, conditions, terms;
 };
 
 // Adds the parts of a mask over the scores of so many keys that is added to them, or of a condition
-// for being seen. Numbers of keys are found where positions 0, 1, ... are compared with a bound:
+// for being seen. Ends and begins are found where positions 0, 1, ... are compared with a bound:
 //
 //   where(and(lt(range(0, keys, 1), end), le(range(0, keys, 1), i)), 0, -infinity)
 void PartMask(Value* mask, Dim keys, PatchMaker& maker, MaskParts* parts);

@@ -22,7 +22,9 @@ struct Case {
   int64_t hidden = 0;  // a key of the mask in so many is hidden; 0: none
   float hidden_term = -kInfinity;
   bool behind = false;   // keys are hidden behind some that are seen as they are
-  bool counted = false;  // as many are seen as another number says, of each item and query
+  bool counted = false;  // those before a number are seen, of each item and query
+  bool begun = false;    // and those from another on
+  bool sunk = false;     // beside a further key, of each head
 };
 
 AttentionShape Shape(int64_t batch, int64_t heads, int64_t group, int64_t queries, int64_t keys,
@@ -53,7 +55,8 @@ AttentionShape Shape(int64_t batch, int64_t heads, int64_t group, int64_t querie
 struct Operands {
   std::vector<float> q, k, v, terms;
   std::vector<uint8_t> seen;
-  std::vector<int64_t> counts;
+  std::vector<int64_t> counts, firsts;
+  std::vector<float> sinks;
   AttentionMask mask;
 };
 
@@ -71,6 +74,20 @@ Operands Make(const Case& c) {
     o.mask.counts = o.counts.data();
     o.mask.count_stride[0] = s.queries;
     o.mask.count_stride[2] = 1;
+  }
+  if (c.begun) {
+    std::mt19937 random(7);
+    for (int64_t i = 0; i < s.batch * s.queries; ++i) {
+      o.firsts.push_back(static_cast<int64_t>(random() % static_cast<uint64_t>(s.keys + 4)) - 3);
+    }
+    o.mask.firsts = o.firsts.data();
+    o.mask.first_stride[0] = s.queries;
+    o.mask.first_stride[2] = 1;
+  }
+  if (c.sunk) {
+    o.sinks = test::RandomFloats(s.heads, 8, -2, 2);
+    o.mask.sinks = o.sinks.data();
+    o.mask.sink_stride[1] = 1;
   }
   if (c.mask_kind == MaskKind::kNone) return o;
   const bool per_batch = c.mask_kind == MaskKind::kPerBatch;
@@ -132,10 +149,13 @@ std::vector<double> Expected(const AttentionShape& s, const Operands& o) {
           if (o.mask.seen != nullptr && o.mask.seen[at] == 0) score = -kInfinity;
           if (s.causal && j > i + s.ahead) score = -kInfinity;
           if (!o.counts.empty() && j >= o.counts[b * s.queries + i]) score = -kInfinity;
+          if (!o.firsts.empty() && j < o.firsts[b * s.queries + i]) score = -kInfinity;
           row[j] = score;
           max = std::max(max, score);
         }
+        if (!o.sinks.empty()) max = std::max<double>(max, o.sinks[h]);
         for (double& score : row) sum += score = std::exp(score - max);
+        if (!o.sinks.empty()) sum += std::exp(o.sinks[h] - max);
         for (double& score : row) score = rounds ? Bf16(score / sum) : score;
         const bool zero = (s.zero_blind && max == -kInfinity) || (s.zero_nan && std::isnan(sum));
         for (int64_t e = 0; e < s.width; ++e) {
@@ -348,7 +368,47 @@ TEST(Attention, CountedKeys) {
             c.shape.causal = c.shape.zero_blind = true;
             c.shape.ahead = keys / 2;
             Check(c);
+            c.begun = true;
+            Check(c);
+            c.sunk = true;
+            Check(c);
+            c.counted = c.shape.causal = false;
+            Check(c);
+            c.begun = false;
+            Check(c);
           }
+        }
+      }
+    }
+  });
+}
+
+// Of a window that moves along, most keys are never read.
+TEST(Attention, WindowsOfKeys) {
+  test::ForEachTarget([] {
+    for (const int64_t queries : {1, 2, 70, 400}) {
+      for (const int64_t window : {1, 16, 40}) {
+        Case c{Shape(1, 4, 2, queries, 1300, 16, 8)};
+        Operands o = Make(c);
+        for (int64_t i = 0; i < queries; ++i) {
+          o.counts.push_back(1300 - queries + i + 1);
+          o.firsts.push_back(o.counts.back() - window);
+        }
+        o.mask.counts = o.counts.data();
+        o.mask.firsts = o.firsts.data();
+        o.mask.count_stride[2] = o.mask.first_stride[2] = 1;
+        const std::vector<double> expected = Expected(c.shape, o);
+        const int64_t unseen = 1300 - queries + 1 - window;
+        for (std::vector<float>* cache : {&o.k, &o.v}) {
+          const int64_t width = cache == &o.k ? 16 : 8;
+          for (int64_t head = 0; head < 2; ++head) {
+            std::fill_n(cache->begin() + head * 1300 * width, unseen / 16 * 16 * width,
+                        std::nanf(""));
+          }
+        }
+        for (const int threads : {1, 2}) {
+          const std::vector<float> y = Result(c.shape, o, threads, expected.size());
+          for (size_t i = 0; i < y.size(); ++i) ASSERT_NEAR(y[i], expected[i], 3e-6) << "at " << i;
         }
       }
     }

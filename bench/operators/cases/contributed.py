@@ -52,6 +52,10 @@ def table() -> Iterator[Case]:
         yield from rows(
             "GroupQueryAttention", "f32", inputs, domain=MS, outputs=3, **theirs, **heads
         )
+        window = dict(local_window_size=128, smooth_softmax=1)
+        yield from rows(
+            "GroupQueryAttention", "f32", inputs, domain=MS, outputs=3, **theirs, **heads, **window
+        )
     yield from rows("Inverse", "f32", [X(1000, 8, 8)], [X(64, 64)], domain=MS, exact=False)
     yield from rows("Trilu", "f32", [X(1024, 1024)], domain=MS)
     yield from rows("ExpandDims", "f32", [X(1024, 1024), C(0, "i32")], domain=MS)

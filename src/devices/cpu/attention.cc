@@ -110,15 +110,20 @@ BindResult BindAttention(const BindRequest& request) {
   std::vector<int64_t> scores;
   if (std::string why = ReadLayout(request, &shape, &scores); !why.empty()) return why;
   AttentionMask mask;
-  const bool masked = request.has(3), counted = request.has(4), sunk = request.has(5);
-  int64_t count_stride[4] = {}, sink_stride[4] = {};
+  // What is alike for all keys has no stride of these.
+  const auto place_row = [&](size_t input, int64_t(&to)[3]) {
+    int64_t stride[4] = {};
+    if (request.has(input) && !PlaceMask(request.inputs[input], scores, stride)) return false;
+    std::copy_n(stride, 3, to);
+    return true;
+  };
+  const bool masked = request.has(3), counted = request.has(4), begins = request.has(5);
+  const bool sunk = request.has(6);
   if ((masked && !PlaceMask(request.inputs[3], scores, mask.stride)) ||
-      (counted && !PlaceMask(request.inputs[4], scores, count_stride)) ||
-      (sunk && !PlaceMask(request.inputs[5], scores, sink_stride))) {
+      !place_row(4, mask.count_stride) || !place_row(5, mask.first_stride) ||
+      !place_row(6, mask.sink_stride)) {
     return Refuse("batch dimensions of the mask do not merge");
   }
-  std::copy_n(count_stride, 3, mask.count_stride);
-  std::copy_n(sink_stride, 3, mask.sink_stride);
   const std::string_view causal = attributes.String("causal"), zeros = attributes.String("zeros");
   shape.scale = static_cast<float>(attributes.Float("scale", 1));
   shape.softcap = static_cast<float>(attributes.Float("softcap"));
@@ -138,7 +143,8 @@ BindResult BindAttention(const BindRequest& request) {
     if (masked && bytes) given.seen = static_cast<const uint8_t*>(args.in[3]);
     if (masked && !bytes) given.terms = static_cast<const float*>(args.in[3]);
     if (counted) given.counts = static_cast<const int64_t*>(args.in[4]);
-    if (sunk) given.sinks = static_cast<const float*>(args.in[5]);
+    if (begins) given.firsts = static_cast<const int64_t*>(args.in[5]);
+    if (sunk) given.sinks = static_cast<const float*>(args.in[6]);
     Attention(shape, static_cast<const float*>(args.in[0]), static_cast<const float*>(args.in[1]),
               static_cast<const float*>(args.in[2]), given, static_cast<float*>(args.out[0]),
               args.scratch, args.parallel);

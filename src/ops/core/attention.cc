@@ -3,9 +3,9 @@
 // and so do queries over keys of a single head. A group of heads of q shares a head of k and v:
 // head h reads head h / (heads of q / heads of k). perm_y permutes the result. A mask broadcasts to
 // the scores [..., heads, queries, keys] and is added to them; a boolean one tells which keys are
-// seen. `seen` [..., heads, queries, 1] broadcasts likewise and tells how many keys are, from the
-// first on. causal "first": query i sees keys up to i; "last": up to i + keys - queries. `sink`
-// [..., heads, queries, 1] broadcasts likewise: the score of a further key, whose values are 0.
+// seen. `end` and `begin` [..., heads, queries, 1] broadcast likewise and tell behind and from
+// which key on none or all are. causal "first": query i sees keys up to i; "last": up to i + keys -
+// queries. `sink` [..., heads, queries, 1]: the score of a further key, whose values are 0.
 // zeros: which queries give zeros: none; "blind", whose scores are all -infinity; "nan", these and
 // others whose weights are no numbers. Scores and weights of bfloat16 are rounded as those of a
 // graph of nodes: products, what factor and mask make of them, weights. `rounding` bfloat16: such
@@ -39,7 +39,7 @@ Dim Same(InferContext& context, Dim a, Dim b, std::string_view what) {
   return a.known() ? a : b;
 }
 
-constexpr size_t kMask = 3, kSeen = 4, kSink = 5;
+constexpr size_t kMask = 3, kEnd = 4, kBegin = 5, kSink = 6;
 
 // The mask, or what is alike for all keys, whose last axis is 1.
 void CheckMask(InferContext& context, size_t input, const Dims& scores) {
@@ -94,15 +94,16 @@ void InferAttention(InferContext& context) {
     }
     CheckMask(context, kMask, scores);
   }
-  if (context.has(kSeen) && context.dtype(kSeen) != DType::kInt64) {
-    context.Fail("attention counts seen keys in int64, not {}", Name(context.dtype(kSeen)));
+  for (const size_t input : {kEnd, kBegin}) {
+    if (!context.has(input) || context.dtype(input) == DType::kInt64) continue;
+    context.Fail("attention counts keys in int64, not {}", Name(context.dtype(input)));
   }
   if (context.has(kSink) && context.dtype(kSink) != type) {
     context.Fail("a sink of {} for scores of {}", Name(context.dtype(kSink)), Name(type));
   }
   Dims rows = scores;
   rows.back() = 1;
-  for (const size_t input : {kSeen, kSink}) {
+  for (const size_t input : {kEnd, kBegin, kSink}) {
     if (context.has(input)) CheckMask(context, input, rows);
   }
   Dims y = scores;
@@ -153,43 +154,46 @@ struct Scoring {
       : scale(context.attributes().Float("scale", 1)),
         cap(context.attributes().Float("softcap", 0)),
         rounds(context.input(0).dtype() == DType::kBFloat16 ||
-               context.attributes().Int("rounding") == static_cast<int64_t>(DType::kBFloat16)),
-        mask_strides(scores.size()),
-        seen_strides(scores.size()),
-        sink_strides(scores.size()) {
+               context.attributes().Int("rounding") == static_cast<int64_t>(DType::kBFloat16)) {
     const std::string_view causal = context.attributes().String("causal");
     const int64_t keys = scores.back();
     ahead = causal.empty() ? keys : causal == "last" ? keys - queries : 0;
-    if (context.has(kSeen)) {
-      seen = context.input(kSeen);
-      seen_strides = BroadcastStrides(seen.dims(), scores);
-    }
-    if (context.has(kSink)) {
-      sink = ConvertedTo(context.input(kSink), DType::kFloat64);
-      sink_strides = BroadcastStrides(sink.dims(), scores);
-    }
-    if (!context.has(kMask)) return;
-    mask = ConvertedTo(context.input(kMask), DType::kFloat64);
-    mask_strides = BroadcastStrides(context.input(kMask).dims(), scores);
-    mask_tells = context.input(kMask).dtype() == DType::kBool;
+    const auto read = [&](size_t input, Tensor* values, Walk::Strides* strides) {
+      strides->assign(scores.size(), 0);
+      if (!context.has(input)) return;
+      *values = ConvertedTo(context.input(input), DType::kFloat64);
+      *strides = BroadcastStrides(values->dims(), scores);
+    };
+    read(kMask, &mask, &mask_strides);
+    read(kEnd, &end, &end_strides);
+    read(kBegin, &begin, &begin_strides);
+    read(kSink, &sink, &sink_strides);
+    mask_tells = context.has(kMask) && context.input(kMask).dtype() == DType::kBool;
+  }
+
+  // An element for query i of a head; `absent` without.
+  static double OfRow(const Tensor& values, const Walk::Strides& strides, int64_t at, int64_t i,
+                      double absent) {
+    return values.defined() ? values.data<double>()[at + i * strides.end()[-kRows]] : absent;
   }
 
   double Round(double value) const {
     return rounds ? static_cast<double>(BFloat16(static_cast<float>(value))) : value;
   }
 
-  // Of query i and key j of a head whose mask and seen keys begin at mask_at and seen_at.
-  double Score(double product, int64_t mask_at, int64_t seen_at, int64_t i, int64_t j) const {
+  // Of query i and key j; elements at `walk` of what tells of its head.
+  double Score(double product, const Walk& walk, int64_t i, int64_t j) const {
     double score = Round(Round(product) * scale);
     if (cap > 0) score = Round(std::tanh(score / cap) * cap);
     if (mask.defined()) {
       const double term =
-          mask.data<double>()[mask_at + i * mask_strides.end()[-kRows] + j * mask_strides.back()];
+          mask.data<double>()[walk[4] + i * mask_strides.end()[-kRows] + j * mask_strides.back()];
       score = mask_tells ? (term != 0 ? score : kHidden) : Round(score + term);
     }
-    const bool unseen =
-        seen.defined() && j >= seen.data<int64_t>()[seen_at + i * seen_strides.end()[-kRows]];
-    return unseen || j > i + ahead ? kHidden : score;
+    const auto key = static_cast<double>(j);
+    const bool is_seen = key < OfRow(end, end_strides, walk[5], i, key + 1) &&
+                         key >= OfRow(begin, begin_strides, walk[6], i, 0);
+    return !is_seen || j > i + ahead ? kHidden : score;
   }
 
   double scale, cap;
@@ -198,10 +202,8 @@ struct Scoring {
   Tensor mask;
   Walk::Strides mask_strides;
   bool mask_tells = false;  // which keys are seen, rather than what is added
-  Tensor seen;              // how many keys are
-  Walk::Strides seen_strides;
-  Tensor sink;
-  Walk::Strides sink_strides;
+  Tensor end, begin, sink;
+  Walk::Strides end_strides, begin_strides, sink_strides;
 };
 
 double Dot(const double* a, int64_t a_stride, const double* b, int64_t b_stride, int64_t size) {
@@ -262,7 +264,8 @@ void ComputeAttention(ComputeContext& context) {
                   strides_of(k.HeadStrides(leading), 0), strides_of(v.HeadStrides(leading), 0),
                   strides_of(y_strides, y_strides.end()[-kHeads]),
                   strides_of(scoring.mask_strides, scoring.mask_strides.end()[-kHeads]),
-                  strides_of(scoring.seen_strides, scoring.seen_strides.end()[-kHeads]),
+                  strides_of(scoring.end_strides, scoring.end_strides.end()[-kHeads]),
+                  strides_of(scoring.begin_strides, scoring.begin_strides.end()[-kHeads]),
                   strides_of(scoring.sink_strides, scoring.sink_strides.end()[-kHeads])});
        !walk.done(); walk.Next()) {
     const int64_t shared = walk.index().back() / group;
@@ -273,12 +276,9 @@ void ComputeAttention(ComputeContext& context) {
       for (int64_t j = 0; j < keys; ++j) {
         const double product = Dot(query, q.Stride(kFeatures), keys_at + j * k.Stride(kRows),
                                    k.Stride(kFeatures), q.Size(kFeatures));
-        row[j] = scoring.Score(product, walk[4], walk[5], i, j);
+        row[j] = scoring.Score(product, walk, i, j);
       }
-      const double sink =
-          scoring.sink.defined()
-              ? scoring.sink.data<double>()[walk[6] + i * scoring.sink_strides.end()[-kRows]]
-              : kHidden;
+      const double sink = Scoring::OfRow(scoring.sink, scoring.sink_strides, walk[7], i, kHidden);
       double sum = Exponentials(zeros, sink, &row);
       if (scoring.rounds && sum != 0) {
         for (double& weight : row) weight = scoring.Round(weight / sum);
@@ -298,7 +298,7 @@ void ComputeAttention(ComputeContext& context) {
 }  // namespace
 
 const CoreOp attention = {.name = "attention",
-                          .inputs = "tttt?t?t?",
+                          .inputs = "tttt?t?t?t?",
                           .infer = InferAttention,
                           .reference = ComputeAttention};
 
