@@ -11,124 +11,15 @@
 // Before what is to be inlined: functions of other options are not.
 #include "kernels/tile_loop.h"
 
+#include "kernels/reduce_typed-inl.h"
 #include "kernels/reduce_typed.h"
-#include "kernels/row_math-inl.h"
 #include "kernels/softmax.h"
-#include "kernels/vector_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace sardonyx::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-
-// Elements as lanes of the accumulator's type, widened if they are narrower.
-template <class D, typename T, typename A = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> LoadAs(D d, const T* p) {
-  const hn::Rebind<T, D> from;
-  if constexpr (sizeof(T) == sizeof(A)) {
-    return hn::BitCast(d, hn::LoadU(from, p));
-  } else if constexpr (std::is_signed_v<T>) {
-    return hn::BitCast(d, hn::PromoteTo(hn::RebindToSigned<D>(), hn::LoadU(from, p)));
-  } else {
-    return hn::BitCast(d, hn::PromoteTo(hn::RebindToUnsigned<D>(), hn::LoadU(from, p)));
-  }
-}
-
-template <ReduceKind kKind, class D, class V = hn::Vec<D>>
-HWY_INLINE V Join(D d, V acc, V x) {
-  constexpr bool kIsFloat = std::is_floating_point_v<hn::TFromD<D>>;
-  if constexpr (kKind == ReduceKind::kSum) return hn::Add(acc, x);
-  if constexpr (kKind == ReduceKind::kProd) return hn::Mul(acc, x);
-  if constexpr (kKind == ReduceKind::kSumSquare) return hn::Add(acc, hn::Mul(x, x));
-  if constexpr (kKind == ReduceKind::kL1) {
-    if constexpr (kIsFloat) return hn::Add(acc, hn::Abs(x));
-    const hn::RebindToSigned<D> ds;
-    return hn::Add(acc, hn::BitCast(d, hn::Abs(hn::BitCast(ds, x))));
-  }
-  constexpr bool kMax = kKind == ReduceKind::kMax;
-  if constexpr (kIsFloat) {
-    return hn::IfThenElse(hn::IsNaN(acc), acc, kMax ? AtLeast(d, acc, x) : AtMost(d, acc, x));
-  }
-  return kMax ? hn::Max(acc, x) : hn::Min(acc, x);
-}
-
-// How results of parts join: squares are not squared again.
-constexpr ReduceKind Plain(ReduceKind kind) {
-  return kind == ReduceKind::kSumSquare || kind == ReduceKind::kL1 ? ReduceKind::kSum : kind;
-}
-
-// Of all lanes. By halves: GCC's own sums of 512 bits are undefined where integers wrap.
-template <class D, class V>
-HWY_INLINE hn::TFromD<D> SumHalves(D d, V v) {
-  if constexpr (hn::MaxLanes(D()) * sizeof(hn::TFromD<D>) > 16) {
-    const hn::Half<D> half;
-    return SumHalves(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
-  } else {
-    return hn::GetLane(hn::SumOfLanes(d, v));
-  }
-}
-
-template <ReduceKind kKind, class D, typename A = hn::TFromD<D>>
-HWY_INLINE A JoinLanes(D d, hn::Vec<D> v) {
-  if constexpr (kKind == ReduceKind::kMax || kKind == ReduceKind::kMin) {
-    constexpr bool kMax = kKind == ReduceKind::kMax;
-    if constexpr (std::is_floating_point_v<A>) {
-      if (!hn::AllFalse(d, hn::IsNaN(v))) return std::numeric_limits<A>::quiet_NaN();
-    }
-    if constexpr (sizeof(A) == 1) {
-      const hn::RepartitionToWide<D> wide;
-      const auto low = hn::PromoteTo(wide, hn::LowerHalf(v));
-      const auto high = hn::PromoteTo(wide, hn::UpperHalf(hn::Half<D>(), v));
-      return static_cast<A>(JoinLanes<kKind>(wide, kMax ? hn::Max(low, high) : hn::Min(low, high)));
-    } else {
-      return hn::GetLane(kMax ? hn::MaxOfLanes(d, v) : hn::MinOfLanes(d, v));
-    }
-  } else if constexpr (kKind == ReduceKind::kSum) {
-    return SumHalves(d, v);
-  } else {
-    HWY_ALIGN A lane[HWY_MAX_BYTES / sizeof(A)];
-    hn::Store(v, d, lane);
-    A total = lane[0];
-    for (size_t i = 1; i < hn::Lanes(d); ++i) total = JoinPartial(kKind, total, lane[i]);
-    return total;
-  }
-}
-
-template <ReduceKind kKind, typename T, typename A>
-HWY_INLINE A Row(const T* x, int64_t n) {
-  const hn::ScalableTag<A> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto neutral = hn::Set(d, StartReduce<A, A>(kKind));
-  auto a0 = neutral, a1 = neutral, a2 = neutral, a3 = neutral;
-  int64_t i = 0;
-  for (; i + 4 * lanes <= n; i += 4 * lanes) {
-    a0 = Join<kKind>(d, a0, LoadAs(d, x + i));
-    a1 = Join<kKind>(d, a1, LoadAs(d, x + i + lanes));
-    a2 = Join<kKind>(d, a2, LoadAs(d, x + i + 2 * lanes));
-    a3 = Join<kKind>(d, a3, LoadAs(d, x + i + 3 * lanes));
-  }
-  for (; i + lanes <= n; i += lanes) a0 = Join<kKind>(d, a0, LoadAs(d, x + i));
-  if constexpr (sizeof(T) == sizeof(A) && sizeof(T) >= 4) {
-    if (i < n) {
-      const T fill = static_cast<T>(StartReduce<A, A>(kKind));
-      a1 = Join<kKind>(d, a1,
-                       hn::BitCast(d, LoadPart(hn::Rebind<T, decltype(d)>(), x + i, n - i, fill)));
-      i = n;
-    }
-  }
-  if constexpr (kKind == ReduceKind::kMax || kKind == ReduceKind::kMin) {
-    if (i < n && n >= lanes) {  // the last ones, some of them again
-      a1 = Join<kKind>(d, a1, LoadAs(d, x + n - lanes));
-      i = n;
-    }
-  }
-  constexpr ReduceKind kPlain = Plain(kKind);
-  a0 = Join<kPlain>(d, Join<kPlain>(d, a0, a1), Join<kPlain>(d, a2, a3));
-  A total = JoinLanes<kPlain>(d, a0);
-  for (; i < n; ++i) total = AccumulateReduce<T, A>(kKind, total, x[i]);
-  return total;
-}
 
 // Of as many rows as a vector has lanes, each of a few vectors: lanes are joined in pairs, and
 // pairs of pairs, which leaves a row a lane.
@@ -263,112 +154,6 @@ ReduceLoops<T, A> FindLoops(ReduceKind kind) {
   return {};
 }
 
-// Whether elements of v are better than those of `best`: larger or smaller, or a NaN before
-// numbers.
-template <bool kLargest, class D, class V = hn::Vec<D>>
-HWY_INLINE hn::Mask<D> Beats(D, V v, V best) {
-  if constexpr (std::is_floating_point_v<hn::TFromD<D>>) {
-    const auto better = kLargest ? hn::Gt(v, best) : hn::Lt(v, best);
-    return hn::Or(better, hn::AndNot(hn::IsNaN(best), hn::IsNaN(v)));
-  } else {
-    return hn::Not(hn::Eq(kLargest ? hn::Max(v, best) : hn::Min(v, best), best));
-  }
-}
-
-// The best of each of `count` columns of n rows that lie `step` apart, and the first row that has
-// it. Rows are no more than PlaceInColumn counts.
-template <typename T, bool kLargest>
-void BestOfColumns(const T* x, T* best, PlaceInColumn<T>* places, int64_t n, int64_t step,
-                   int64_t count) {
-  using Place = PlaceInColumn<T>;
-  const hn::ScalableTag<T> d;
-  const hn::RebindToSigned<decltype(d)> di;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  constexpr int kRows = 8;
-  std::copy_n(x, count, best);
-  std::fill_n(places, count, Place{0});
-  const auto join = [&](int64_t k, int64_t rows, int64_t c) HWY_ATTR {
-    auto b = hn::LoadU(d, best + c);
-    auto place = hn::LoadU(di, places + c);
-    const T* from = x + k * step + c;
-    for (int64_t r = 0; r < rows; ++r) {
-      const auto v = hn::LoadU(d, from + r * step);
-      const auto beats = Beats<kLargest>(d, v, b);
-      b = hn::IfThenElse(beats, v, b);
-      place =
-          hn::IfThenElse(hn::RebindMask(di, beats), hn::Set(di, static_cast<Place>(k + r)), place);
-    }
-    hn::StoreU(b, d, best + c);
-    hn::StoreU(place, di, places + c);
-  };
-  for (int64_t k = 1; k < n; k += kRows) {
-    const int64_t rows = std::min<int64_t>(kRows, n - k);
-    int64_t c = 0;
-    for (; c + lanes <= count; c += lanes) join(k, rows, c);
-    // The last vector again in part: what was joined does not beat itself.
-    if (c < count && count >= lanes) join(k, rows, count - lanes);
-    for (; count < lanes && c < count; ++c) {
-      for (int64_t r = 0; r < rows; ++r) {
-        const T v = x[(k + r) * step + c], b = best[c];
-        if (!Wins(kLargest, v, b)) continue;
-        best[c] = v;
-        places[c] = static_cast<Place>(k + r);
-      }
-    }
-  }
-}
-
-// Which of the first `lanes` of x are v; NaN is the other NaN.
-template <bool kNan, class D, typename T = hn::TFromD<D>>
-HWY_INLINE hn::Mask<D> AreSame(D d, hn::Vec<D> v, const T* x) {
-  if constexpr (kNan) {
-    return hn::IsNaN(hn::LoadU(d, x));
-  } else {
-    return hn::Eq(hn::LoadU(d, x), v);
-  }
-}
-
-template <bool kNan, typename T>
-HWY_INLINE int64_t FindElement(const T* x, T best, int64_t n, bool select_last) {
-  const hn::ScalableTag<T> d;
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
-  const auto wanted = hn::Set(d, best);
-  const auto here = [&](int64_t i) { return kNan ? x[i] != x[i] : x[i] == best; };
-  if (select_last) {
-    int64_t end = n;
-    while (end >= lanes && hn::AllFalse(d, AreSame<kNan>(d, wanted, x + end - lanes))) end -= lanes;
-    while (end > 0 && !here(end - 1)) --end;
-    return std::max<int64_t>(end - 1, 0);
-  }
-  int64_t i = 0;
-  for (; i + lanes <= n; i += lanes) {
-    const intptr_t at = hn::FindFirstTrue(d, AreSame<kNan>(d, wanted, x + i));
-    if (at >= 0) return i + at;
-  }
-  if (n >= lanes) {  // the last ones, some of them again
-    const intptr_t at = hn::FindFirstTrue(d, AreSame<kNan>(d, wanted, x + n - lanes));
-    return at >= 0 ? n - lanes + at : 0;
-  }
-  while (i < n && !here(i)) ++i;
-  return i < n ? i : 0;
-}
-
-template <typename T>
-int64_t FindInRow(const T* x, T best, int64_t n, bool select_last) {
-  if constexpr (std::is_floating_point_v<T>) {
-    if (best != best) return FindElement<true>(x, best, n, select_last);
-  }
-  return FindElement<false>(x, best, n, select_last);
-}
-
-template <typename T, bool kLargest>
-void FindInRows(const T* x, int64_t* y, int64_t rows, int64_t n, bool select_last) {
-  constexpr ReduceKind kKind = kLargest ? ReduceKind::kMax : ReduceKind::kMin;
-  for (int64_t row = 0; row < rows; ++row, x += n) {
-    y[row] = FindInRow(x, Row<kKind, T, T>(x, n), n, select_last);
-  }
-}
-
 template <typename T>
 void Fill(TypedReduction<T>* loops) {
   loops->same = FindLoops<T, T>;
@@ -376,10 +161,6 @@ void Fill(TypedReduction<T>* loops) {
     loops->wide = FindLoops<T, ReduceAccumulator<T>>;
   }
   if constexpr (sizeof(T) == 1) loops->byte_sums = Loops<T, int32_t, ReduceKind::kSum>();
-  loops->largest_of_columns = BestOfColumns<T, true>;
-  loops->smallest_of_columns = BestOfColumns<T, false>;
-  loops->largest_of_rows = FindInRows<T, true>;
-  loops->smallest_of_rows = FindInRows<T, false>;
 }
 
 void FillAll(TypedReductions* all) {
@@ -560,113 +341,8 @@ void SumBytes(const T* x, int32_t* y, const ReduceShape& shape, const Parallel& 
 template void SumBytes<int8_t>(const int8_t*, int32_t*, const ReduceShape&, const Parallel&);
 template void SumBytes<uint8_t>(const uint8_t*, int32_t*, const ReduceShape&, const Parallel&);
 
-// Places of the best of `count` columns of x [n, inner]. Some rows at a time: as many as places of
-// an element's width count. The last of equals is the first from behind.
-template <typename T>
-void ArgReduceColumns(const TypedReduction<T>& loops, bool largest, bool select_last, const T* x,
-                      int64_t* y, int64_t n, int64_t inner, int64_t count) {
-  constexpr int64_t kRows =
-      std::min<int64_t>(std::numeric_limits<PlaceInColumn<T>>::max(), 1 << 16);
-  const auto best_of = largest ? loops.largest_of_columns : loops.smallest_of_columns;
-  T best[kMostColumns], found[kMostColumns];
-  PlaceInColumn<T> places[kMostColumns];
-  const int64_t start = select_last ? n - 1 : 0, turn = select_last ? -1 : 1;
-  for (int64_t done = 0; done < n; done += kRows) {
-    const int64_t first = start + turn * done;
-    best_of(x + first * inner, found, places, std::min(kRows, n - done), turn * inner, count);
-    for (int64_t c = 0; c < count; ++c) {
-      const T a = found[c], b = best[c];
-      if (done > 0 && !Wins(largest, a, b)) continue;
-      best[c] = a;
-      y[c] = first + turn * int64_t{places[c]};
-    }
-  }
-}
-
-// Columns of which a vector has room for several rows: so many rows beside each other count as one.
-template <typename T>
-constexpr int64_t kRowsBeside = 64 / static_cast<int64_t>(sizeof(T));
-constexpr int64_t kFewColumns = 15;
-
-template <typename T>
-bool AreFewColumns(int64_t n, int64_t columns) {
-  const int64_t most = std::clamp<int64_t>(kRowsBeside<T> - 1, 8, kFewColumns);
-  return columns <= most && n >= 4 * kRowsBeside<T>;
-}
-
-// As ArgReduceColumns, of all columns, kFewColumns at most.
-template <typename T>
-void ArgReduceFewColumns(const TypedReduction<T>& loops, bool largest, bool select_last, const T* x,
-                         int64_t* y, int64_t n, int64_t inner) {
-  // Of few rows half as many, for each of them is a column to look through at the end.
-  const int64_t beside = n < 8 * kRowsBeside<T> ? kRowsBeside<T> / 2 : kRowsBeside<T>;
-  const int64_t whole = n / beside * beside, columns = beside * inner;
-  int64_t places[kRowsBeside<T> * kFewColumns];
-  ArgReduceColumns(loops, largest, select_last, x, places, whole / beside, columns, columns);
-  for (int64_t c = 0; c < inner; ++c) {
-    int64_t place = places[c] * beside;
-    T best = x[place * inner + c];
-    const auto join = [&](int64_t row) {
-      const T v = x[row * inner + c];
-      const bool equals = v == best || (v != v && best != best);
-      if (!Wins(largest, v, best) && !(equals && (row < place) != select_last)) return;
-      best = v;
-      place = row;
-    };
-    for (int64_t i = 1; i < beside; ++i) join(places[i * inner + c] * beside + i);
-    for (int64_t row = whole; row < n; ++row) join(row);
-    y[c] = place;
-  }
-}
-
-template <typename T>
-void ArgReduce(bool largest, bool select_last, const T* x, int64_t* y, int64_t outer, int64_t n,
-               int64_t inner, const Parallel& par) {
-  const TypedReduction<T> loops = LoopsOf<T>();
-  if (const ReduceShape shape{outer, n, inner, 1}; AreSetsTurned<T>(shape)) {
-    return ReduceTurnedSets(x, y, shape, par, [&](const T* turned, int64_t* to, const auto& some) {
-      for (int64_t c = 0; c < some.inner; c += kMostColumns) {
-        ArgReduceColumns(loops, largest, select_last, turned + c, to + c, n, some.inner,
-                         std::min(kMostColumns, some.inner - c));
-      }
-    });
-  }
-  const int64_t columns = ColumnsOfTask(outer, inner), blocks = CeilDiv(inner, columns);
-  const Slices slices = Slice(outer * blocks, n * std::min(inner, columns) / 4 + 4);
-  par.For(slices.tasks, [&](int64_t task) {
-    if (inner == 1) {
-      const int64_t first = slices.Begin(task), rows = slices.End(task, outer) - first;
-      if (AreTurned<T>(rows, n)) {
-        return ForTurnedRows(x + first * n, rows, n,
-                             [&](const T* columns, int64_t row, int64_t count) {
-                               ArgReduceColumns(loops, largest, select_last, columns,
-                                                y + first + row, n, count, count);
-                             });
-      }
-      const auto find = largest ? loops.largest_of_rows : loops.smallest_of_rows;
-      return find(x + first * n, y + first, rows, n, select_last);
-    }
-    if (AreFewColumns<T>(n, inner)) {
-      for (int64_t i = slices.Begin(task); i < slices.End(task, outer); ++i) {
-        const T* const from = x + i * n * inner;
-        ArgReduceFewColumns(loops, largest, select_last, from, y + i * inner, n, inner);
-      }
-      return;
-    }
-    for (int64_t i = slices.Begin(task); i < slices.End(task, outer * blocks); ++i) {
-      const int64_t first = i % blocks * columns, count = std::min(columns, inner - first);
-      ArgReduceColumns(loops, largest, select_last, x + i / blocks * n * inner + first,
-                       y + i / blocks * inner + first, n, inner, count);
-    }
-  });
-}
-
-#define SARDONYX_REDUCE(T)                                                                \
-  template void Reduce<T>(ReduceKind, const T*, T*, const ReduceShape&, const Parallel&); \
-  template void ArgReduce<T>(bool, bool, const T*, int64_t*, int64_t, int64_t, int64_t,   \
-                             const Parallel&);
-template void ArgReduce<float>(bool, bool, const float*, int64_t*, int64_t, int64_t, int64_t,
-                               const Parallel&);
+#define SARDONYX_REDUCE(T) \
+  template void Reduce<T>(ReduceKind, const T*, T*, const ReduceShape&, const Parallel&);
 SARDONYX_NUMBERS_BUT_FLOAT(SARDONYX_REDUCE)
 #undef SARDONYX_REDUCE
 

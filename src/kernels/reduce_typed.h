@@ -202,6 +202,11 @@ struct TypedReduction {
   ReduceLoops<T, T> (*same)(ReduceKind kind) = nullptr;
   ReduceLoops<T, ReduceAccumulator<T>> (*wide)(ReduceKind kind) = nullptr;
   ReduceLoops<T, int32_t> byte_sums;  // of bytes
+};
+using TypedReductions = RowPerNumber<TypedReduction>;
+
+template <typename T>
+struct BestPlaces {
   // The best of at most kMostColumns columns of n rows that lie `step` apart, and the first row
   // that has it.
   using FindBest = void (*)(const T* x, T* best, PlaceInColumn<T>* places, int64_t n, int64_t step,
@@ -211,6 +216,6 @@ struct TypedReduction {
   using FindInRows = void (*)(const T* x, int64_t* y, int64_t rows, int64_t n, bool select_last);
   FindInRows largest_of_rows = nullptr, smallest_of_rows = nullptr;
 };
-using TypedReductions = RowPerNumber<TypedReduction>;
+using AllBestPlaces = RowPerNumber<BestPlaces>;
 
 }  // namespace sardonyx
