@@ -70,12 +70,23 @@ void CopyStrided(const Tensor& from, int64_t from_offset, Walk::Strides from_str
     }
     return;
   }
-  Walk walk(dims, {std::move(from_strides), std::move(to_strides)});
-  CopyElements(from, to, ElementCount(dims), [&](int64_t) {
-    const std::pair<int64_t, int64_t> at(from_offset + walk[0], to_offset + walk[1]);
-    walk.Next();
-    return at;
-  });
+  // Else the last axis that has more than one is walked in even steps.
+  while (outer > 1 && dims[outer - 1] == 1) --outer;
+  const bool has_axis = outer > 0 && ElementCount(dims) > 0;
+  const int64_t count = has_axis ? dims[outer - 1] : ElementCount(dims);
+  const int64_t from_step = has_axis ? from_strides[outer - 1] : 0;
+  const int64_t to_step = has_axis ? to_strides[outer - 1] : 0;
+  if (has_axis) --outer;
+  from_strides.resize(outer);
+  to_strides.resize(outer);
+  Walk walk({dims.begin(), dims.begin() + static_cast<int64_t>(outer)},
+            {std::move(from_strides), std::move(to_strides)});
+  for (; count > 0 && !walk.done(); walk.Next()) {
+    const int64_t source = from_offset + walk[0], target = to_offset + walk[1];
+    CopyElements(from, to, count, [&](int64_t i) {
+      return std::pair<int64_t, int64_t>(source + i * from_step, target + i * to_step);
+    });
+  }
 }
 
 void Fill(Tensor& to, const Tensor* value) {
