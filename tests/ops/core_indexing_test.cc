@@ -40,6 +40,25 @@ TEST(Indexing, Scatters) {
       {2, 2}, {0, 1, 4, 5});
 }
 
+// Strings, and elements of half a byte, along each axis.
+TEST(Indexing, SlicesOfWhatIsNoBytes) {
+  const Tensor words = Make<std::string>({2, 2, 2}, {"a", "b", "c", "d", "e", "f", "g", "h"});
+  const std::vector<std::vector<std::string>> expected = {
+      {"e", "f", "g", "h"}, {"c", "d", "g", "h"}, {"b", "d", "f", "h"}};
+  Tensor halves(DType::kUInt4, {2, 2, 2});
+  for (int64_t i = 0; i < 8; ++i) WritePacked(halves.raw(), 4, i, static_cast<uint8_t>(i));
+  for (int64_t axis = 0; axis < 3; ++axis) {
+    const std::vector<Datum> where = {Ints({1}), Ints({2}), Ints({axis})};
+    const Tensor some = Compute(core::slice, {words, where[0], where[1], where[2]});
+    const Tensor half = Compute(core::slice, {halves, where[0], where[1], where[2]});
+    for (int64_t i = 0; i < 4; ++i) {
+      const std::string& word = expected[axis][i];
+      EXPECT_EQ(some.data<std::string>()[i], word);
+      EXPECT_EQ(ReadPacked(half.raw(), 4, i), word[0] - 'a');
+    }
+  }
+}
+
 TEST(Indexing, WriteRows) {
   const Tensor x = Counting({2, 3, 1}), rows = Floats({2, 2, 1}, {10, 11, 12, 13});
   const Attributes linear{{"axis", int64_t{1}}},

@@ -71,6 +71,7 @@ void CopyStrided(const Tensor& from, int64_t from_offset, Walk::Strides from_str
     return;
   }
   // Else the last axis that has more than one is walked in even steps.
+  outer = dims.size();
   while (outer > 1 && dims[outer - 1] == 1) --outer;
   const bool has_axis = outer > 0 && ElementCount(dims) > 0;
   const int64_t count = has_axis ? dims[outer - 1] : ElementCount(dims);
