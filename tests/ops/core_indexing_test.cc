@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "base/cast.h"
 #include "core_node.h"
 
 namespace sardonyx {
