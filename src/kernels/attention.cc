@@ -1,6 +1,7 @@
 #include "kernels/attention.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "kernels/attention_rows.h"
@@ -118,7 +119,7 @@ Part Locate(const Context& x, int64_t index, AttentionRow* rows) {
     }
     if (mask.sinks != nullptr) {
       row.max = mask.sinks[of_row(mask.sink_stride)];
-      row.sum = 1;
+      row.sum = std::isinf(row.max) && row.max < 0 ? 0.0f : 1.0f;
     }
     if (mask.firsts != nullptr) {
       row.begin = std::clamp<int64_t>(mask.firsts[of_row(mask.first_stride)], 0, row.end);

@@ -455,8 +455,6 @@ void Reduce<float>(ReduceKind kind, const float* x, float* y, const ReduceShape&
     ReduceTurnedSets(x, y, shape, par, [kind](const float* columns, float* to, const auto& some) {
       Reduce<float>(kind, columns, to, some, Parallel{});
     });
-  } else if (n * n2 > 0 && inner == 1 && outer > 1) {
-    ReduceLastAxis(kind, x, y, outer, n * n2, par);
   } else if (n * n2 == 1) {
     ReduceMiddleAxis(kind, x, y, 1, 1, inner, par);
   } else if (n * n2 > 0 && inner == 1) {

@@ -133,6 +133,7 @@ BindResult BindAttention(const BindRequest& request) {
   shape.zero_nan = zeros == "nan";
   shape.rounding =
       static_cast<DType>(attributes.Int("rounding", static_cast<int64_t>(DType::kFloat32)));
+  if (sunk && shape.rounding != DType::kFloat32) return "a sink beside weights that are rounded";
 
   Bound bound;
   bound.scratch_bytes = static_cast<int64_t>(AttentionScratchBytes(shape, request.threads));

@@ -46,7 +46,10 @@ std::vector<int64_t> MirroredPads(const Lowering& op, Val w, const Attributes& w
   for (size_t i = 0; i < pads.size(); ++i) {
     const size_t axis = i % spatial;
     const int64_t dilation = dilations.empty() ? 1 : dilations[axis];
-    pads[i] = (w.size(static_cast<int>(axis) + 2) - 1) * dilation - pads[i];
+    const int64_t size = w.size(static_cast<int>(axis) + 2);
+    constexpr int64_t kMost = INT32_MAX;
+    if (size > kMost || dilation > kMost || pads[i] > kMost || pads[i] < -kMost) return {};
+    pads[i] = (size - 1) * dilation - pads[i];
     if (pads[i] < 0) return {};
   }
   return pads;
@@ -88,7 +91,7 @@ Outputs LowerConvTranspose(Lowering& op) {
     if (op.has(2)) y = y + op.in(2);
     return ToChannelsFirst(y);
   }
-  attributes.Set("group", op.Int("group", 1));
+  attributes.Set("group", groups);
   if (op.HasAttribute("output_padding")) {
     attributes.Set("output_padding", op.Ints("output_padding"));
   }
