@@ -45,12 +45,13 @@ struct Groups {
 // take 1.05 to 3 times as long), and, if there are enough of them, of 1, 2 and 4. Measured in
 // networks of channels last (Zen 4, AVX-512 and AVX2): groups of 3 to 12 channels take 0.1 to 0.8
 // of the time, from up to 15 to up to 30 channels 0.35 to 0.95, of 20 twice as long; lines of many
-// such groups 1.05 to 1.3; one group of up to 8 channels takes 0.5 to 0.9. To more,
-// transposes of the result take longer than what is won, but for three axes, of which Winograd's
-// forms of few channels know nothing. From 32 channels or more to up to 4, as networks that make
-// pictures end, it takes 0.2 to 0.8, from fewer and of lines to up to 2, 0.5 to 0.95: a panel has 8
-// columns at least.
-bool HasFewChannels(const Groups& groups, int64_t axes, bool is_line, bool reaches_far) {
+// such groups 1.05 to 1.3, and windows apart, with shuffles around them, 1.6 to 1.8 to more than
+// 16; one group of up to 8 channels takes 0.5 to 0.9. To more, transposes of the result take longer
+// than what is won, but for three axes, of which Winograd's forms of few channels know nothing.
+// From 32 channels or more to up to 4, as networks that make pictures end, it takes 0.2 to 0.8,
+// from fewer and of lines to up to 2, 0.5 to 0.95: a panel has 8 columns at least.
+bool HasFewChannels(const Groups& groups, int64_t axes, bool is_line, bool are_apart,
+                    bool reaches_far) {
   const int64_t in = groups.in, out = groups.out, products = in * out, all = groups.count * in;
   if (groups.count == 1) {
     if (out <= (is_line || in < 32 ? 2 : 4)) return true;
@@ -61,7 +62,7 @@ bool HasFewChannels(const Groups& groups, int64_t axes, bool is_line, bool reach
   if (in == out && (in == 2 || in == 4) && all >= 16 && all % 4 == 0) return false;
   const bool pays = axes > 1 || products <= 16 || groups.count * out <= 128;
   const bool fills_vectors = out % 8 == 0 && products > 32 && !reaches_far;
-  return !fills_vectors && in <= 16 && out <= 30 && pays;
+  return !fills_vectors && in <= 16 && out <= (are_apart ? 16 : 30) && pays;
 }
 
 // Whether more than one window of a line lies in the padding with part of it, at either end.
@@ -70,6 +71,15 @@ bool ReachesFar(const Node& conv) {
   const std::vector<int64_t>& pads = conv.attributes.Ints("pads");
   const int64_t stride = strides.empty() ? 1 : strides.back();
   return !pads.empty() && std::max(pads[pads.size() / 2 - 1], pads.back()) > stride;
+}
+
+// Whether no two windows read the same pixel.
+bool AreApart(const Node& conv, const std::vector<int64_t>& sizes) {
+  const std::vector<int64_t>& strides = conv.attributes.Ints("strides");
+  for (size_t i = 2; i < sizes.size(); ++i) {
+    if (sizes[i] > (strides.empty() ? 1 : strides[i - 2])) return false;
+  }
+  return true;
 }
 
 // The same of a transposed convolution, whose kernels of channels last are for whole vectors, for
@@ -293,7 +303,8 @@ std::optional<std::string_view> RefusalOfFew(const Node& conv, const std::vector
   const auto ones = std::count(sizes.begin() + 2, sizes.end(), 1);
   const bool is_line = ones + 1 >= axes && ones < axes;
   const Groups groups{count, sizes[1], sizes[0] / count};
-  if (IsProductOfChannels(conv) || !HasFewChannels(groups, axes, is_line, ReachesFar(conv))) {
+  if (IsProductOfChannels(conv) ||
+      !HasFewChannels(groups, axes, is_line, AreApart(conv, sizes), ReachesFar(conv))) {
     return {};
   }
   // Vectors of a short line are not full either.
