@@ -7,6 +7,8 @@ namespace sardonyx::passes {
 namespace {
 
 constexpr double kHidden = -std::numeric_limits<double>::infinity();
+// No key is so far; one more is a number as well.
+constexpr double kFarthest = 0x1p62;
 
 bool Is(const Value* value, Fn fn) { return IsFrom(value, core::Elementwise(fn)); }
 
@@ -57,7 +59,7 @@ void PartCondition(Value* condition, Dim keys, PatchMaker& maker, MaskParts* par
       const bool is_end = (less || less_equal) == (at == 0);
       const bool next = is_end ? less_equal || greater_equal : less || greater;
       const Val key = maker.Wrap(bound);
-      (is_end ? parts->ends : parts->begins).push_back(next ? key + 1.0 : key);
+      (is_end ? parts->ends : parts->begins).push_back(next ? Min(key, kFarthest) + 1.0 : key);
       return;
     }
   }
