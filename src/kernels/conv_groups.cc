@@ -138,6 +138,32 @@ HWY_INLINE void AddPosition(D d, const float* const (&at)[kThirds], int64_t step
   }
 }
 
+// acc += the products of the three positions of a line of the kernel, for pixels kStride apart: a
+// value of the input, once spread, serves all outputs that see it. The first pixel of the input or
+// the last may lie outside. Every third has a pointer.
+template <int kStride, bool kPairs, bool kNoFirst, bool kNoLast, size_t kThirds, int kP, class D,
+          class V = hn::Vec<D>>
+HWY_INLINE void AddThree(D d, const float* const (&at)[kThirds], int64_t pixel, int64_t channels,
+                         const float* HWY_RESTRICT w, V (&acc)[kP]) {
+  constexpr int64_t kL = static_cast<int64_t>(hn::MaxLanes(D())) / (kPairs ? 2 : 1);
+  constexpr int kIn = (kP - 1) * kStride + 3;
+  const int64_t position = channels * kL;
+  for (int64_t c = 0; c < channels; c += kPairs ? 2 : 1) {
+    const float* const wc = w + c * kL;
+    const V wv[3] = {hn::LoadU(d, wc), hn::LoadU(d, wc + position),
+                     hn::LoadU(d, wc + 2 * position)};
+#pragma GCC unroll 32
+    for (int q = kNoFirst ? 1 : 0; q < (kNoLast ? kIn - 1 : kIn); ++q) {
+      const V xv = Spread<kPairs>(d, at[q / 3] + q % 3 * pixel + c);
+#pragma GCC unroll 3
+      for (int k = 2; k >= 0; --k) {
+        if ((q - k) % kStride != 0 || q < k || q - k > (kP - 1) * kStride) continue;
+        acc[(q - k) / kStride] = hn::MulAdd(xv, wv[k], acc[(q - k) / kStride]);
+      }
+    }
+  }
+}
+
 // Sums of both products of each column.
 template <int kP, class V, class H>
 HWY_INLINE void AddPairs(const V (&acc)[kP], H (&sums)[kP]) {
@@ -152,23 +178,21 @@ HWY_INLINE void AddPairs(const V (&acc)[kP], H (&sums)[kP]) {
   }
 }
 
-// kP neighbouring pixels of a line from `ow` on, kNV vectors of columns.
-template <int kP, int kNV, bool kPairs, class D>
-HWY_INLINE void Pixels(D d, const ConvShape& s, const KernelLines& lines, const Columns& columns,
-                       int64_t ow, const OutputLine& to) {
-  using V = hn::Vec<D>;
-  const int64_t channels = s.cin / s.groups, position = channels * columns.count;
-  const int64_t step = s.stride[2] * s.x_stride, dilation = s.dilation[2];
-  const int64_t first = ow * s.stride[2] - s.pad_begin[2], last = first + (kP - 1) * s.stride[2];
-  const float* const x = columns.x + first * s.x_stride;
-  V acc[kNV][kP];
-#pragma GCC unroll 32
-  for (int i = 0; i < kNV * kP; ++i) acc[i / kP][i % kP] = hn::Zero(d);
-  for (int i = 0; i < lines.count; ++i) {
-    const float* w = columns.weights + lines.w[i] * position;
+// How the positions of a line of the kernel are taken: one by one, or the three of a kernel without
+// dilation together, of pixels that many apart.
+enum class Taken { kOneByOne = 0, kThreeAt1 = 1, kThreeAt2 = 2 };
+
+// acc += the products of one line of the kernel. x: the first position that the first pixel sees.
+template <Taken kTaken, bool kPairs, int kNV, int kP, class D, class V = hn::Vec<D>>
+HWY_INLINE void AddLine(D d, const ConvShape& s, const float* x, const float* w, int64_t position,
+                        int64_t first, V (&acc)[kNV][kP]) {
+  const int64_t channels = s.cin / s.groups, dilation = s.dilation[2];
+  const int64_t last = first + (kP - 1) * s.stride[2];
+  if constexpr (kTaken == Taken::kOneByOne) {
+    const int64_t step = s.stride[2] * s.x_stride;
     const float* at[(kP + 2) / 3];
 #pragma GCC unroll 6
-    for (int j = 0; j < (kP + 2) / 3; ++j) at[j] = x + lines.x[i] + 3 * j * step;
+    for (int j = 0; j < (kP + 2) / 3; ++j) at[j] = x + 3 * j * step;
     for (int64_t k = 0; k < s.kernel[2] * dilation; k += dilation, w += position) {
       const bool no_first = first + k < 0, no_last = last + k >= s.in[2];
       if (!no_first && !no_last) {
@@ -183,6 +207,38 @@ HWY_INLINE void Pixels(D d, const ConvShape& s, const KernelLines& lines, const 
 #pragma GCC unroll 6
       for (const float*& third : at) third += dilation * s.x_stride;
     }
+  } else {
+    constexpr int kStride = static_cast<int>(kTaken), kThirds = ((kP - 1) * kStride + 5) / 3;
+    const float* at[kThirds];
+#pragma GCC unroll 6
+    for (int j = 0; j < kThirds; ++j) at[j] = x + 3 * j * s.x_stride;
+    const bool no_first = first < 0, no_last = last + 2 >= s.in[2];
+    if (!no_first && !no_last) {
+      AddThree<kStride, kPairs, false, false>(d, at, s.x_stride, channels, w, acc[0]);
+    } else if (!no_last) {
+      AddThree<kStride, kPairs, true, false>(d, at, s.x_stride, channels, w, acc[0]);
+    } else if (!no_first) {
+      AddThree<kStride, kPairs, false, true>(d, at, s.x_stride, channels, w, acc[0]);
+    } else {
+      AddThree<kStride, kPairs, true, true>(d, at, s.x_stride, channels, w, acc[0]);
+    }
+  }
+}
+
+// kP neighbouring pixels of a line from `ow` on, kNV vectors of columns.
+template <Taken kTaken, int kP, int kNV, bool kPairs, class D>
+HWY_INLINE void Pixels(D d, const ConvShape& s, const KernelLines& lines, const Columns& columns,
+                       int64_t ow, const OutputLine& to) {
+  using V = hn::Vec<D>;
+  const int64_t position = s.cin / s.groups * columns.count;
+  const int64_t first = ow * s.stride[2] - s.pad_begin[2];
+  const float* const x = columns.x + first * s.x_stride;
+  V acc[kNV][kP];
+#pragma GCC unroll 32
+  for (int i = 0; i < kNV * kP; ++i) acc[i / kP][i % kP] = hn::Zero(d);
+  for (int i = 0; i < lines.count; ++i) {
+    AddLine<kTaken, kPairs>(d, s, x + lines.x[i], columns.weights + lines.w[i] * position, position,
+                            first, acc);
   }
 #pragma GCC unroll 2
   for (int v = 0; v < kNV; ++v) {
@@ -197,26 +253,45 @@ HWY_INLINE void Pixels(D d, const ConvShape& s, const KernelLines& lines, const 
 }
 
 // The last tile overlaps the one before.
-template <int kP, int kNV, bool kPairs, class D>
+template <Taken kTaken, int kP, int kNV, bool kPairs, class D>
 HWY_NOINLINE void Tiles(D d, const ConvShape& s, const KernelLines& lines, const Columns& columns,
                         const OutputLine& to) {
   for (int64_t ow = 0; ow < s.out[2]; ow += kP) {
-    Pixels<kP, kNV, kPairs>(d, s, lines, columns, std::min(ow, s.out[2] - kP), to);
+    Pixels<kTaken, kP, kNV, kPairs>(d, s, lines, columns, std::min(ow, s.out[2] - kP), to);
+  }
+}
+
+// Three positions share what is spread where registers hold the weights of all.
+Taken HowTaken(const ConvShape& s) {
+  const int64_t stride = s.stride[2], last = (s.out[2] - 1) * stride - s.pad_begin[2];
+  if (s.kernel[2] != 3 || s.dilation[2] != 1 || stride > 2) return Taken::kOneByOne;
+  if (s.pad_begin[2] > 1 || last + 1 >= s.in[2]) return Taken::kOneByOne;
+  return stride == 1 ? Taken::kThreeAt1 : Taken::kThreeAt2;
+}
+
+template <Taken kTaken, int kNV, bool kPairs, class D>
+auto TilesOf(int pixels) {
+  // What three positions need of registers for vectors and pointers.
+  constexpr int kMost =
+      kTaken == Taken::kOneByOne || (kTaken == Taken::kThreeAt1 && kLanes > kHalf) ? 14 : 8;
+  switch (pixels) {
+    case 14: return Tiles < kTaken, kMost < 14 ? 7 : 14, kNV, kPairs, D > ;
+    case 8: return Tiles<kTaken, 8, kNV, kPairs, D>;
+    case 7: return Tiles<kTaken, 7, kNV, kPairs, D>;
+    case 4: return Tiles<kTaken, 4, kNV, kPairs, D>;
+    default: return Tiles<kTaken, 1, kNV, kPairs, D>;
   }
 }
 
 template <int kNV, bool kPairs, class D>
 void RunColumns(D d, const GroupLines& g, const KernelLines* seen, const Columns& columns) {
   const ConvShape& s = g.s;
-  const auto tiles = [&] {
-    switch (g.tile) {
-      case 14: return Tiles<14, kNV, kPairs, D>;
-      case 8: return Tiles<8, kNV, kPairs, D>;
-      case 7: return Tiles<7, kNV, kPairs, D>;
-      case 4: return Tiles<4, kNV, kPairs, D>;
-      default: return Tiles<1, kNV, kPairs, D>;
-    }
-  }();
+  auto tiles = TilesOf<Taken::kOneByOne, kNV, kPairs, D>(g.tile);
+  if constexpr (kNV == 1) {
+    const Taken taken = HowTaken(s);
+    if (taken == Taken::kThreeAt1) tiles = TilesOf<Taken::kThreeAt1, 1, kPairs, D>(g.tile);
+    if (taken == Taken::kThreeAt2) tiles = TilesOf<Taken::kThreeAt2, 1, kPairs, D>(g.tile);
+  }
   OutputLine to{g.epilogue, g.y, s.y_stride};
   for (int64_t oh = g.begin; oh < g.end; ++oh) {
     tiles(d, s, *seen++, columns, to);

@@ -343,7 +343,7 @@ double Cost(const ConvShape& s) {
   // channels and 16 tiles 2.2 times as long as of one group, of 48 channels and 49 tiles 1.5
   // times).
   const double narrow =
-      s.groups == 1 ? 1 : 1 + (12 + 150 * matrices / rows) * static_cast<double>(s.groups) / cin;
+      s.groups == 1 ? 1 : 1 + (10 + 150 * matrices / rows) * static_cast<double>(s.groups) / cin;
   return narrow * ProductCost((rows + late * matrices) * size, weights * size * 4) + transforms;
 }
 

@@ -230,6 +230,22 @@ TEST(Conv, Groups) {
   CheckConv(Shape(1, 600, 40, {{3}, {20, 2, 2}}, 2));
 }
 
+// Three positions of a line that share what is spread: tiles of each width, both ends of the lines
+// inside and outside; groups of an odd number of channels, which make no pairs.
+TEST(Conv, GroupsOfThreePositions) {
+  for (const int64_t stride : {1, 2}) {
+    for (const int64_t width : {1, 3, 4, 6, 7, 9, 14, 15, 29}) {
+      for (const int64_t pad : {0, 1, 2}) {
+        const int64_t in = (width - 1) * stride + 3 - std::min<int64_t>(pad, 1);
+        const Axis line{in, 3, stride, 1, std::min<int64_t>(pad, 1), std::max<int64_t>(pad - 1, 0)};
+        CheckConv(Shape(1, 24, 24, {{5, 3, 1, 1, 1, 1}, line}, 3));
+        CheckConv(Shape(1, 10, 16, {{3, 3, stride, 1, 1, 0}, line}, 2));
+        if (testing::Test::HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 TEST(Conv, FewLongLines) {
   // Lines are cut where they are fewer than tasks.
   CheckConv(Shape(1, 64, 64, {{1500, 3}}));

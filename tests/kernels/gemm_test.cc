@@ -38,10 +38,12 @@ const std::string kGeluTanh =
     "(float, float; 0.044715:float, 0.7978845608:float, 1:float, 0.5:float) add(0,1):float "
     "mul(6,6):float mul(7,6):float mul(8,2):float add(6,9):float mul(10,3):float tanh(11):float "
     "add(12,4):float mul(6,5):float mul(14,13):float";
-const std::string kHardSwish =
-    "(float, float; 3:float, 0:float, 6:float, 1.5:float, -0.25:float) add(0,1):float "
-    "add(7,2):float max(8,3):float min(9,4):float mul(7,10):float div(11,4):float "
-    "mul(12,5):float add(13,6):float";
+std::string ScaledHardSwish(const std::string& scale) {
+  return "(float, float; 3:float, 0:float, 6:float, " + scale +
+         ":float, -0.25:float) add(0,1):float add(7,2):float max(8,3):float min(9,4):float "
+         "mul(7,10):float div(11,4):float mul(12,5):float add(13,6):float";
+}
+const std::string kHardSwish = ScaledHardSwish("1.5"), kHardSwishDown = ScaledHardSwish("-1.5");
 
 // The same in float64; the expression is known by its text alone.
 double Finish(const std::string& expression, double value, double bias, double residual) {
@@ -52,7 +54,10 @@ double Finish(const std::string& expression, double value, double bias, double r
   if (expression == kGeluTanh) {
     return value / 2 * (1 + std::tanh(0.7978845608 * (value + 0.044715 * value * value * value)));
   }
-  if (expression == kHardSwish) return value * std::clamp(value / 6 + 0.5, 0.0, 1.0) * 1.5 - 0.25;
+  if (expression == kHardSwish || expression == kHardSwishDown) {
+    const double scale = expression == kHardSwish ? 1.5 : -1.5;
+    return value * std::clamp(value / 6 + 0.5, 0.0, 1.0) * scale - 0.25;
+  }
   if (expression.find("tanh") != std::string::npos) return std::tanh(value);
   if (expression.find("(float, float, float") == 0) value += residual;
   return expression.find("relu") != std::string::npos ? std::max(0.0, value) : value;
@@ -327,13 +332,13 @@ TEST(Gemm, Epilogues) {
   const std::string residual = "(float, float, float) add(0,1):float add(3,2):float relu(4):float";
   const std::string interpreted = "(float, float) add(0,1):float tanh(2):float";
   const std::string rounded_first = "(float, float) cast(0):bfloat16 cast(2):float add(3,1):float";
-  for (const std::string& text : {kSwish, kGelu, kGeluTanh, kHardSwish}) {
+  for (const std::string& text : {kSwish, kGelu, kGeluTanh, kHardSwish, kHardSwishDown}) {
     SimpleEpilogue simple;
     ASSERT_TRUE(MatchSimpleEpilogue(Expression::Parse(text), &simple)) << text;
     ASSERT_NE(simple.activation.kind, Activation::Kind::kNone) << text;
   }
   for (const std::string& text : {bias, bias_relu, residual, interpreted, rounded_first, kSwish,
-                                  kGelu, kGeluTanh, kHardSwish}) {
+                                  kGelu, kGeluTanh, kHardSwish, kHardSwishDown}) {
     for (const int64_t n : {8, 21, 64, 83}) {
       CheckAll({31, n, 20, false, false, {1, 1}, false, 0, text});
       CheckAll({2, n, 20, false, false, {2, 1}, false, 0, text});
