@@ -45,7 +45,7 @@ struct ElementwiseKernel::Impl {
     std::vector<int64_t> tile_strides;  // of the cut and the inner dimensions, in elements
   };
 
-  TileProgram program;
+  std::shared_ptr<const TileProgram> program;
   int64_t elements = 0;
   int64_t out_bytes = 0;  // of an element
   // Of a row of the output and from one to the next, if they lie apart; else 0.
@@ -171,7 +171,7 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
     const auto first = strides_in.begin() + static_cast<int64_t>(i * rank);
     strides[i].assign(first, first + static_cast<int64_t>(rank));
   }
-  auto impl = std::make_shared_for_overwrite<Impl>();
+  auto impl = std::make_shared<Impl>();
   impl->elements = Product(dims, 0);
   if (impl->elements != 0) Collapse(dims, strides);
   if (impl->elements == 0) {  // still refused if the expression cannot run
@@ -197,12 +197,13 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
       tile_inputs[i] =
           Classify(dims, strides[i], cut, impl->rows, impl->by_block || impl->blocks == 1);
     }
-    const std::string_view refusal = LowerToTiles(expression, tile_inputs.data(), &impl->program);
-    if (!refusal.empty()) {
+    std::string_view refusal;
+    impl->program = TileProgramOf(expression, tile_inputs, &refusal);
+    if (impl->program == nullptr) {
       if (why != nullptr) *why = refusal;
       return {};
     }
-    const int64_t fits = impl->program.slots == 0 ? kBareTile : impl->program.TileElements();
+    const int64_t fits = impl->program->slots == 0 ? kBareTile : impl->program->TileElements();
     if (impl->rows * Product(dims, cut + 1) <= fits) break;
     most = std::min(most - 16, fits);
   }
@@ -213,7 +214,7 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
   impl->inner = Product(dims, cut + 1);
   impl->tiles = Product(impl->outer, 0) * impl->blocks;
   impl->operands.resize(inputs);
-  float bytes = static_cast<float>(impl->out_bytes);
+  float bytes = static_cast<float>(impl->out_bytes), cost = impl->program->cost;
   for (size_t i = 0; i < inputs; ++i) {
     Impl::Operand& operand = impl->operands[i];
     operand.element_bytes = BitWidth(expression.inputs[i]) / 8;
@@ -225,13 +226,13 @@ ElementwiseKernel PrepareElementwise(const Expression& expression, std::span<con
     }
     operand.tile_strides.assign(strides[i].begin() + static_cast<int64_t>(cut), strides[i].end());
     bytes += static_cast<float>(operand.element_bytes);
-    if (operand.expanded && !tile_inputs[i].invariant) impl->program.cost += 0.5f;
+    if (operand.expanded && !tile_inputs[i].invariant) cost += 0.5f;
   }
   // About 10 bytes a ns stream from and to memory.
-  const float ns = static_cast<float>(impl->elements) * (impl->program.cost + 0.1f * bytes);
+  const float ns = static_cast<float>(impl->elements) * (cost + 0.1f * bytes);
   // Each task writes out anew what is the same in all tiles.
   const bool repeats = std::ranges::any_of(
-      impl->program.expansions, [](const auto& expansion) { return expansion.invariant; });
+      impl->program->expansions, [](const auto& expansion) { return expansion.invariant; });
   impl->us = 1e-3 * ns;
   impl->most_tasks =
       repeats ? std::min(std::max<int64_t>(impl->tiles / 4, 2), impl->tiles) : impl->tiles;
@@ -270,7 +271,7 @@ void ElementwiseKernel::Impl::RunTiles(int64_t begin, int64_t end, const void* c
 void ElementwiseKernel::Impl::RunRange(int64_t block, int64_t outer_index, int64_t count,
                                        const void* const* in, std::byte* out) const {
   const int64_t most_rows = by_block ? std::min(rows, cut - block * rows) : rows;
-  TileRunner runner(program, rows * inner);
+  TileRunner runner(*program, rows * inner);
   const int64_t full = most_rows * inner;
   const size_t rank = outer.size();
   int64_t tile_dims[kMostRank + 1];
@@ -293,7 +294,7 @@ void ElementwiseKernel::Impl::RunRange(int64_t block, int64_t outer_index, int64
   for (int64_t tile = 0; tile < count; ++tile) {
     const int64_t tile_rows = std::min(rows, cut - block * rows);
     for (size_t i = 0; i < operands.size(); ++i) runner.SetInput(static_cast<int>(i), from[i]);
-    for (const TileProgram::Expansion& expansion : program.expansions) {
+    for (const TileProgram::Expansion& expansion : program->expansions) {
       if (expansion.invariant && !runner.first()) continue;
       tile_dims[0] = expansion.invariant ? most_rows : tile_rows;
       ExpandTile(runner.PlacePointer(1 + expansion.input), tile_dims,
@@ -303,7 +304,7 @@ void ElementwiseKernel::Impl::RunRange(int64_t block, int64_t outer_index, int64
     runner.SetOutput(is_apart ? staging : out + at);
     Advance(block, index, from);
     // Between the operations of a chain memory would rest.
-    if (program.ops.size() > 1 && tile + 1 < count) {
+    if (program->ops.size() > 1 && tile + 1 < count) {
       for (size_t i = 0; i < operands.size(); ++i) {
         if (operands[i].streams) Prefetch(from[i], full * operands[i].element_bytes);
       }

@@ -4,7 +4,10 @@
 #include <cstring>
 #include <initializer_list>
 #include <limits>
+#include <mutex>
+#include <string>
 #include <type_traits>
+#include <unordered_map>
 #include <utility>
 
 #include "base/dtype.h"
@@ -354,6 +357,45 @@ std::string_view LowerToTiles(const Expression& expression, const TileInput* inp
   graph.JoinHardSigmoids();
   Lowering lowering(graph, inputs, program);
   return lowering.Run(static_cast<int>(expression.inputs.size()));
+}
+
+std::shared_ptr<const TileProgram> TileProgramOf(const Expression& expression,
+                                                 std::span<const TileInput> inputs,
+                                                 std::string_view* why) {
+  constexpr size_t kMostKept = 128;  // of some 15 KiB
+  static std::mutex mutex;
+  static std::unordered_map<std::string, std::shared_ptr<const TileProgram>> kept;
+  std::string key;
+  const auto append = [&key](const auto& value) {
+    key.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
+  append(FloatTileFn(TileOpcode::kAdd, 0));  // says which target runs
+  append(static_cast<uint32_t>(expression.inputs.size()));
+  append(static_cast<uint32_t>(expression.constants.size()));
+  for (const DType type : expression.inputs) append(type);
+  for (const Expression::Constant& constant : expression.constants) {
+    append(constant.type);
+    append(constant.value);
+  }
+  for (const TileInput& input : inputs) {
+    append(input.access);
+    append(input.invariant);
+  }
+  for (const Instruction& instruction : expression.code) {
+    append(instruction.fn);
+    append(instruction.type);
+    append(instruction.args);
+  }
+  {
+    const std::lock_guard lock(mutex);
+    if (const auto found = kept.find(key); found != kept.end()) return found->second;
+  }
+  auto program = std::make_shared_for_overwrite<TileProgram>();
+  *why = LowerToTiles(expression, inputs.data(), program.get());
+  if (!why->empty()) return nullptr;
+  const std::lock_guard lock(mutex);
+  if (kept.size() >= kMostKept) kept.clear();
+  return kept.insert_or_assign(std::move(key), std::move(program)).first->second;
 }
 
 float TileCost(TileOpcode op, DType type) {

@@ -5,6 +5,8 @@
 #include <array>
 #include <cassert>
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <string_view>
 
 #include "base/expression.h"
@@ -101,5 +103,10 @@ struct TileInput {
 // Lowers an expression into *program, whatever that held. Returns an empty view, or why it cannot.
 std::string_view LowerToTiles(const Expression& expression, const TileInput* inputs,
                               TileProgram* program);
+
+// The same, lowered once for all steps and shapes that it is alike for. Null: *why it cannot.
+std::shared_ptr<const TileProgram> TileProgramOf(const Expression& expression,
+                                                 std::span<const TileInput> inputs,
+                                                 std::string_view* why);
 
 }  // namespace sardonyx

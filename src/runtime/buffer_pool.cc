@@ -1,10 +1,17 @@
 #include "runtime/buffer_pool.h"
 
+#include <algorithm>
+#include <bit>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "runtime/arena_guard.h"
+
 namespace sardonyx {
 namespace {
 
-// Below this the system's allocator is as good.
-constexpr int64_t kSmallest = 64 << 10;
+constexpr int64_t kLeast = 64;        // bytes of the smallest ones
+constexpr int64_t kLarge = 64 << 10;  // and more: rare enough to look for the best
 // Always kept, and kept as long as all together are no larger.
 constexpr size_t kFewKept = 8;
 constexpr int64_t kBytesKept = 64 << 20;
@@ -17,7 +24,11 @@ int64_t Roomy(int64_t bytes) { return (bytes + bytes / 8 + 4095) / 4096 * 4096; 
 
 Tensor BufferPool::Allocate(DType dtype, const std::vector<int64_t>& dims) {
   const int64_t bytes = ByteSize(dtype, ElementCount(dims));
-  if (bytes < kSmallest || dtype == DType::kString) return Tensor(dtype, dims);
+  if (dtype == DType::kString) return Tensor(dtype, dims);
+  if (bytes <= kLarge) {
+    // A sanitizer is to see the ends of each.
+    return ArenaGuard::kOn ? Tensor(dtype, dims) : AllocateSmall(dtype, dims, bytes);
+  }
   Kept taken;
   {
     std::lock_guard lock(mutex_);
@@ -40,6 +51,40 @@ Tensor BufferPool::Allocate(DType dtype, const std::vector<int64_t>& dims) {
         if (auto alive = pool.lock()) alive->Return(std::move(taken));
       });
   return Tensor(dtype, dims, data, std::move(owner));
+}
+
+Tensor BufferPool::AllocateSmall(DType dtype, const std::vector<int64_t>& dims, int64_t bytes) {
+  const auto units = static_cast<uint64_t>(std::max(bytes, kLeast) - 1) / kLeast;
+  const auto size = static_cast<size_t>(std::bit_width(units));
+  void* memory = nullptr;
+  {
+    std::lock_guard lock(mutex_);
+    SmallOnes& kept = small_[size];
+    if (kept.count > 0) memory = kept.memory[--kept.count];
+  }
+  if (memory == nullptr) memory = std::aligned_alloc(64, static_cast<size_t>(kLeast) << size);
+  if (memory == nullptr) Fail(ErrorCode::kOutOfMemory, "cannot allocate {} bytes", bytes);
+  std::shared_ptr<const void> owner(memory, [pool = weak_from_this(), size](const void* data) {
+    void* const own = const_cast<void*>(data);
+    if (auto alive = pool.lock()) return alive->ReturnSmall(own, size);
+    std::free(own);
+  });
+  return Tensor(dtype, dims, memory, std::move(owner));
+}
+
+BufferPool::~BufferPool() {
+  for (const SmallOnes& kept : small_) {
+    for (size_t i = 0; i < kept.count; ++i) std::free(kept.memory[i]);
+  }
+}
+
+void BufferPool::ReturnSmall(void* memory, size_t size) {
+  {
+    std::lock_guard lock(mutex_);
+    SmallOnes& kept = small_[size];
+    if (kept.count < kSmallKept) return void(kept.memory[kept.count++] = memory);
+  }
+  std::free(memory);
 }
 
 void BufferPool::Return(Kept kept) {

@@ -10,46 +10,6 @@
 namespace sardonyx {
 namespace {
 
-Operand OperandOf(const Datum& datum, const Tensor** constant) {
-  const Tensor* tensor = datum.tensor();
-  if (tensor == nullptr) return {};
-  *constant = tensor;
-  return {tensor->dtype(), tensor->dims()};
-}
-
-// What inference cannot know of a tensor's dimensions is kFound.
-std::vector<int64_t> DimsOf(const Fact& fact) {
-  std::vector<int64_t> dims;
-  for (Dim dim : *fact.shape) dims.push_back(dim.known() ? dim.value() : kFound);
-  return dims;
-}
-
-// Constants that inference reads are few and small; larger ones only cost time.
-Fact FactOf(const Datum& datum, const Type& type) {
-  const Tensor* tensor = datum.tensor();
-  if (tensor == nullptr) {
-    Fact fact;
-    fact.type = type;
-    return fact;
-  }
-  if (tensor->size() <= 1024) return Fact::Of(*tensor);
-  Fact fact;
-  fact.type = tensor->dtype();
-  fact.shape.emplace(tensor->dims().begin(), tensor->dims().end());
-  return fact;
-}
-
-// Whether what is bound for the ones suits the others.
-bool AreAlike(std::span<const Operand> some, std::span<const Operand> others) {
-  return std::equal(some.begin(), some.end(), others.begin(), others.end(),
-                    [](const Operand& a, const Operand& b) {
-                      if (a.dtype != b.dtype || a.dims != b.dims || a.id != b.id) return false;
-                      if (a.constant == nullptr || b.constant == nullptr)
-                        return a.constant == b.constant;
-                      return a.id.base != 0 || BitEqual(*a.constant, *b.constant);
-                    });
-}
-
 // Whether a value of this type and shape may be written where the datum lies.
 bool IsPlace(const Datum& datum, DType dtype, const std::vector<int64_t>& dims) {
   return IsSole(datum) && dtype != DType::kString && datum.tensor()->dtype() == dtype &&
@@ -68,16 +28,14 @@ void CopyTo(void* to, const Tensor& from, const Parallel& parallel) {
   });
 }
 
+}  // namespace
+
 Tensor OwnCopy(const Tensor& tensor, BufferPool& pool) {
   if (tensor.dtype() == DType::kString) return Copy(tensor);
   Tensor copy = pool.Allocate(tensor.dtype(), tensor.dims());
   if (tensor.bytes() > 0) std::memcpy(copy.raw(), tensor.raw(), tensor.bytes());
   return copy;
 }
-
-Type TypeOf(const Node& node, size_t i) { return node.inputs[i]->fact.type; }
-
-}  // namespace
 
 void Executor::Run(std::span<const Datum> inputs, std::vector<Datum>* outputs) {
   outputs->resize(plan_.outputs.size());
@@ -294,134 +252,6 @@ void Executor::Store(int id, Datum datum, const Step& step) {
     state_.bases[value.address.base] = static_cast<char*>(datum.tensor()->raw());
   }
   state_.dynamic[value.dynamic] = std::move(datum);
-}
-
-std::string_view Executor::RunDynamic(const Step& step) {
-  const Node& node = *step.node;
-  // A sequence holds on to its parts and a view is its input, so these must own their memory, and
-  // the caller must not get weights to write to.
-  const bool keeps = node.op->is_view ||
-                     std::any_of(node.outputs.begin(), node.outputs.end(), [](const Value* output) {
-                       return !output->fact.type.is_tensor();
-                     });
-  std::vector<Datum> inputs;
-  std::vector<Fact> facts;
-  std::vector<const Fact*> pointers;
-  inputs.reserve(step.inputs.size());
-  facts.reserve(step.inputs.size());
-  pointers.reserve(step.inputs.size());
-  for (size_t i = 0; i < step.inputs.size(); ++i) {
-    const int id = step.inputs[i];
-    inputs.push_back(id >= 0 ? Read(id) : Datum());
-    const bool weight = id >= 0 && plan_.values[id].constant.defined();
-    if (keeps && inputs[i].tensor() != nullptr && (weight || !inputs[i].tensor()->owner())) {
-      inputs[i] = OwnCopy(*inputs[i].tensor(), *program_.buffers_);
-    }
-    facts.push_back(id >= 0 ? FactOf(inputs[i], TypeOf(node, i)) : Fact());
-    pointers.push_back(id >= 0 ? &facts.back() : nullptr);
-  }
-  SymbolTable symbols;
-  const std::vector<Fact> inferred = Infer(node, pointers, symbols);
-  if (node.op->is_view && inputs[0].tensor() != nullptr && inferred[0].static_shape() &&
-      inferred[0].type.dtype != DType::kString) {
-    Store(step.outputs[0], inputs[0].tensor()->Reshaped(DimsOf(inferred[0])), step);
-    return "view";
-  }
-  if (const std::string_view ran = RunLateBound(step, inputs, inferred); !ran.empty()) return ran;
-  std::vector<Datum> results = RunReference(node, inputs);
-  for (size_t i = 0; i < results.size(); ++i) Store(step.outputs[i], std::move(results[i]), step);
-  return "reference";
-}
-
-std::string_view Executor::RunLateBound(const Step& step, std::span<const Datum> inputs,
-                                        std::span<const Fact> inferred) {
-  if (program_.device().Implementations(*step.node->op).empty()) return {};
-  bool finds_sizes = false;
-  for (const Fact& fact : inferred) {
-    if (!fact.type.is_tensor() || fact.type.dtype == DType::kString || !fact.ranked()) return {};
-    finds_sizes = finds_sizes || !fact.static_shape();
-  }
-  std::vector<Operand> operands, results;
-  std::vector<const void*> in;
-  operands.reserve(inputs.size());
-  in.reserve(inputs.size());
-  results.reserve(inferred.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    const Tensor* tensor = nullptr;
-    operands.push_back(OperandOf(inputs[i], &tensor));
-    in.push_back(tensor != nullptr ? tensor->raw() : nullptr);
-    if (tensor == nullptr) continue;
-    const bool weight = program_.values()[step.inputs[i]]->is_constant();
-    if (weight) operands.back().id = program_.constant_id(step.inputs[i]);
-    // Small operands (axes, sizes, scales) are known now; large ones only if they are weights.
-    if (weight || (i > 0 && tensor->size() <= 64)) operands.back().constant = tensor;
-  }
-  // Allocated before anything computes with their sizes: impossible ones are refused here.
-  std::vector<Tensor> tensors(inferred.size());
-  std::vector<void*> out(inferred.size(), nullptr);
-  const StepArgs::PlaceOutput place = [&](size_t i, const std::vector<int64_t>& dims) {
-    tensors[i] = program_.buffers_->Allocate(results[i].dtype, dims);
-    return out[i] = tensors[i].raw();
-  };
-  for (size_t i = 0; i < inferred.size(); ++i) {
-    results.push_back({inferred[i].type.dtype, DimsOf(inferred[i])});
-    if (inferred[i].static_shape()) place(i, results[i].dims);
-  }
-  const auto store = [&] {
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      Store(step.outputs[i], std::move(tensors[i]), step);
-    }
-  };
-  if (!finds_sizes && HasNoElements(results)) {
-    store();
-    return kNothingToDo;
-  }
-  const Program::LateBinding* binding = LateBindingOf(*step.node, operands, results, finds_sizes);
-  if (binding == nullptr) return {};
-  const Bound& bound = binding->bound;
-  const Tensor scratch = program_.buffers_->Allocate(DType::kUInt8, {bound.scratch_bytes});
-  bound.run({.in = in.data(),
-             .out = out.data(),
-             .scratch = scratch.raw(),
-             .parallel = parallel_,
-             .place = &place});
-  store();
-  return binding->implementation;
-}
-
-const Program::LateBinding* Executor::LateBindingOf(const Node& node,
-                                                    std::span<const Operand> inputs,
-                                                    std::span<const Operand> outputs,
-                                                    bool finds_sizes) {
-  auto& bindings = state_.late_bindings;
-  if (const auto found = bindings.find(&node); found != bindings.end()) {
-    if (AreAlike(found->second.inputs, inputs) && AreAlike(found->second.outputs, outputs)) {
-      return &found->second;
-    }
-  }
-  // It may outlive the values of this run.
-  Program::LateBinding made{
-      {inputs.begin(), inputs.end()}, {outputs.begin(), outputs.end()}, {}, {}, {}};
-  for (Operand& input : made.inputs) {
-    if (input.constant == nullptr) continue;
-    const bool is_weight = input.id.base != 0;
-    made.constants.push_back(
-        std::make_unique<const Tensor>(is_weight ? *input.constant : Copy(*input.constant)));
-    input.constant = made.constants.back().get();
-  }
-  const ProgramOptions& options = program_.options();
-  const BindRequest request{
-      node, made.inputs, made.outputs, program_.packs(), options.threads, options.winograd};
-  for (const Implementation& candidate : program_.device().Implementations(*node.op)) {
-    if (candidate.finds_sizes != finds_sizes) continue;
-    BindResult result = candidate.bind(request);
-    Bound* bound = std::get_if<Bound>(&result);
-    if (bound == nullptr) continue;
-    made.bound = std::move(*bound);
-    made.implementation = candidate.name;
-    return &bindings.insert_or_assign(&node, std::move(made)).first->second;
-  }
-  return nullptr;
 }
 
 }  // namespace sardonyx

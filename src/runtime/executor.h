@@ -13,6 +13,9 @@ inline bool IsSole(const Datum& datum) {
   return datum.tensor() != nullptr && datum.tensor()->owner().use_count() == 1;
 }
 
+// A copy that owns its memory, which is of the pool.
+Tensor OwnCopy(const Tensor& tensor, BufferPool& pool);
+
 class Executor {
  public:
   Executor(Program& program, const Plan& plan, Program::RunState& state, const RunOptions& options,
@@ -34,13 +37,16 @@ class Executor {
   std::string_view RunStep(const Step& step);
   void RunBound(const Step& step);
   void RunReferenceStep(const Step& step);
+  // dynamic_step.cc
   std::string_view RunDynamic(const Step& step);  // what it ran on
-  // The first implementation that accepts what is known now; empty if none does.
-  std::string_view RunLateBound(const Step& step, std::span<const Datum> inputs,
-                                std::span<const Fact> inferred);
-  // That of the run before, if it suits; null if no implementation takes these operands.
-  const Program::LateBinding* LateBindingOf(const Node& node, std::span<const Operand> inputs,
-                                            std::span<const Operand> outputs, bool finds_sizes);
+  // As in the run before, if the inputs are alike; else false.
+  bool RunAgain(const Step& step, const Program::LateBinding& late);
+  void NoteInputs(const Step& step, std::span<const Datum> inputs, Program::LateBinding& late);
+  // With the first implementation that accepts what is known now; false if none does.
+  bool RunLateBound(const Step& step, std::span<const Fact> inferred, Program::LateBinding& late);
+  // Allocates the outputs whose sizes are known.
+  void PlaceOutputs(const Step& step, const Program::LateBinding& late);
+  void RunLate(const Step& step, const Program::LateBinding& late);
   void RunControl(const Step& step);  // control.cc
   void RunIf(const Step& step);
   std::vector<Datum> RunLoop(const Step& step);

@@ -96,12 +96,22 @@ class Program {
 
  private:
   friend class Executor;
-  // How a step was bound whose operands are known at run alone; the next run's are mostly alike.
+  // What was found of a step whose operands are known at run alone; the next run's are mostly
+  // alike.
   struct LateBinding {
     std::vector<Operand> inputs, outputs;
-    std::vector<std::unique_ptr<const Tensor>> constants;  // of the inputs
-    Bound bound;
+    // By input: weights, and elements that sizes may follow from. The inputs' constants are these.
+    std::vector<Tensor> known;
+    bool finds_sizes = false;
+    bool suits = false;    // the next run too, if it has the same inputs
+    bool is_view = false;  // of the first input; nothing is bound
+    Bound bound;           // to inputs and outputs; none if there is nothing to do
     std::string_view implementation;
+
+    void Forget() {
+      bound = {};
+      is_view = false;
+    }
   };
   // What one run needs; kept for the next.
   struct RunState {
