@@ -46,7 +46,7 @@ struct GroupLines {
   int tile;                   // pixels at a time
   float* y;                   // of the first line, channel 0
   TileEpilogue epilogue;      // from there
-  float* copied;              // room for the input's lines of a group, if they are copied, or null
+  float* copied;              // room for the input's lines of CopiedAtOnce groups, or null
 };
 
 // Whether lines of a group are copied before they are read. Pixels of a multiple of 512 bytes share
@@ -57,10 +57,21 @@ inline bool Copies(const ConvShape& s) {
   return s.x_planes || (s.x_stride % kFarApart == 0 && s.kernel[1] * s.kernel[2] > 1);
 }
 
-// Lines [first, end) of a group's channels, from the first channel of all on, one pixel behind the
-// other.
-inline void CopyLines(const ConvShape& s, const float* x, int64_t group, int64_t first, int64_t end,
-                      float* to) {
+// Groups whose lines are copied at once, while they fit in the second-level cache: a line of the
+// cache, and those beside it, hold channels of several and come from afar (ResNeXt, 256 channels in
+// groups of 8 of 56x56, stride 2: 0.8 of the time of one by one; Zen 3).
+inline int64_t CopiedAtOnce(const ConvShape& s) {
+  constexpr int64_t kChannels = 64, kFloats = 32 << 10;
+  const int64_t pixels = std::min(s.in[1], LinesSeen(s, kTogether)) * s.in[2];
+  if (s.x_planes || pixels == 0) return 1;
+  const int64_t most = std::min(kChannels, kFloats / pixels) / (s.cin / s.groups);
+  return std::clamp<int64_t>(most, 1, s.groups);
+}
+
+// Lines [first, end) of the channels of some groups, from the first channel of all on: a group
+// behind the other, and of each one pixel behind the other.
+inline void CopyLines(const ConvShape& s, const float* x, int64_t group, int64_t groups,
+                      int64_t first, int64_t end, float* to) {
   const int64_t channels = s.cin / s.groups, pixels = (end - first) * s.in[2];
   if (s.x_planes) {
     const int64_t plane = s.in[1] * s.in[2];
@@ -68,8 +79,16 @@ inline void CopyLines(const ConvShape& s, const float* x, int64_t group, int64_t
                            pixels, channels);
   }
   const float* from = x + first * s.in[2] * s.x_stride + group * channels;
+  const int64_t even = channels % kHalf == 0 ? channels : 0;
   for (int64_t i = 0; i < pixels; ++i, from += s.x_stride, to += channels) {
-    std::memcpy(to, from, FloatBytes(channels));
+    for (int64_t j = 0; j < groups; ++j) {
+      const float* const some = from + j * channels;
+      float* const there = to + j * pixels * channels;
+      for (int64_t c = 0; c < even; c += kHalf) {
+        std::memcpy(there + c, some + c, FloatBytes(kHalf));
+      }
+      if (even == 0) std::memcpy(there, some, FloatBytes(channels));
+    }
   }
 }
 
@@ -340,9 +359,14 @@ void Lines(const GroupLines& g) {
       lines.x[i] -= first * s.in[2] * channels;
     }
   }
+  const int64_t at_once = CopiedAtOnce(g.given), floats = (last - first) * s.in[2] * channels;
   for (int64_t group = g.group; group < g.last_group; ++group) {
-    if (g.copied != nullptr) CopyLines(g.given, g.x, group, first, last, g.copied);
-    Columns columns{g.copied != nullptr ? g.copied : g.x + group * channels,
+    const int64_t copy = (group - g.group) % at_once;
+    if (g.copied != nullptr && copy == 0) {
+      const int64_t groups = std::min(at_once, g.last_group - group);
+      CopyLines(g.given, g.x, group, groups, first, last, g.copied);
+    }
+    Columns columns{g.copied != nullptr ? g.copied + copy * floats : g.x + group * channels,
                     g.packed + group * GroupFloats(s), group * n, 0};
     for (const int64_t end = columns.first + n; columns.first < end;) {
       columns.count = ColumnsAtOnce(end - columns.first);
@@ -433,7 +457,7 @@ int TilePixels(const ConvShape& s) {
 size_t CopiedBytes(const ConvShape& s) {
   if (!Copies(s)) return 0;
   const int64_t lines = std::min(s.in[1], LinesSeen(s, kTogether));
-  return AlignBytes(FloatBytes(lines * s.in[2] * (s.cin / s.groups)));
+  return AlignBytes(FloatBytes(CopiedAtOnce(s) * lines * s.in[2] * (s.cin / s.groups)));
 }
 
 size_t ScratchBytes(const ConvShape& s, int threads) {

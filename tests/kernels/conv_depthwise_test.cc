@@ -138,6 +138,12 @@ TEST(Conv, GroupsOfPixelsFarApart) {
   }
   CheckConv(Shape(1, 256, 64, {{12, 3, 1, 2, 2, 2}, {29, 3, 1, 2, 2, 2}}, 8));
   CheckConv(Shape(1, 128, 128, {{7, 1, 2, 1, 0, 0}, {9, 1, 2, 1, 0, 0}}, 4));
+  // Several groups are copied at once: the last ones fewer, of channels that are no whole vectors,
+  // of lines so long that the room for them is full, and all of them outside the image.
+  CheckConv(Shape(1, 384, 256, {{9, 3, 1, 1, 1, 1}, {11, 3, 1, 1, 1, 1}}, 32));
+  CheckConv(Shape(2, 384, 384, {{10, 3, 2, 1, 1, 1}, {9, 3, 1, 1, 1, 1}}, 48));
+  CheckConv(Shape(1, 256, 256, {{3, 3, 1, 1, 1, 1}, {300, 3, 2, 1, 1, 1}}, 16));
+  CheckConv(Shape(1, 256, 256, {{2, 3, 1, 1, 9, 0}, {9, 3, 1, 1, 1, 1}}, 32));
   CheckConv(Shape(1, 128, 128, {{3, 3, 1, 1, 1, 1}, {4, 3, 2, 1, 1, 1}, {9, 3, 1, 1, 1, 1}}, 16));
 }
 
